@@ -35,6 +35,11 @@ pub(crate) fn correct<'a>(verdicts: impl Iterator<Item = &'a mut Verdict>) {
     }
 }
 
+/// Adjusts the p-values of comparisons that are tested with each other and with no others.
+pub(crate) fn correct_own<'a>(comparisons: impl Iterator<Item = &'a mut Comparison>) {
+    correct_family(comparisons.filter(|it| it.p.is_some()).collect(), 0.0);
+}
+
 /// Applies Holm's correction to a family. No adjusted p-value is below `gate`, the p-value of the preceding family.
 fn correct_family(family: Vec<&mut Comparison>, gate: f64) {
     let p_values: Vec<f64> = family.iter().filter_map(|it| it.p).collect();

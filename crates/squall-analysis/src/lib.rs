@@ -15,9 +15,9 @@
 //! settings with the winners, `headline` is the answer as one clause, `run_health` says whether to trust the run, `bulk`
 //! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
 //! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
-//! packets seen at one point what happened to them beyond it, and `findings` recognises what is wrong. `load` is for a
-//! load without trials: it keeps sums instead of rows, because there are too many requests to keep. squall-report draws
-//! the result.
+//! packets seen at one point what happened to them beyond it, `findings` recognises what is wrong, and `tried` says what
+//! fixes gained. `load` is for a load without trials: it keeps sums instead of rows, because there are too many requests
+//! to keep. squall-report draws the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -64,6 +64,7 @@ mod threshold;
 mod threshold_text;
 mod trial;
 mod trial_source;
+mod tried;
 mod value;
 mod verdict;
 mod warning;
@@ -93,6 +94,7 @@ pub use threshold::{
 pub use threshold_text::{ThresholdError, ThresholdFault, Unit};
 pub use trial::{Intervals, TrialRows, TrialStats, trial_evidence, trial_stats};
 pub use trial_source::TrialSource;
+pub use tried::{TriedCondition, TriedFix, tried_fixes};
 pub use value::Value;
 pub use verdict::{
     Comparison, Difference, LEVEL, Overload, Pair, PairResult, Ratio, UnknownReason, Values,

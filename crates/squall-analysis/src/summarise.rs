@@ -48,6 +48,8 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         warnings: warnings(trials_planned, &variants, &conditions, &[]),
         failed_attempts: Vec::new(),
         thresholds: Vec::new(),
+        tried_fixes: Vec::new(),
+        fixes_not_tried: Vec::new(),
         variants,
         conditions,
     }

@@ -5,7 +5,7 @@
 //! a summary. The trials of one variant under one condition are in `cell`, the comparisons in `verdict`.
 
 use serde::{Deserialize, Serialize};
-use squall_base::plan::{Condition, Measure, Primary};
+use squall_base::plan::{Condition, Measure, Primary, UntriedFix};
 use squall_base::record::FailedAttempt;
 
 use crate::causes::RunBandTimes;
@@ -14,6 +14,7 @@ use crate::crossover::Crossover;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
+use crate::tried::TriedFix;
 use crate::verdict::Verdict;
 use crate::warning::warnings;
 
@@ -87,6 +88,13 @@ pub struct RunSummary {
     pub failed_attempts: Vec<FailedAttempt>,
     /// What a reader should doubt, and what to do about it.
     pub warnings: Vec<Warning>,
+    /// The fixes that the run tried, and what each gained. The caller, which has their trials, fills it in with
+    /// [`tried_fixes`](crate::tried_fixes).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried_fixes: Vec<TriedFix>,
+    /// Fixes of equally costly findings that the run could not try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixes_not_tried: Vec<UntriedFix>,
     /// The requested thresholds, checked for each cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<CellThreshold>,

@@ -378,7 +378,8 @@ impl Difference {
 }
 
 impl Comparison {
-    fn of(
+    /// Compares two cells of one condition by a measure, or by a substitute that all of their trials have.
+    pub(crate) fn of(
         variant: &CellSummary,
         baseline: &CellSummary,
         requested: Measure,

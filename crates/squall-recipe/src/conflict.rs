@@ -1,10 +1,13 @@
-//! Settings of one side that are each valid but contradict each other.
+//! Settings of one side, or of one host, that are each valid but contradict each other.
 //!
 //! Where the settings come from does not matter here, nor where in a text the contradiction is reported: `read` does that
 //! for recipes. `settings` exports both for the command line.
 
 use squall_base::Bytes;
-use squall_base::plan::{Protocol, SideSettings, TlsGroup, TlsVersion, Version, WindowUpdates};
+use squall_base::plan::{
+    Hop, Implementation, Protocol, SideSettings, TlsGroup, TlsVersion, Variant, Version,
+    WindowUpdates,
+};
 use thiserror::Error;
 
 /// Settings that are each valid but contradict each other.
@@ -72,6 +75,54 @@ pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict
         }
         _ => Ok(()),
     }
+}
+
+/// A setting of a host that two hops give different values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{key} differs between hop {before} and hop {behind}, which share a host")]
+pub struct Disagreement {
+    /// The setting.
+    pub key: &'static str,
+    /// The hop whose server's side is in the host.
+    pub before: u8,
+    /// The hop whose client's side is in the host.
+    pub behind: u8,
+}
+
+/// Finds a setting of hosts that differs between two links where these meet: the server's side of the one and the client's
+/// side of the other are in the same host. `None` if all agree.
+pub(crate) fn shared_hosts(variant: &Variant) -> Option<Disagreement> {
+    let links: Vec<(u8, &Hop)> = variant.link_hops().collect();
+    links.windows(2).find_map(|pair| {
+        let [(before, first), (behind, second)] = pair else {
+            return None;
+        };
+        let (server, client) = (&first.server.tcp, &second.client.tcp);
+        let ends = [usize::from(*before), usize::from(*behind) - 1];
+        let is_program = |place: usize| variant.stations[place].runs != Implementation::Embedded;
+        // Our own stations set buffers on their sockets.
+        let share_buffers = ends.into_iter().all(is_program);
+        let differing = [
+            (
+                "tcp.slow_start_after_idle",
+                server.slow_start_after_idle != client.slow_start_after_idle,
+            ),
+            (
+                "tcp.send_buffer",
+                share_buffers && server.send_buffer != client.send_buffer,
+            ),
+            (
+                "tcp.receive_buffer",
+                share_buffers && server.receive_buffer != client.receive_buffer,
+            ),
+        ];
+        let (key, _) = differing.into_iter().find(|(_, differs)| *differs)?;
+        Some(Disagreement {
+            key,
+            before: *before,
+            behind: *behind,
+        })
+    })
 }
 
 impl Conflict {

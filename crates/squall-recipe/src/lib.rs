@@ -11,7 +11,8 @@
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
 //! `path` for the notation of paths, `recipe` for the order and the seeds of trials, `settings` for the settings of one
-//! side without a recipe, `schema` for editors. docs/RECIPES.md is the reference for recipe authors.
+//! side without a recipe, `changed` for variants with a fix, `schema` for editors. docs/RECIPES.md is the reference for
+//! recipe authors.
 //!
 //! ```
 //! let recipe = squall_recipe::parse(
@@ -34,6 +35,7 @@
 //! ```
 
 mod bundled;
+mod changed;
 mod conflict;
 mod error;
 mod fast;
@@ -54,6 +56,8 @@ mod stations;
 mod words;
 
 pub use bundled::{bundled, bundled_files};
+pub use changed::{ChangeError, fix_trials_at_most, pair_trials, with_and_without};
+pub use conflict::Disagreement;
 pub use error::{Mistake, Problem, RecipeError};
 pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;

@@ -195,6 +195,7 @@ impl Recipe {
             requests: self.requests(chosen),
             files: self.files.clone(),
             trials: self.trials(chosen, seed),
+            fixes: None,
         })
     }
 

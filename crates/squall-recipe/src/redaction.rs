@@ -30,7 +30,7 @@ pub fn redacted(text: &str) -> String {
 }
 
 fn find_in_table(table: &DeTable<'_>, secrets: &mut Vec<Range<usize>>) {
-    for (key, value) in table.iter() {
+    for (key, value) in table {
         match value.get_ref() {
             DeValue::Table(fields) if key.get_ref() == HEADERS => {
                 let are_secret = fields.iter().filter(|(name, value)| {
@@ -48,7 +48,7 @@ fn find(value: &DeValue<'_>, secrets: &mut Vec<Range<usize>>) {
     match value {
         DeValue::Table(table) => find_in_table(table, secrets),
         DeValue::Array(values) => {
-            for value in values.iter() {
+            for value in values {
                 find(value.get_ref(), secrets);
             }
         }

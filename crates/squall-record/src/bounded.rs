@@ -46,8 +46,12 @@ pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>>
 /// As for [`read_at_most`], or that it is not UTF-8.
 pub fn read_text_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<String> {
     let bytes = read_at_most(path, limit)?;
-    String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not text in UTF-8: is it the right file?",
+        )
+    })
 }
 
 /// Reads `from`, such as standard input, until its end, at most `limit` bytes.

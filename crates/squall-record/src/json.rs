@@ -228,6 +228,7 @@ mod tests {
             requests,
             files: Vec::new(),
             trials: Vec::new(),
+            fixes: None,
         }
     }
 

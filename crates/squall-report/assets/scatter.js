@@ -37,7 +37,10 @@ export class Scatter {
     pane.view.listeners.add(this.onView);
     this.build();
     listenToKeys(host, pane);
-    new ResizeObserver(() => this.resize()).observe(host);
+    new ResizeObserver(() => {
+      // On paper, the width is that of the page.
+      if (!document.documentElement.classList.contains("printing")) this.resize();
+    }).observe(host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 

@@ -117,6 +117,7 @@ pub(crate) mod tests {
             fixes: vec![Fix {
                 station: "client <b>".to_owned(),
                 setting: "h3 & friends".to_owned(),
+                changes: Vec::new(),
             }],
             hop: None,
         };

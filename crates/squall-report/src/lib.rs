@@ -5,15 +5,16 @@
 //!
 //! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
 //! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
-//! what is wrong, `palette` has the colour and the letter of each cause, `changes` compares two runs, `explain` shows one
-//! request or moment, and `load` writes the texts of a load without trials; `view` finds the requests and packets in a part
-//! of a plot; `text` has what all of these share.
+//! what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of each cause, `changes` compares two
+//! runs, `explain` shows one request or moment, and `load` writes the texts of a load without trials; `view` finds the requests
+//! and packets in a part of a plot; `text` has what all of these share.
 
 mod causes;
 mod changes;
 mod date;
 pub mod explain;
 mod findings;
+mod fixes;
 mod html;
 pub mod load;
 mod palette;
@@ -26,6 +27,7 @@ pub mod view;
 
 pub use changes::changes;
 pub use findings::findings;
+pub use fixes::fixes;
 pub use html::runs::{ListedRun, runs_page};
 pub use html::{html, live_html};
 pub use points::TrialPoints;

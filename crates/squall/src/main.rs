@@ -24,12 +24,13 @@ mod pages;
 mod recordings;
 mod run;
 mod selftest;
+mod usage;
 mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use outcome::{BAD_INPUT, BadInput, CommandOutcome, FAILED, INTERRUPTED, INVALID};
 
@@ -99,7 +100,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error, &Cli::command()));
+    let outcome = match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Recipes(arguments) => commands::recipes::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),

@@ -27,7 +27,7 @@ use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 
-/// Reads a script in squall's own format.
+/// Reads a script in squall's own format; `-` is stdin.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
     let script = parse_script(&read(path)?).map_err(|error| in_file(path, &error))?;
     let mut requests = script.requests.iter();
@@ -43,27 +43,31 @@ pub(crate) fn read_script(path: &Path) -> Result<Script> {
 
 /// Reads vegeta targets or a list of URLs; `-` is stdin. What cannot be sent is printed on stderr.
 pub(crate) fn read_targets(path: &Path) -> Result<Vec<ScriptRequest>> {
-    let bytes = match path.to_str() {
-        Some("-") => read_all(std::io::stdin(), limits::RECORDING)
-            .context("cannot read the targets from stdin")?,
-        _ => read(path)?,
-    };
-    let imported = targets(&bytes).map_err(|error| in_file(path, &error))?;
+    let imported = targets(&read(path)?).map_err(|error| in_file(path, &error))?;
     for omission in &imported.omissions {
         eprint(format_args!("{}: {omission}\n", path.display()));
     }
     Ok(imported.content)
 }
 
-/// Reads a page file.
+/// Reads a page file; `-` is stdin.
 pub(crate) fn read_page(path: &Path) -> Result<Vec<PageRequest>> {
-    let page = page(&read(path)?).map_err(|error| in_file(path, &error))?;
+    let page = page(&read(path)?).map_err(|error| {
+        let said = format!(
+            "cannot read the page: {error}; it is a list of requests, such as [{{\"url\": \"/\"}}] (docs/LOAD.md)"
+        );
+        in_file(path, &said)
+    })?;
     Ok(page)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    read_at_most(path, limits::RECORDING)
-        .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
+/// Reads a file that a flag names; `-` is stdin.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
+    let read = match path.to_str() {
+        Some("-") => read_all(io::stdin(), limits::RECORDING),
+        _ => read_at_most(path, limits::RECORDING),
+    };
+    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
 }
 
 fn in_file(path: &Path, error: &dyn std::fmt::Display) -> BadInput {
@@ -323,7 +327,7 @@ impl Files for SiblingFiles {
     }
 
     fn text(&self, path: &str) -> Result<String, String> {
-        String::from_utf8(self.bytes(path)?).map_err(|_| "it is no text in UTF-8".to_owned())
+        String::from_utf8(self.bytes(path)?).map_err(|_| "it is not text in UTF-8".to_owned())
     }
 }
 

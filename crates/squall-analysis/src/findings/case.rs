@@ -13,6 +13,7 @@ use squall_base::record::{
     Cause, CausesRecord, DropRecord, Health, PacketRecord, Side, TrialRecord,
 };
 
+use super::changes::changes;
 use super::costs::Costs;
 use super::finding::{Detection, Fix, Number, Whole};
 use super::flows::Flows;
@@ -324,7 +325,11 @@ impl<'a> Case<'a> {
 
     /// The station at that side of a hop, and what to set there.
     pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Fix {
-        fix(&self.trial.trial.variant, hop, side, knob)
+        let trial = &self.trial.trial;
+        Fix {
+            changes: changes(trial, hop, side, knob),
+            ..fix(&trial.variant, hop, side, knob)
+        }
     }
 
     /// BBR at that side of the link's hop, unless it runs there already.

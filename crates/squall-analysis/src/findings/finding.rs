@@ -4,6 +4,7 @@
 //! file of its own. A reader of findings.json needs only this file; `aggregate` adds how many trials show a finding.
 
 use serde::{Deserialize, Serialize};
+use squall_base::plan::SettingChange;
 
 /// How much a finding matters, by the share that it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -107,6 +108,9 @@ pub struct Fix {
     pub station: String,
     /// The setting, by its name in the program that runs there.
     pub setting: String,
+    /// The same as settings of a recipe, with values; empty if a recipe cannot express it, or does not need to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SettingChange>,
 }
 
 /// A pathology that a trial shows.

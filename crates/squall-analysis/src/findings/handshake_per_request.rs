@@ -5,7 +5,7 @@ use squall_base::record::{Cause, Side};
 use super::case::{Case, count};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
-use super::finding::Detection;
+use super::finding::{Detection, Fix};
 use super::knob::Knob;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -47,9 +47,14 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("requests that opened a connection", opened),
         count("requests", requests),
     ];
+    // More connections alone are no fix: it is their reuse that is missing.
+    let connections = Fix {
+        changes: Vec::new(),
+        ..case.fix(1, Side::Client, Knob::Connections)
+    };
     let fixes = vec![
         case.fix(1, Side::Server, Knob::RequestsPerConnection),
-        case.fix(1, Side::Client, Knob::Connections),
+        connections,
     ];
     case.detection_by_time(costs, 0.0, numbers, fixes)
 }

@@ -41,7 +41,7 @@ pub(super) enum Knob {
     Load,
 }
 
-/// The fix for a setting at one side of a hop; hops count from 1.
+/// The fix for a setting at one side of a hop, in words; hops count from 1. `changes` has it as settings of a recipe.
 pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let place = usize::from(hop.max(1)) - 1;
     let station = variant
@@ -70,7 +70,11 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     } else {
         name.to_owned()
     };
-    Fix { station, setting }
+    Fix {
+        station,
+        setting,
+        changes: Vec::new(),
+    }
 }
 
 const QUEUE_DISCIPLINE: &str =
@@ -83,6 +87,7 @@ fn path_fix(variant: &Variant, hop: u8) -> Fix {
             _ => format!("the link of hop {hop}"),
         },
         setting: QUEUE_DISCIPLINE.to_owned(),
+        changes: Vec::new(),
     }
 }
 

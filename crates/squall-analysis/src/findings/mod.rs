@@ -3,13 +3,15 @@
 //! Each finding has a file with one detector, which takes records and returns evidence or nothing: `detector` and `finding`
 //! say what that is. `records` takes the rows of a trial once and keeps what detectors read, in memory linear in the
 //! requests and packets; `frames`, `sockets` and `flows` are its parts. `case` is the trial as detectors see it, `costs` sums
-//! what a pathology costs, `knob` knows what a setting is called in which program, and `aggregate` combines the findings of a
-//! run's trials, and `merged` lists each of them once for the whole run. If the records do not show something, such as the
-//! far side of a third-party program, the detector is silent: a finding is never guessed, and a healthy trial has none.
-//! Nothing here reads a file or compares variants; docs/METHOD.md has every threshold with its origin.
+//! what a pathology costs, `knob` knows what a setting is called in which program, `changes` what it is in a recipe,
+//! `aggregate` combines the findings of a run's trials, `merged` lists each of them once for the whole run, and `proposals`
+//! says which of their fixes to try. If the records do not show something, such as the far side of a third-party program,
+//! the detector is silent: a finding is never guessed, and a healthy trial has none. Nothing here reads a file or compares
+//! variants; docs/METHOD.md has every threshold with its origin.
 
 mod aggregate;
 mod case;
+mod changes;
 mod costs;
 mod detector;
 mod finding;
@@ -17,6 +19,7 @@ mod flows;
 mod frames;
 mod knob;
 mod merged;
+mod proposals;
 mod records;
 mod sockets;
 
@@ -65,6 +68,7 @@ pub(crate) use made::trial as made_trial;
 pub use aggregate::{CellFindings, RunFinding, TrialFindings, aggregate};
 pub use finding::{CostShare, Evidence, Finding, Fix, Number, Severity, Whole};
 pub use merged::{FindingPlace, MergedFinding, merged};
+pub use proposals::{FixProposal, RefusedFix, choose, proposals};
 pub use records::Records;
 
 use crate::causes::Attribution;

@@ -3,8 +3,9 @@
 use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST};
+use super::changes::short_records;
 use super::detector::{Detector, Scope};
-use super::finding::Detection;
+use super::finding::{Detection, Fix};
 use super::knob::Knob;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -18,7 +19,11 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
-    let fixes = vec![case.link_fix(case.main_sender(), Knob::RecordSize)];
+    let (hop, sender) = (case.link_hop().0, case.main_sender());
+    let fixes = vec![Fix {
+        changes: short_records(&case.trial.trial, hop, sender),
+        ..case.fix(hop, sender, Knob::RecordSize)
+    }];
     case.detection_by_time(
         case.cost_of(Cause::Record),
         TIME_AT_LEAST,

@@ -9,6 +9,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Cause, Direction, DropRecord, Fate, Side};
 
 use super::case::{Case, count, number};
+use super::changes::more_connections;
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Fix, Number};
@@ -225,6 +226,7 @@ fn delays<'d>(drops: impl Iterator<Item = &'d DropRecord>) -> Vec<Number> {
 fn fixes(case: &Case<'_>, side: Side, needed: f64) -> Vec<Fix> {
     let mut connections = case.link_fix(Side::Client, Knob::MoreConnections);
     connections.setting = format!("{} (about {needed:.0})", connections.setting);
+    connections.changes = more_connections(&case.trial.trial, case.link_hop().0, needed);
     let mut fixes = vec![connections];
     if !NOT_BY_LOSS.contains(&case.congestion_control(side)) {
         fixes.push(case.link_fix(side, Knob::CongestionControl));

@@ -93,6 +93,14 @@ mod tests {
         assert!(what.contains(&"stream window"), "{what:?}");
         assert_eq!(finding.fixes[0].station, "client");
         assert!(finding.fixes[0].setting.contains("http2.stream_window"));
+        let changes = finding.fixes[0].changes.iter().map(ToString::to_string);
+        assert_eq!(
+            changes.collect::<Vec<_>>(),
+            [
+                "http2.stream_window = 1MiB",
+                "http2.connection_window = 1MiB"
+            ]
+        );
     }
 
     #[test]

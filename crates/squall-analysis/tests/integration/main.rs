@@ -22,4 +22,5 @@ mod summary;
 mod support;
 mod target_times;
 mod threshold;
+mod tried;
 mod verdict;

@@ -6,9 +6,10 @@
 //! `request` their values, `presets` the settings of well-known programs, `script` requests with their times, `page`
 //! requests that depend on each other, `path` the stations of a variant, `stages` a rate that changes, `words` the
 //! notation of these values, `workload` the loads made from them, `load` the load of a trial, `condition` what the link
-//! does in it, `measure` what variants are compared by.
+//! does in it, `measure` what variants are compared by, `fixes` the settings that a run tries after its planned trials.
 
 mod condition;
+mod fixes;
 mod load;
 mod measure;
 pub mod message;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::side::Side;
 pub use condition::{Condition, LinkConditions, PerDirection};
+pub use fixes::{ChosenFixes, FixTrials, FixesToTry, SettingChange, UntriedFix, listed_changes};
 pub use load::{Load, LoadKind, PageQuestion, Users, browser_connections};
 pub use measure::{Measure, Primary, Statistic, Targets, Unit, UnknownMeasure};
 pub use page::{Page, PageError, PageNode, PageRequest, UnknownUrgency, Urgency};
@@ -223,13 +225,14 @@ impl Trial {
     /// The name of the trial's folder: its index, variant, condition and repetition, in safe characters.
     pub fn folder(&self) -> String {
         let condition = &self.condition;
+        // File names have length limits; the index distinguishes folders. Names of variants in recipes are shorter.
+        let variant: String = self.variant.name.chars().take(80).collect();
         let mut text = format!(
-            "{:04}-{}-{}-{}",
-            self.index, self.variant.name, condition.delay, condition.loss
+            "{:04}-{variant}-{}-{}",
+            self.index, condition.delay, condition.loss
         );
         let further = condition.further().join(", ");
         if !further.is_empty() {
-            // File names have length limits; the index distinguishes folders.
             text.push('-');
             text.extend(further.chars().take(60));
         }
@@ -302,6 +305,33 @@ pub struct Plan {
     pub files: Vec<RecipeFile>,
     /// The trials.
     pub trials: Vec<Trial>,
+    /// The fixes to try after these trials, if the user asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixes: Option<FixesToTry>,
+}
+
+impl Plan {
+    /// The fixes that were chosen, with their trials; empty until the planned trials are complete.
+    pub fn tried_fixes(&self) -> &[FixTrials] {
+        let chosen = self.fixes.as_ref().and_then(|fixes| fixes.chosen.as_ref());
+        chosen.map_or(&[][..], |chosen| chosen.tried.as_slice())
+    }
+
+    /// The fixes of equally costly findings that cannot be tried.
+    pub fn fixes_not_tried(&self) -> &[UntriedFix] {
+        let chosen = self.fixes.as_ref().and_then(|fixes| fixes.chosen.as_ref());
+        chosen.map_or(&[][..], |chosen| chosen.not_tried.as_slice())
+    }
+
+    /// The trials of fixes, in the order in which they are run.
+    pub fn fix_trials(&self) -> impl Iterator<Item = &Trial> {
+        self.tried_fixes().iter().flat_map(|fix| &fix.trials)
+    }
+
+    /// Whether a trial of this run belongs to a fix, and so to none of the plan's cells.
+    pub fn is_of_fix(&self, trial: &Trial) -> bool {
+        self.fix_trials().any(|own| own.index == trial.index)
+    }
 }
 
 /// The measures of plans that name none.

@@ -17,6 +17,7 @@ use boring::ssl::{
 use boring::x509::X509;
 use boring::x509::verify::X509VerifyFlags;
 use squall_base::plan::{RecordSizes, TlsGroup, TlsSettings, TlsVersion};
+use squall_base::text::bytes_without_bom;
 
 use super::error::SetupError;
 use super::identity::Identity;
@@ -65,7 +66,8 @@ impl Trust {
             }
             Trust::System => builder.set_default_verify_paths()?,
             Trust::Pem(pem) => {
-                let roots = X509::stack_from_pem(pem).map_err(|_| SetupError::NoRoots)?;
+                let roots = X509::stack_from_pem(bytes_without_bom(pem))
+                    .map_err(|_| SetupError::NoRoots)?;
                 if roots.is_empty() {
                     return Err(SetupError::NoRoots);
                 }

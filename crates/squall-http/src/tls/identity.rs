@@ -16,6 +16,7 @@ use boring::sha::sha256;
 use boring::ssl::SslContextBuilder;
 use boring::x509::extension::{BasicConstraints, ExtendedKeyUsage, SubjectAlternativeName};
 use boring::x509::{X509, X509Builder, X509Name, X509Ref};
+use squall_base::text::bytes_without_bom;
 
 use super::error::IdentityError;
 
@@ -82,6 +83,7 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`] if one of them cannot be read, or if they do not belong together.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Identity, IdentityError> {
+        let (chain, key) = (bytes_without_bom(chain), bytes_without_bom(key));
         let chain = X509::stack_from_pem(chain).map_err(IdentityError::Chain)?;
         let key = PKey::private_key_from_pem(key).map_err(IdentityError::Key)?;
         let leaf = chain.first().ok_or(IdentityError::NoCertificate)?;
@@ -263,6 +265,9 @@ mod tests {
         let identity = Identity::self_signed(&["server.test"], VALIDITY).unwrap();
         let (chain, key) = (identity.chain_pem().unwrap(), identity.key_pem().unwrap());
         let again = Identity::from_pem(&chain, &key).unwrap();
+        assert_eq!(again.chain_pem().unwrap(), chain);
+        let marked = |pem: &[u8]| [&b"\xef\xbb\xbf"[..], pem].concat();
+        let again = Identity::from_pem(&marked(&chain), &marked(&key)).unwrap();
         assert_eq!(again.chain_pem().unwrap(), chain);
         assert_eq!(
             again.fingerprint().unwrap(),

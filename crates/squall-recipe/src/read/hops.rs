@@ -14,6 +14,7 @@ use super::load::OwnConnections;
 use super::pool::Pool;
 use super::program::{self, ProgramSettings};
 use super::side;
+use crate::conflict::{self, Disagreement};
 use crate::error::Mistake;
 use crate::path::{Layout, LayoutStation, StationDefinition};
 use crate::presets::PROXY_DELAYS;
@@ -121,49 +122,28 @@ pub(super) fn read(
     })
 }
 
-/// Refuses settings of hosts that differ between two links where these meet: the server's side of the one and the client's
-/// side of the other are in the same host.
+/// Refuses settings of hosts that differ between two links where these meet.
 pub(super) fn check_shared_hosts(
     section: &Section<'_>,
     variant: &Variant,
 ) -> Result<(), ReportedProblem> {
-    let links: Vec<(u8, &Hop)> = variant.link_hops().collect();
-    for pair in links.windows(2) {
-        let [(before, first), (behind, second)] = pair else {
-            continue;
-        };
-        let (server, client) = (&first.server.tcp, &second.client.tcp);
-        let ends = [usize::from(*before), usize::from(*behind) - 1];
-        let is_program = |place: usize| variant.stations[place].runs != Implementation::Embedded;
-        // Our own stations set buffers on their sockets.
-        let share_buffers = ends.into_iter().all(is_program);
-        let differing = [
-            (
-                "tcp.slow_start_after_idle",
-                server.slow_start_after_idle != client.slow_start_after_idle,
-            ),
-            (
-                "tcp.send_buffer",
-                share_buffers && server.send_buffer != client.send_buffer,
-            ),
-            (
-                "tcp.receive_buffer",
-                share_buffers && server.receive_buffer != client.receive_buffer,
-            ),
-        ];
-        if let Some((key, _)) = differing.into_iter().find(|(_, differs)| *differs) {
-            let mistake = Mistake::SharedHost {
-                key,
-                before: *before,
-                behind: *behind,
-            };
-            let expected = format!(
-                "the same value in `server` of hop {before} and in `client` of hop {behind}: it holds for the whole host"
-            );
-            return Err(section.refuse(mistake, &expected));
-        }
-    }
-    Ok(())
+    let Some(Disagreement {
+        key,
+        before,
+        behind,
+    }) = conflict::shared_hosts(variant)
+    else {
+        return Ok(());
+    };
+    let mistake = Mistake::SharedHost {
+        key,
+        before,
+        behind,
+    };
+    let expected = format!(
+        "the same value in `server` of hop {before} and in `client` of hop {behind}: it holds for the whole host"
+    );
+    Err(section.refuse(mistake, &expected))
 }
 
 /// Reads `proxy_delay` of each hop's table, which applies to the proxy that the hop leads to.

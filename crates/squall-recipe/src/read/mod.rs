@@ -26,6 +26,7 @@ mod sizes;
 mod station;
 mod variant;
 
+pub(crate) use program::value_of as program_setting;
 use squall_base::Duration;
 use squall_base::plan::{Protocol, SAMPLE_EVERY, SAMPLE_EVERY_AT_LEAST, Side, SideSettings};
 

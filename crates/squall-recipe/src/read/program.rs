@@ -147,7 +147,7 @@ fn expected(end: HopEnd, may_have_settings: bool) -> String {
 }
 
 /// The program setting that a key stands for, with its value; `None` if programs have no such setting.
-fn value_of(
+pub(crate) fn value_of(
     settings: &SideSettings,
     table: &str,
     key: &str,

@@ -109,7 +109,7 @@ pub enum ImportError {
         fault: Fault,
     },
     /// The import has no request.
-    #[error("the {format} has no request that can be sent{}", listed(omissions))]
+    #[error("no request in the {format} can be sent{}", listed(omissions))]
     Nothing {
         /// The format it was read as.
         format: Format,

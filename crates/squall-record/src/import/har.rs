@@ -121,11 +121,13 @@ fn without_credentials(url: String) -> String {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `log`")]
 struct Har {
     log: HarLog,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `entries`")]
 struct HarLog {
     creator: Option<Value>,
     entries: Vec<RecordedEntry>,

@@ -107,8 +107,8 @@ impl OmissionReason {
                 "service workers answered them",
             ),
             OmissionReason::AnsweredInside => (
-                "the browser or a test answered it itself, without a server",
-                "the browser or a test answered them itself, without a server",
+                "the browser or a test answered it, without a server",
+                "the browser or a test answered them, without a server",
             ),
             OmissionReason::Failed => (
                 "it was blocked or failed, without a response",

@@ -5,10 +5,10 @@
 //! fetches nothing, which its Content-Security-Policy enforces; a live page fetches from the `squall view` that serves it.
 //! Foreign text goes through `text::escaped` here and through `textContent` in the scripts, never through markup.
 //!
-//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `section` one
-//! condition with `causes` (its stacks), `shapes` (how its response times are distributed) and `deliveries` (what the link
-//! delivered). `runs` is the list of runs with their trends, `load` the page of a load with `load_course`. `plot`, `table`,
-//! `terms` and `text` are what they share. Scripts and styles are in assets/.
+//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
+//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
+//! `deliveries` (what the link delivered). `runs` is the list of runs with their trends, `load` the page of a load with
+//! `load_course`. `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
@@ -25,6 +25,7 @@ mod shapes;
 mod table;
 mod terms;
 mod text;
+mod tried;
 
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
@@ -106,6 +107,7 @@ fn run_page(
     push_thresholds(&mut page, summary);
     comparison::push(&mut page, summary);
     findings::push(&mut page, cells);
+    tried::push(&mut page, summary);
     for (index, condition) in conditions_with_trials(summary) {
         let parts = section::RunParts {
             measures: &summary.measures,

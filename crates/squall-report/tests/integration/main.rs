@@ -6,6 +6,7 @@ mod browser;
 mod causes;
 mod deliveries;
 mod explain;
+mod fixes;
 mod page;
 mod reading;
 mod runs;

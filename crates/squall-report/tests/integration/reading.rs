@@ -40,10 +40,9 @@ fn phone_shows_everything_without_scrolling_sideways() {
     };
     page.resize(390, 844);
     page.wait_for("innerWidth === 390");
-    assert_eq!(
-        page.eval("document.documentElement.scrollWidth"),
-        json!(390)
-    );
+    // A scroll bar at the side may take some of the width.
+    let fits = "document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(page.eval(fits), json!(true));
     let cut = page.eval(
         "[...document.querySelectorAll('.scroll, .numbers, table.causes')].filter((it) => it.scrollWidth > it.clientWidth + 1 \
          || it.getBoundingClientRect().right > 390).map((it) => it.className)",

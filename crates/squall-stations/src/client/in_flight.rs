@@ -435,7 +435,8 @@ mod tests {
             what: 0,
             urgency: Urgency::default(),
         };
-        requests.insert(stream, recorder.begin_record(arrival, Time::ZERO, 0));
+        let request = recorder.begin_record(arrival, Time::ZERO, 0);
+        requests.insert(stream, request, false);
         for &(now, woken) in at {
             let mut context = EventContext {
                 connection: 0,

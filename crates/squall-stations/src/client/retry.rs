@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use squall_base::plan::{SideSettings, Version};
-use squall_base::record::RequestRecord;
+use squall_base::record::{BodyArrivals, RequestRecord};
 
 /// How often one request is sent again at most, so that a load on a server that refuses everything ends.
 const RETRIES_OF_A_REQUEST: u32 = 10;
@@ -87,6 +87,7 @@ fn forget_attempt(request: &mut RequestRecord) {
     request.stream = None;
     request.opened_connection = false;
     request.response_body_bytes = 0;
+    request.arrivals = BodyArrivals::default();
 }
 
 #[cfg(test)]
@@ -119,6 +120,7 @@ mod tests {
             opened_connection: true,
             request_body_bytes: 10,
             response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
             outcome: Outcome::Censored,
             error: None,
         }

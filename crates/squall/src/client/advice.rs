@@ -14,6 +14,9 @@ use super::target::HttpUrl;
 /// `no_application_protocol` (RFC 7301, section 3.2).
 const NO_APPLICATION_PROTOCOL: Alert = Alert(120);
 
+/// How Linux names ECONNREFUSED.
+const REFUSED: &str = "Connection refused";
+
 /// What was tried.
 pub(crate) struct Attempt<'a> {
     pub(crate) url: &'a HttpUrl,
@@ -42,6 +45,7 @@ impl Attempt<'_> {
                     .to_owned(),
             ),
             (Outcome::TlsFailed, _) => self.about_tls(error),
+            (Outcome::ConnectFailed, _) if error.contains(REFUSED) => Some(self.about_refusal()),
             (Outcome::ConnectionClosed | Outcome::ProtocolError, Protocol::H1) => Some(format!(
                 "If this port speaks TLS, try {}; if it speaks HTTP/2 only, --http 2",
                 self.url_with("https")
@@ -59,6 +63,26 @@ impl Attempt<'_> {
         // What nginx and others answer to HTTP without TLS at a port for TLS.
         let is_suspect = status == 400 && self.url.scheme == Scheme::Http;
         is_suspect.then(|| format!("If this port speaks TLS, try {}", self.url_with("https")))
+    }
+
+    fn about_refusal(&self) -> String {
+        let flags = self.flags;
+        match (&flags.unix_socket, &flags.proxy, &flags.connect_to) {
+            (Some(path), ..) => format!(
+                "No program accepts connections at {}: check that its server runs",
+                path.display()
+            ),
+            (None, Some(proxy), _) => {
+                format!("The proxy {proxy} refused: check its host and port, and that it runs")
+            }
+            (None, None, Some(to)) => format!(
+                "No program listens at {to} (--connect-to): check the host and the port, and that the server runs"
+            ),
+            (None, None, None) => format!(
+                "No program listens at {}: check the host and the port, and that the server runs",
+                self.url.host_and_port()
+            ),
+        }
     }
 
     fn about_certificate(&self, error: &str) -> Option<String> {
@@ -191,6 +215,33 @@ mod tests {
         assert!(wanted.contains("--cert FILE"), "{wanted}");
         let refused = advice(Protocol::H2, &[], tls(TlsError::Alert(Alert(42))));
         assert_eq!(refused, "");
+    }
+
+    #[test]
+    fn refused_connections_name_what_refused_them() {
+        let refused = || {
+            let error = ConnectionError::UnexpectedBytes;
+            (Outcome::ConnectFailed, error)
+        };
+        assert_eq!(advice(Protocol::H1, &[], refused()), "");
+        let url = HttpUrl::parse("http://server/").unwrap();
+        for (arguments, named) in [
+            (&["squall"][..], "server:80:"),
+            (&["squall", "--connect-to", "a:1"], "a:1 "),
+            (&["squall", "--proxy", "http://b:2"], "http://b:2 "),
+            (&["squall", "--unix-socket", "c"], " c:"),
+        ] {
+            let flags = Flags::parse_from(arguments.to_vec());
+            let attempt = Attempt {
+                url: &url,
+                protocol: Protocol::H1,
+                flags: &flags.connection,
+            };
+            let error = std::io::Error::from_raw_os_error(111).to_string();
+            let said = attempt.advice(Outcome::ConnectFailed, &error);
+            let said = said.expect("squall knows what to try");
+            assert!(said.contains(named), "{said}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Only the flags, and what follows from them alone. `request` makes a request of them, `settings` the settings of the
 //! client's side, `target` the address and the certificates.
 
+use squall_base::Duration;
 use squall_base::plan::Protocol;
 use squall_http::Scheme;
 
@@ -24,6 +25,15 @@ pub(crate) enum Http {
     /// HTTP/3 if the server advertises it (`alt-svc`), otherwise what ALPN negotiates
     #[value(name = "auto")]
     Auto,
+}
+
+/// Parses a time greater than 0.
+pub(crate) fn positive_time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Flags of the request.

@@ -137,7 +137,7 @@ fn without_login(text: &str) -> String {
 }
 
 /// A host and a port as in the authority of a URL.
-fn host_with_port((host, port): (&str, u16)) -> String {
+pub(super) fn host_with_port((host, port): (&str, u16)) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

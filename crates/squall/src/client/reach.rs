@@ -151,6 +151,8 @@ fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAd
     }
 }
 
+const CHECK_NAME: &str = "check how it is written, or use its IP address";
+
 /// The error of a command whose server was not found, because there is no such name or because no name server answered:
 /// nothing was sent, and another name or an address mends both. An error of the system, such as too many open files, does
 /// not concern the name. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
@@ -166,7 +168,7 @@ fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
     let text = error.to_string();
     let said = format!("cannot find {host}: {text}");
     if host.trim_end_matches('.').ends_with(".invalid") {
-        return BadInput::new(said).into();
+        return BadInput::new(format!("{said}; {CHECK_NAME}")).into();
     }
     // EAI_SYSTEM: the standard library passes the error of the system on.
     let is_timeout = error.kind() == io::ErrorKind::TimedOut;
@@ -180,7 +182,7 @@ fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
         ))
         .into();
     }
-    BadInput::new(said).into()
+    BadInput::new(format!("{said}; {CHECK_NAME}")).into()
 }
 
 /// The first address that accepts, and messages about those before it. If none accepts, the first of all: requests to

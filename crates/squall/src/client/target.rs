@@ -4,7 +4,7 @@
 //! `reach` chooses between several addresses.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
@@ -17,7 +17,7 @@ use squall_record::read_at_most;
 use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
-use super::proxy_url::ProxyUrl;
+use super::proxy_url::{ProxyUrl, host_with_port};
 use super::reach::{AddressBook, ProbeTransport};
 use crate::limits;
 use crate::outcome::BadInput;
@@ -41,6 +41,8 @@ pub(crate) struct HttpUrl {
 /// The certificates to trust, and the client's own certificate.
 pub(crate) struct TlsCredentials {
     trust: tls::Trust,
+    /// The file that `trust` is from, if it is from one.
+    trusted_in: Option<PathBuf>,
     identity: Option<tls::Identity>,
 }
 
@@ -54,7 +56,7 @@ fn shown(text: &str, whole: &str) -> String {
 impl HttpUrl {
     /// Parses `text`; the default scheme is http.
     pub(crate) fn parse(text: &str) -> Result<HttpUrl, BadInput> {
-        let whole = if text.contains("://") {
+        let whole = if text.contains("://") || has_one_slash(text) {
             text.to_owned()
         } else {
             format!("http://{text}")
@@ -116,6 +118,11 @@ impl HttpUrl {
         format!("{scheme}://{}{}", self.authority, self.target)
     }
 
+    /// The host and the port, as in the authority of a URL with a port.
+    pub(super) fn host_and_port(&self) -> String {
+        host_with_port((&self.host, self.port))
+    }
+
     /// The name or address that the server's certificate must be valid for, wherever the connection goes.
     pub(super) fn server_name(&self) -> &str {
         &self.host
@@ -157,6 +164,15 @@ impl HttpUrl {
             .strip_suffix(&port)
             .unwrap_or(&self.authority)
     }
+}
+
+/// Whether this is an http or https URL with one slash for two, which the URL standard and browsers read as two.
+fn has_one_slash(text: &str) -> bool {
+    let begins = |scheme: &str| {
+        text.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    begins("http:/") || begins("https:/")
 }
 
 /// Parses `IP:PORT` or `NAME:PORT`.
@@ -255,7 +271,14 @@ impl TlsCredentials {
                 Some(identity.map_err(said)?)
             }
         };
-        Ok(TlsCredentials { trust, identity })
+        Ok(TlsCredentials {
+            trusted_in: match trust {
+                tls::Trust::Pem(_) => flags.cacert.clone(),
+                tls::Trust::Anyone | tls::Trust::System => None,
+            },
+            trust,
+            identity,
+        })
     }
 
     /// The TLS context for connections over TCP.
@@ -263,14 +286,31 @@ impl TlsCredentials {
         let identity = self.identity.as_ref();
         tls::ClientContext::with_identity(&side.tls, offers, &self.trust, identity)
             .map(|context| context.resuming_with(tls_session::offer))
-            .map_err(|error| BadInput::new(format!("cannot set up TLS: {error}")))
+            .map_err(|error| self.unusable("TLS", &error))
+    }
+
+    /// The error of a context that cannot be made, with the file that is the reason.
+    fn unusable(&self, what: &str, error: &tls::SetupError) -> BadInput {
+        BadInput::new(match (&self.trusted_in, error) {
+            (Some(path), tls::SetupError::NoRoots) => {
+                format!(
+                    "cannot set up {what}: {error} (--cacert {})",
+                    path.display()
+                )
+            }
+            _ => format!("cannot set up {what}: {error}"),
+        })
     }
 
     /// The context for QUIC connections.
     pub(super) fn quic(&self, side: &SideSettings) -> Result<h3::ClientContext, BadInput> {
         let who = (&self.trust, self.identity.as_ref());
-        h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos())
-            .map_err(|error| BadInput::new(format!("cannot set up QUIC: {error}")))
+        h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos()).map_err(
+            |error| match &error {
+                h3::SetupError::Tls(error) => self.unusable("QUIC", error),
+                _ => BadInput::new(format!("cannot set up QUIC: {error}")),
+            },
+        )
     }
 }
 
@@ -285,10 +325,7 @@ mod tests {
             "me:hidden@server",
             "/a?token=hidden",
         ] {
-            let said = HttpUrl::parse(text)
-                .err()
-                .expect("it is refused")
-                .to_string();
+            let said = HttpUrl::parse(text).expect_err("it is refused").to_string();
             assert!(said.contains("[redacted]"), "{said}");
             assert!(!said.contains("hidden"), "{said}");
         }
@@ -300,6 +337,12 @@ mod tests {
         assert_eq!(url.authority, "server:8443");
         assert_eq!((url.host.as_str(), url.port), ("server", 8443));
         assert_eq!(url.target, "/a?b=c");
+        for one_slash in ["HTTP:/server:81/a", "http:/server:81/a"] {
+            let url = HttpUrl::parse(one_slash).unwrap();
+            assert_eq!((url.host.as_str(), url.port), ("server", 81));
+        }
+        let url = HttpUrl::parse("http:81/a").unwrap();
+        assert_eq!((url.host.as_str(), url.port), ("http", 81));
         let url = HttpUrl::parse("[::1]").unwrap();
         assert_eq!((url.scheme, url.port), (Scheme::Http, 80));
         assert_eq!((url.host.as_str(), url.target.as_str()), ("::1", "/"));

@@ -25,7 +25,8 @@ use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
     AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RIGHTS,
-    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, resolve_auto, single,
+    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, positive_time, resolve_auto,
+    single,
 };
 use crate::key_log::KeyLog;
 use crate::outcome::{CommandOutcome, FAILED};
@@ -58,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     gaps: bool,
     /// Give up after this time
-    #[arg(long, value_name = "TIME", default_value = "10min")]
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = positive_time)]
     timeout: Duration,
     /// URL to request
     url: String,

@@ -3,13 +3,16 @@
 //! Only the flags and what they turn into; squall-stations opens the sockets.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_http::tls;
+use squall_linux::socket::SocketError;
 use squall_record::read_at_most;
+use squall_stations::StationError;
 use squall_stations::server::{Listener, ListenerProtocol};
 
 use crate::environment::certificate_validity;
@@ -130,6 +133,27 @@ impl Listeners {
             (ListenerKind::One(Protocol::H3), local(8443)),
         ])
     }
+}
+
+/// The error of listeners that could not be opened, with what to try.
+pub(super) fn cannot_listen(error: StationError) -> anyhow::Error {
+    let kind = match &error {
+        StationError::Socket(SocketError::System { source, .. }) => Some(source.kind()),
+        _ => None,
+    };
+    let advice = match kind {
+        Some(ErrorKind::AddrInUse) => {
+            "Another program has this port (`ss -lntup` lists them): end it, or take another port; 0 is any free one"
+        }
+        Some(ErrorKind::AddrNotAvailable) => {
+            "This machine has no such address (`ip address` lists them); a port alone is one of 127.0.0.1"
+        }
+        Some(ErrorKind::PermissionDenied) => {
+            "Only root may take ports below 1024: choose a higher one"
+        }
+        _ => return error.into(),
+    };
+    anyhow!("{error}. {advice}")
 }
 
 impl Certificate {

@@ -3,6 +3,7 @@
 //! Nothing is checked beyond that: squall-recipe reads recipes, squall-record reads folders. Used by the commands here,
 //! `run` and `explain`.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -68,11 +69,25 @@ pub(crate) fn open_run(path: &Path) -> Result<(RunFolder, Plan), BadInput> {
         Ok((folder, plan))
     });
     opened.map_err(|error| {
-        BadInput::new(format!(
-            "{} is not the folder of a run, as `squall run` makes them: {error}",
-            path.display()
-        ))
+        refused_folder_of_runs(path).unwrap_or_else(|| {
+            BadInput::new(format!(
+                "{} is not the folder of a run, as `squall run` makes them: {error}",
+                path.display()
+            ))
+        })
     })
+}
+
+/// The error for a folder that has runs, instead of being one; it names the last of them. `None` if there is no run in it.
+pub(crate) fn refused_folder_of_runs(path: &Path) -> Option<BadInput> {
+    let entries = fs::read_dir(path).ok()?.flatten();
+    let runs = entries.map(|entry| entry.path());
+    let run = runs.filter(|run| RunFolder::open(run).is_ok()).max()?;
+    Some(BadInput::new(format!(
+        "{} is a folder of runs: name one of them, such as {}",
+        path.display(),
+        run.display()
+    )))
 }
 
 /// The complete trials of a run, of which there must be at least one. `purpose` is what they are for: `report`.
@@ -89,9 +104,19 @@ pub(crate) fn complete_trials(folder: &RunFolder, purpose: &str) -> Result<Vec<T
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn folder_of_runs_names_one_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || open_run(folder.path()).unwrap_err().to_string();
+        assert!(said().contains("is not the folder of a run"), "{}", said());
+        for run in ["demo-1", "demo-2"] {
+            fs::create_dir(folder.path().join(run)).unwrap();
+            fs::write(folder.path().join(run).join("plan.json"), "{}").unwrap();
+        }
+        assert!(said().contains("demo-2"), "{}", said());
+    }
 
     #[test]
     fn recipe_file_may_begin_with_a_byte_order_mark() {

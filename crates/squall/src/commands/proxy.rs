@@ -16,7 +16,7 @@ use squall_stations::LogSinks;
 use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
-use super::listeners::{Certificate, Listeners, random_seed};
+use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
 use super::rights::{LaterFiles, UserFlag};
 use super::serve::{access_log, print_counts};
 use crate::client::{
@@ -202,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     };
     let settings = settings(arguments, listeners, front, &log)?;
     let stop = StopSignal::new()?;
-    let proxy = Proxy::listen(settings, stop.clone())?;
+    let proxy = Proxy::listen(settings, stop.clone()).map_err(cannot_listen)?;
     let addresses = proxy
         .addresses()
         .context("cannot find where the listeners are")?;

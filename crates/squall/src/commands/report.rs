@@ -10,7 +10,7 @@ use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
 use squall_analysis::{
     BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
-    TrialStats, delivery_counters, summarise, trial_evidence,
+    TrialStats, delivery_counters, summarise, trial_evidence, tried_fixes,
 };
 use squall_base::plan::{Measure, Plan};
 use squall_base::record::{CausesRecord, DropRecord, RequestRecord, TrialRecord};
@@ -18,7 +18,7 @@ use squall_record::{
     RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
     read_json, read_requests, write_json, write_whole,
 };
-use squall_report::{Colour, Detail, TrialPoints, findings, html, live_html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, live_html, terminal};
 
 use super::named::{complete_trials, open_run};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
@@ -304,6 +304,19 @@ fn read_drop_rows(trial: &TrialFolder, record: &TrialRecord) -> Result<Vec<DropR
     Ok(trial.read_checked(record, &path, read_drops)?)
 }
 
+/// The findings of a run's planned trials, by cell.
+pub(crate) fn findings_of(folder: &RunFolder, plan: &Plan) -> Result<Vec<CellFindings>> {
+    let mut found = Vec::new();
+    for trial in complete_trials(folder, "find fixes for")? {
+        let record = trial.read_record()?;
+        if !plan.is_of_fix(&record.trial) {
+            let findings = read_findings(&trial, &record)?;
+            found.push(TrialFindings::of(&record, findings));
+        }
+    }
+    Ok(aggregate(&found))
+}
+
 /// The summary of a run from its records, without a report; `thresholds` are checked.
 pub(crate) fn summary_of(
     folder: &RunFolder,
@@ -323,7 +336,7 @@ struct LoadedTrial<'a> {
 }
 
 /// Summarises a run, reading one trial at a time because the rows of a long run do not fit into memory together.
-/// `visit` sees each trial.
+/// `visit` sees each planned trial; those of fixes are only compared with each other.
 fn summarise_trials(
     folder: &RunFolder,
     plan: &Plan,
@@ -331,6 +344,7 @@ fn summarise_trials(
     mut visit: impl FnMut(LoadedTrial<'_>) -> Result<()>,
 ) -> Result<RunSummary> {
     let (mut stats, mut readings, mut causes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_fixes = Vec::new();
     for trial in complete_trials(folder, "report")? {
         let record = trial.read_record()?;
         let requests = trial.read_checked(&record, &trial.requests(), read_requests)?;
@@ -352,6 +366,10 @@ fn summarise_trials(
             plan: Some(plan),
         };
         let own = trial_evidence(&record, evidence);
+        if plan.is_of_fix(&record.trial) {
+            of_fixes.push(own);
+            continue;
+        }
         if !thresholds.is_empty() {
             readings.push(readings_of(&own, &record, &requests, thresholds));
         }
@@ -368,6 +386,8 @@ fn summarise_trials(
     summary.add_failed_attempts(folder.failed_attempts()?);
     summary.check_thresholds(thresholds, &readings);
     summary.causes = RunBandTimes::of(plan, &causes);
+    summary.tried_fixes = tried_fixes(plan, &of_fixes);
+    summary.fixes_not_tried = plan.fixes_not_tried().to_vec();
     Ok(summary)
 }
 
@@ -411,7 +431,9 @@ fn show(
     };
     let width = width.unwrap_or(PLAIN_WIDTH);
     let detail = reporting.detail();
-    let text = terminal(summary, width, colour, detail) + &findings(cells, width, colour, detail);
+    let text = terminal(summary, width, colour, detail)
+        + &findings(cells, width, colour, detail)
+        + &fixes(summary, width, colour, detail);
     match report {
         Some(report) => print(format_args!("{text}\nReport: {}\n", report.display())),
         None => print(format_args!("{text}")),

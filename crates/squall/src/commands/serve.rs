@@ -16,7 +16,7 @@ use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
 use squall_stations::server::{AccessLog, Server, ServerSettings, Site};
 
-use super::listeners::{Certificate, Listeners, random_seed};
+use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
 use super::rights::{LaterFiles, UserFlag};
 use crate::client::{SET, side_settings};
 use crate::key_log::{KeyLog, OpenKeyLog};
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         is_realtime: false,
     };
     let stop = StopSignal::new()?;
-    let server = Server::listen(settings, stop.clone())?;
+    let server = Server::listen(settings, stop.clone()).map_err(cannot_listen)?;
     let addresses = server
         .addresses()
         .context("cannot find where the listeners are")?;

@@ -24,7 +24,7 @@ use squall_record::{
 };
 use squall_report::{Colour, explain as words};
 
-use crate::commands::named::complete_trials;
+use crate::commands::named::{complete_trials, refused_folder_of_runs};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, print, print_json};
 pub(crate) use arguments::Arguments;
@@ -121,11 +121,19 @@ fn folders(path: &Path) -> Result<Vec<TrialFolder>> {
         return Ok(vec![trial]);
     }
     let run = RunFolder::open(path).map_err(|error| {
-        BadInput::new(format!(
-            "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them, nor that of a capture, \
-             as `squall import pcap` does: {error}",
-            path.display()
-        ))
+        if path.is_file() {
+            return BadInput::new(format!(
+                "{0} is a file, not a folder: if it is a capture, `squall import pcap {0}` makes one of it",
+                path.display()
+            ));
+        }
+        refused_folder_of_runs(path).unwrap_or_else(|| {
+            BadInput::new(format!(
+                "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes them, nor that of a capture, \
+                 as `squall import pcap` does: {error}",
+                path.display()
+            ))
+        })
     })?;
     complete_trials(&run, "explain")
 }

@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 use squall_base::plan::{Script, ScriptRequest};
 use squall_base::secrets::{self, has_credentials, redacted_text};
 use squall_record::import::{HarOptions, Import, parse_har, parse_timing_script, script_text};
-use squall_record::{read_all, read_at_most, write_private};
+use squall_record::write_private;
 
-use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{self, eprint};
+use crate::recordings;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -77,9 +77,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
                 media_only: *media,
                 drop_cookies: *drop_cookies,
             };
-            (files, parse_har(&read(&files.recording)?, &options))
+            (
+                files,
+                parse_har(&recordings::read(&files.recording)?, &options),
+            )
         }
-        Format::Timing { files } => (files, parse_timing_script(&read(&files.recording)?)),
+        Format::Timing { files } => (
+            files,
+            parse_timing_script(&recordings::read(&files.recording)?),
+        ),
         Format::Pcap(arguments) => return pcap::run(arguments),
     };
     let imported: Import<Script> =
@@ -94,10 +100,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let script = &script;
     let text = script_text(script)?;
     let last = script.steps.last().map(|step| step.at).unwrap_or_default();
+    let kinds = match script.requests.len() {
+        1 => "1 kind".to_owned(),
+        count => format!("{count} kinds"),
+    };
     eprint(format_args!(
-        "requests at their times: {}, of {} kinds, over {last}\n",
+        "requests at their times: {}, of {kinds}, over {last}\n",
         script.steps.len(),
-        script.requests.len(),
     ));
     match &files.output {
         None => output::print(text)?,
@@ -134,14 +143,6 @@ fn write(path: &Path, script: &Script, text: &str) -> Result<()> {
         std::fs::write(path, text)
     };
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, BadInput> {
-    let read = match path.to_str() {
-        Some("-") => read_all(std::io::stdin(), limits::RECORDING),
-        _ => read_at_most(path, limits::RECORDING),
-    };
-    read.map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))
 }
 
 #[cfg(test)]

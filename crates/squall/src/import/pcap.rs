@@ -190,6 +190,11 @@ fn read(
     path: &Path,
     mut on_entry: impl FnMut(CaptureEntry),
 ) -> Result<(bool, CaptureNotes), BadInput> {
+    if path == Path::new("-") {
+        let said =
+            "a capture is read several times, which stdin cannot be: write it to a file first";
+        return Err(BadInput::new(said));
+    }
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
     // It is read several times, and opening a pipe would wait for a writer.
@@ -368,7 +373,7 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
     text += &format!(
         "{} packets of TCP, {} of UDP, {} fragments, {} unreadable; {} connections\n{}{} rows of exchanges and {} of \
          frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
-         times.\n`squall explain {folder}` says what the slowest requests waited for.\n",
+         times.\n",
         counts.tcp,
         counts.udp,
         counts.fragments,
@@ -380,6 +385,12 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
         summary.requests,
         folder = summary.folder.display()
     );
+    if summary.requests > 0 {
+        text += &format!(
+            "`squall explain {}` says what the slowest requests waited for.\n",
+            summary.folder.display()
+        );
+    }
     output::print(text)
 }
 

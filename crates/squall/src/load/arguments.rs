@@ -59,7 +59,7 @@ pub(super) struct Amount {
     #[arg(short = 'm', long, value_name = "COUNT", value_parser = numbers::streams)]
     pub(super) streams: Option<u32>,
     /// How long to send requests, not counting the warm-up
-    #[arg(short = 'D', long, value_name = "TIME")]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = positive_time)]
     pub(super) duration: Option<Duration>,
     /// Run the load for this long before measuring; these requests count in no statistic
     #[arg(long, value_name = "TIME")]
@@ -143,7 +143,8 @@ pub(super) struct Shape {
     /// (10ms for 91 users: over 0.9 s)
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages"])]
     pub(super) stagger: Duration,
-    /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of it
+    /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of
+    /// it. `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "tiles", "hold"])]
     pub(super) script: Option<PathBuf>,
     /// Send the script's requests to these hosts, and leave out the others [default: with a URL those to the host of the
@@ -169,7 +170,8 @@ pub(super) struct Shape {
     /// Choose each request's URL or target at random, all with equal shares
     #[arg(long, conflicts_with_all = ["weights", "script", "page", "tiles", "hold"])]
     pub(super) random: bool,
-    /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md)
+    /// Load a page as a browser does: a JSON list of {"url", "after", "delay_ms", "urgency"} (docs/LOAD.md); `-` reads
+    /// stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tiles", "hold"])]
     pub(super) page: Option<PathBuf>,
     /// Load the URL, then this many tiles of a large image at once

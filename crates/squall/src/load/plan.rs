@@ -292,7 +292,7 @@ impl PlanBuilder<'_> {
                 let flags = &self.arguments.connection;
                 let spoken = flags.protocol(self.http, url.scheme)?;
                 if spoken.0 != self.spoken.0 && self.arguments.shape.script.is_none() {
-                    let said = "all URLs of a load are http, or all are https";
+                    let said = "all URLs of a load are http, or all are https: give each scheme a command of its own, or use --script";
                     return Err(BadInput::new(said).into());
                 }
                 let target =

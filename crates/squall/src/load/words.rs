@@ -6,11 +6,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use squall_base::Rate;
 use squall_base::plan::Spacing;
-use squall_base::{Duration, ParseQuantityError, Rate};
+use squall_base::{Duration, ParseQuantityError};
 use squall_recipe::limits::{MAX_PER_SECOND, MAX_SPIN};
 
-pub(super) use crate::client::Http;
+pub(super) use crate::client::{Http, positive_time};
 
 /// A rate: `1000`, `1000/s` or `90/m`.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +21,11 @@ impl FromStr for RateFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<RateFlag, String> {
-        let whole = if text.contains('/') {
-            text.to_owned()
-        } else {
+        let is_number = text.trim().bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let whole = if is_number {
             format!("{text}/s")
+        } else {
+            text.to_owned()
         };
         let said =
             |error: ParseQuantityError| format!("{error}; a bare number is a rate per second");
@@ -50,15 +52,6 @@ pub(super) fn spin_time(text: &str) -> Result<Duration, String> {
         Ok(_) => Err(format!(
             "expected at most {MAX_SPIN}: a client that spins for longer does nothing else"
         )),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Parses a time greater than 0.
-pub(super) fn positive_time(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(Duration::ZERO) => Err("expected more than 0".to_owned()),
-        Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -131,9 +124,12 @@ mod tests {
         let rate = |text: &str| text.parse::<RateFlag>().map(|rate| rate.0.to_string());
         assert_eq!(rate("1000"), rate("1000/s"));
         assert_ne!(rate("90/m"), rate("90"));
-        for bad in ["", "fast", "0", "-1", "1/h/s"] {
-            assert!(rate(bad).is_err(), "{bad}");
+        for bad in ["", "fast", "0", "-1", "1/h/s", "1k", "10rps"] {
+            let said = rate(bad).unwrap_err();
+            assert!(said.contains("a bare number"), "{bad}: {said}");
         }
+        let said = rate("10rps").unwrap_err();
+        assert!(said.contains("\"10rps\""), "{said}");
     }
 
     #[test]

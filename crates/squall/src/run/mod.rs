@@ -1,10 +1,11 @@
 //! `squall run`: runs a recipe's plan, trial by trial, then reports.
 //!
 //! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside, `attempts` repeats
-//! trials that were disturbed or have failed. An interrupt ends the running trial and reports the complete ones; `--resume`
-//! runs the missing and invalid ones.
+//! trials that were disturbed or have failed, `fixes` chooses what the run tries afterwards. An interrupt ends the running
+//! trial and reports the complete ones; `--resume` runs the missing and invalid ones.
 
 mod attempts;
+mod fixes;
 mod process;
 mod programs;
 mod progress;
@@ -48,7 +49,7 @@ const STATIONS: &str = "stations";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --dry-run\n  \
-                        squall run ./mine.toml --seed 7\n  \
+                        squall run ./mine.toml --seed 7\n  squall run ./mine.toml --try-fix\n  \
                         squall run --resume runs/twilio-20261121T120000Z"
 )]
 pub(crate) struct Arguments {
@@ -66,6 +67,17 @@ pub(crate) struct Arguments {
     /// addition stay
     #[arg(long, value_name = "COUNT", conflicts_with = "resume")]
     repetitions: Option<NonZeroU32>,
+    /// After the planned trials, try the fixes of the N most costly findings: each with as many pairs of trials, without and
+    /// with it, as its variant has trials. With --resume, for a run that was begun without
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=fixes::FIXES_AT_MOST)
+    )]
+    try_fix: Option<u32>,
     /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
     /// their place (embedded)
     #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
@@ -103,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return Ok(CommandOutcome::Success);
     }
     let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
-    let (folder, plan) = match (&arguments.resume, &arguments.recipe) {
+    let (folder, mut plan) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), recipe) => {
             let (folder, plan) = open_run(run)?;
             let outside = OutsideFiles::allowed_if(arguments.allow_files);
@@ -115,15 +127,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
     };
     let _lock = folder.lock()?;
+    if let (Some(_), Some(at_most)) = (&arguments.resume, arguments.try_fix) {
+        fixes::ask_resumed(&folder, &mut plan, at_most)?;
+    }
     interrupt::watch()?;
-    let versions = programs::versions(&plan);
-    let context = RunContext {
-        folder: &folder,
-        plan: &plan,
-        packets: LinkPackets::kept_if(arguments.pcap),
-        versions: &versions,
-    };
-    match run_trials(&context) {
+    match run_all(&folder, &mut plan, LinkPackets::kept_if(arguments.pcap)) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
@@ -179,7 +187,7 @@ fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &ReportFla
     let recipe = if is_redacted { " RECIPE" } else { "" };
     eprint(format_args!(
         "{why}: {complete} of {} trials are complete; go on with: squall run{recipe} --resume {}\n",
-        plan.trials.len(),
+        plan.trials.len() + plan.fix_trials().count(),
         folder.root().display()
     ));
 }
@@ -230,9 +238,12 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
             .map_err(BadInput::new)?,
         None => recipe,
     };
-    let plan = recipe
+    let mut plan = recipe
         .plan(&profile, arguments.seed)
         .map_err(BadInput::new)?;
+    if let Some(at_most) = arguments.try_fix {
+        fixes::ask(&mut plan, at_most)?;
+    }
     secrets::warn_of_a_copy(&plan);
     programs::announce_own(&plan);
     programs::check(&plan).map_err(|error| {
@@ -259,7 +270,8 @@ fn preview(plan: &Plan) -> String {
     let variants = variants.map(|variant| format!("  {}: {}\n", variant.name, variant.path));
     let conditions = plan.conditions.iter().map(|it| format!("  {it}\n"));
     format!(
-        "{recipe}, profile {profile}: {size}\nvariants:\n{}conditions:\n{}",
+        "{recipe}, profile {profile}: {size}\n{}variants:\n{}conditions:\n{}",
+        fixes::preview(plan),
         variants.collect::<String>(),
         conditions.collect::<String>()
     )
@@ -322,16 +334,44 @@ fn keep_files(folder: &RunFolder, planned: &PlannedRecipe, secrets: Secrets) -> 
     Ok(())
 }
 
-/// Runs every trial that is not yet complete and valid.
-fn run_trials(run: &RunContext<'_>) -> Result<TrialsOutcome> {
-    let RunContext { folder, plan, .. } = run;
+/// Runs the planned trials, then those of the fixes that the run tries.
+fn run_all(folder: &RunFolder, plan: &mut Plan, packets: LinkPackets) -> Result<TrialsOutcome> {
+    let versions = programs::versions(plan);
+    let run = RunContext {
+        folder,
+        plan,
+        packets,
+        versions: &versions,
+    };
+    let planned: Vec<&Trial> = run.plan.trials.iter().collect();
+    let ended = run_trials(&run, &planned)?;
+    if ended == TrialsOutcome::Interrupted || plan.fixes.is_none() {
+        return Ok(ended);
+    }
+    fixes::choose_for(folder, plan)?;
+    let of_fixes: Vec<&Trial> = plan.fix_trials().collect();
+    if of_fixes.is_empty() {
+        return Ok(ended);
+    }
+    let run = RunContext {
+        folder,
+        plan,
+        packets,
+        versions: &versions,
+    };
+    run_trials(&run, &of_fixes)
+}
+
+/// Runs those of the trials that are not yet complete and valid.
+fn run_trials(run: &RunContext<'_>, trials: &[&Trial]) -> Result<TrialsOutcome> {
+    let RunContext { folder, .. } = run;
     let failed = folder.failed_attempts()?;
     let failed_before = |name: &str| {
         let own = failed.iter().filter(|attempt| attempt.trial == name);
         own.map(|attempt| attempt.attempt).max().unwrap_or(0)
     };
     let mut missing: Vec<(&Trial, u32)> = Vec::new();
-    for trial in &plan.trials {
+    for &trial in trials {
         let name = trial.folder();
         let Some(complete) = folder.complete_trial(&name) else {
             missing.push((trial, failed_before(&name)));

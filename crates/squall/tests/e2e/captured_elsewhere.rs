@@ -12,13 +12,13 @@ use crate::support::{seat, squall, stderr, stdout};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const ACK: u8 = 0x10;
 
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// An IPv4 packet from one end of a path to the other.
-fn ipv4(protocol: u8, is_up: bool, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn ipv4(protocol: u8, is_up: bool, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (20 + payload.len() as u16).to_be_bytes();
     let start = [0x45, 0, high, low, 0, 0, 0x40, 0, 64, protocol, 0, 0];
     let ends: [u8; 8] = if is_up {
@@ -29,13 +29,13 @@ fn ipv4(protocol: u8, is_up: bool, payload: &[u8]) -> Vec<u8> {
     [&start[..], &ends, payload].concat()
 }
 
-fn udp_to(port: u16, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp_to(port: u16, payload: &[u8]) -> Vec<u8> {
     let length = 8 + payload.len() as u16;
     let fields = [50_000, port, length, 0].map(u16::to_be_bytes).concat();
     ipv4(UDP, true, &[&fields[..], payload].concat())
 }
 
-fn segment(is_up: bool, [seq, ack]: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn segment(is_up: bool, [seq, ack]: [u32; 2], flags: u8, payload: &[u8]) -> Vec<u8> {
     let ports: [u16; 2] = if is_up { [40_000, 80] } else { [80, 40_000] };
     let ports = ports.map(u16::to_be_bytes).concat();
     let numbers = [seq, ack].map(u32::to_be_bytes).concat();
@@ -50,7 +50,7 @@ fn response() -> Vec<u8> {
 }
 
 /// The packets of one exchange, with the acknowledgement of its response.
-fn exchange() -> Vec<Vec<u8>> {
+pub(crate) fn exchange() -> Vec<Vec<u8>> {
     let asked = 101 + REQUEST.len() as u32;
     let answered = 201 + response().len() as u32;
     vec![
@@ -63,7 +63,12 @@ fn exchange() -> Vec<Vec<u8>> {
 }
 
 fn ethernet(packet: &[u8]) -> Vec<u8> {
-    [&[2; 12][..], &[0x08, 0x00], packet].concat()
+    frame(0x0800, packet)
+}
+
+/// An Ethernet frame with this EtherType.
+pub(crate) fn frame(ether_type: u16, content: &[u8]) -> Vec<u8> {
+    [&[2; 12][..], &ether_type.to_be_bytes(), content].concat()
 }
 
 fn vxlan(packet: &[u8]) -> Vec<u8> {
@@ -73,10 +78,15 @@ fn vxlan(packet: &[u8]) -> Vec<u8> {
 
 /// Writes a capture of these IP packets over Ethernet, a millisecond apart, each with at most `snaplen` bytes.
 fn write(path: &Path, packets: &[Vec<u8>], snaplen: usize) {
+    let frames: Vec<Vec<u8>> = packets.iter().map(|packet| ethernet(packet)).collect();
+    write_frames(path, &frames, snaplen);
+}
+
+/// Writes a capture of these Ethernet frames, a millisecond apart, each with at most `snaplen` bytes.
+pub(crate) fn write_frames(path: &Path, frames: &[Vec<u8>], snaplen: usize) {
     let head = [0xA1B2_C3D4, 0x0004_0002, 0, 0, snaplen as u32, 1];
     let mut bytes = head.map(u32::to_le_bytes).concat();
-    for (at, packet) in packets.iter().enumerate() {
-        let frame = ethernet(packet);
+    for (at, frame) in frames.iter().enumerate() {
         let captured = &frame[..frame.len().min(snaplen)];
         let time_us = 1_000 * at as u32;
         let record = [7, time_us, captured.len() as u32, frame.len() as u32];

@@ -19,7 +19,7 @@ use crate::support::{seat, squall, stderr, stdout};
 
 /// A server that sends each request that it receives to the channel, and responds to it. It serves one connection at a
 /// time.
-fn recording_server() -> (SocketAddr, Receiver<Vec<u8>>) {
+pub(crate) fn recording_server() -> (SocketAddr, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (sender, requests) = mpsc::channel();

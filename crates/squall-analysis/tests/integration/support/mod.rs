@@ -72,6 +72,7 @@ pub fn plan(repetitions: u32) -> Plan {
         }],
         files: Vec::new(),
         trials,
+        fixes: None,
     }
 }
 

@@ -12,6 +12,16 @@ fn addresses() -> (SocketAddr, SocketAddr) {
     (CLIENT.parse().unwrap(), SERVER.parse().unwrap())
 }
 
+/// A pair whose ClientHello fits one datagram.
+fn brief() -> Pair {
+    let hello = TlsSettings {
+        groups: Some(vec![TlsGroup::X25519]),
+        ..TlsSettings::default()
+    };
+    let tls = (&hello, &TlsSettings::default());
+    Pair::secured_by(&Http3Settings::default(), tls, InboxOptions::default())
+}
+
 /// The first datagram of a client.
 fn first_datagram(client: &mut Client) -> Vec<u8> {
     let (mut batch, mut inbox) = (Batch::new(), Inbox::default());
@@ -30,13 +40,7 @@ fn is_refused(pair: &Pair) -> bool {
 /// second has as many probes as two minutes with the usual one.
 #[test]
 fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
-    // A ClientHello with this group fits one datagram, so the server sends its certificate.
-    let hello = TlsSettings {
-        groups: Some(vec![TlsGroup::X25519]),
-        ..TlsSettings::default()
-    };
-    let tls = (&hello, &TlsSettings::default());
-    let mut pair = Pair::secured_by(&Http3Settings::default(), tls, InboxOptions::default());
+    let mut pair = brief();
     let initial_rtt = std::time::Duration::from_millis(1);
     pair.server.config.set_initial_rtt(initial_rtt);
     let mut initial = first_datagram(&mut pair.client);
@@ -65,7 +69,7 @@ fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
 
 #[test]
 fn an_unvalidated_connection_takes_no_datagram_of_another_address() {
-    let mut pair = Pair::new();
+    let mut pair = brief();
     let initial = first_datagram(&mut pair.client);
     let (from, to) = addresses();
     let other = SocketAddr::from(([10, 0, 0, 9], 4_000));
@@ -184,8 +188,11 @@ fn uploads_that_are_not_consumed_are_bounded() {
     assert!((500_000..2_500_000).contains(&arrived), "{arrived}");
 }
 
+/// A stream, how it begins, and the frame that follows again and again.
+type Flood = (u64, &'static [u8], &'static [u8]);
+
 /// A server that a client floods with `count` copies of a frame on a stream.
-fn flooded((stream, opening, frame): (u64, &[u8], &[u8]), count: usize) -> Pair {
+fn flooded((stream, opening, frame): Flood, count: usize) -> Pair {
     let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
     match stream {
         0 => {
@@ -205,7 +212,7 @@ fn flooded((stream, opening, frame): (u64, &[u8], &[u8]), count: usize) -> Pair 
 
 #[test]
 fn floods_of_frames_without_content_end_the_connection_with_excessive_load() {
-    let floods: [(&str, (u64, &[u8], &[u8])); 6] = [
+    let floods: [(&str, Flood); 6] = [
         ("a reserved type", (0, &[], &[0x21, 0])),
         ("empty DATA", (0, &[], &[0, 0])),
         ("GOAWAY", (2, &[], &[0x7, 1, 0])),

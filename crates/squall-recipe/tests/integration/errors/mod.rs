@@ -153,7 +153,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "{ stream_window",
         "{ window = \"1KiB\", stream_window",
-        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size`, `goaway_after` or `requests_per_connection`",
+        "24:11: unknown key `window` in `http2`: expected `stream_window`, `connection_window`, `window_updates`, `max_frame_size`, `max_concurrent_streams`, `header_table_size`, `data_size`, `goaway_after`, `requests_per_connection` or `retry_unprocessed`",
     );
     check(
         "rate = \"1000/s\"\n",

@@ -91,6 +91,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
         }],
         files: Vec::new(),
         trials: Vec::new(),
+        fixes: None,
     };
     for repetition in 0..size.repetitions {
         for (place, condition) in plan.conditions.iter().enumerate() {
@@ -231,20 +232,24 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
             machine: MachineHealth::default(),
             validity: Validity::Valid,
         },
-        used: EffectiveSettings {
-            kernel: "6.1.0-test".to_owned(),
-            client_congestion_control: vec!["cubic".to_owned()],
-            server_congestion_control: vec!["cubic".to_owned()],
-            next_links: Vec::new(),
-            sysctls: [].into(),
-            link_scheduling: "fifo".to_owned(),
-            station_scheduling: "fifo".to_owned(),
-            link_spin: Duration::ZERO,
-            client_spin: Duration::ZERO,
-            user_namespace: false,
-        },
+        used: used(),
     };
     (record, requests)
+}
+
+fn used() -> EffectiveSettings {
+    EffectiveSettings {
+        kernel: "6.1.0-test".to_owned(),
+        client_congestion_control: vec!["cubic".to_owned()],
+        server_congestion_control: vec!["cubic".to_owned()],
+        next_links: Vec::new(),
+        sysctls: [].into(),
+        link_scheduling: "fifo".to_owned(),
+        station_scheduling: "fifo".to_owned(),
+        link_spin: Duration::ZERO,
+        client_spin: Duration::ZERO,
+        user_namespace: false,
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): enough for a picture.
