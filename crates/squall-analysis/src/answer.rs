@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use squall_base::plan::{Measure, Statistic};
+use squall_base::plan::{Measure, Statistic, Unit};
 
 use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
@@ -14,7 +14,7 @@ use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::headline::headline;
 use crate::stats::sign_flip::smallest_sign_flip;
-pub use crate::summary::{Answer, Confidence};
+pub use crate::summary::{Answer, AnswerResult, Confidence};
 use crate::summary::{ConditionSummary, RunSummary};
 use crate::value::measure_name;
 use crate::verdict::{
@@ -61,6 +61,7 @@ pub(crate) fn answer(
         })
         .map(|(at, it)| claim(at, it) + ".");
     let crossover = crossover_between(condition, leading);
+    let result = result(condition, leading);
     let claim = claim(condition, leading);
     let claim = format!("{claim}, at {}.", condition.condition);
     let leading_why = why(leading);
@@ -82,7 +83,46 @@ pub(crate) fn answer(
             .chain(shown(&all))
             .chain(overloads(variants, conditions))
             .collect(),
+        result: Some(result),
     })
+}
+
+/// The comparison as fields.
+fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult {
+    let is_higher = direction(comparison).and_then(|direction| match direction {
+        PairResult::Higher => Some(true),
+        PairResult::Lower => Some(false),
+        PairResult::Same | PairResult::Hidden => None,
+    });
+    let ratio = comparison.ratio;
+    AnswerResult {
+        winner: is_higher.map(|is_higher| {
+            let is_better = is_higher == comparison.measure.is_better_higher();
+            let winner = if is_better {
+                &comparison.variant
+            } else {
+                &comparison.baseline
+            };
+            winner.clone()
+        }),
+        variant: comparison.variant.clone(),
+        baseline: comparison.baseline.clone(),
+        measure: comparison.measure,
+        unit: match comparison.measure.unit() {
+            Unit::Time => "ns",
+            Unit::BytesPerSecond => "bytes_per_s",
+            Unit::Count => "count",
+            Unit::Share => "share",
+        }
+        .to_owned(),
+        values: comparison.values,
+        condition: condition.condition.clone(),
+        ratio: ratio.map(|ratio| ratio.median),
+        ratio_is_limit: ratio.is_some_and(|ratio| ratio.bound),
+        ratio_interval_95: ratio.and_then(|ratio| ratio.interval),
+        p_adjusted: comparison.p_adjusted,
+        pairs: comparison.pairs.len() as u64,
+    }
 }
 
 /// Adds the finding that explains the difference best to the answer's `why`. `cells` holds the findings of the run's cells.

@@ -14,10 +14,11 @@
 //! says how a trial's response times are distributed and what was in flight, `grid` lays out the conditions by two
 //! settings with the winners, `headline` is the answer as one clause, `run_health` says whether to trust the run, `bulk`
 //! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
-//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `capture` infers from
-//! packets seen at one point what happened to them beyond it, `findings` recognises what is wrong, and `tried` says what
-//! fixes gained. `load` is for a load without trials: it keeps sums instead of rows, because there are too many requests
-//! to keep. squall-report draws the result.
+//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
+//! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, `findings`
+//! recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead
+//! of rows, because there are too many requests to keep. Lists that are too long to draw are `thinned`. squall-report draws
+//! the result.
 //!
 //! ```
 //! use squall_analysis::Quantile;
@@ -38,6 +39,7 @@ pub mod causes;
 mod cell;
 pub mod change;
 mod crossover;
+pub mod detail;
 pub mod explain;
 mod failures;
 mod family;
@@ -60,6 +62,7 @@ mod summarise;
 mod summary;
 mod tail;
 mod target_times;
+mod thinned;
 mod threshold;
 mod threshold_text;
 mod trial;
@@ -83,10 +86,12 @@ pub use run_health::{HealthGrade, RunHealth};
 pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;
 pub use summary::{
-    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, TrialReadings, Warning,
+    CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, Schema, TrialReadings,
+    Warning,
 };
 pub use tail::{CauseMean, TailCauses, TailShare, Tails};
 pub use target_times::TargetTimes;
+pub use thinned::Thinned;
 pub use threshold::{
     Aggregate, Certainty, Latency, Measure, Operator, Percentile, Reading, Threshold,
     ThresholdResult, ThresholdSource,

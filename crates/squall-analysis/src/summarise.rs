@@ -36,6 +36,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let variants: Vec<String> = variants.collect();
     let trials_planned = plan.trials.len() as u64;
     RunSummary {
+        schema: RunSummary::schema(),
         recipe: plan.recipe.clone(),
         question: plan.question.clone(),
         measures: plan.measures.clone(),

@@ -12,10 +12,11 @@ use crate::causes::RunBandTimes;
 use crate::cell::CellSummary;
 use crate::crossover::Crossover;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
+use crate::figures::Interval;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
 use crate::tried::TriedFix;
-use crate::verdict::Verdict;
+use crate::verdict::{Values, Verdict};
 use crate::warning::warnings;
 
 /// All variants under one condition.
@@ -58,6 +59,9 @@ pub struct RunEnvironment {
 /// The results of a run, as written to summary.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
+    /// The format of these results.
+    #[serde(default = "Schema::of_summary")]
+    pub schema: Schema,
     /// The recipe's name.
     pub recipe: String,
     /// The question that the recipe asks.
@@ -127,6 +131,11 @@ pub struct TrialReadings {
 }
 
 impl RunSummary {
+    /// The format of the results that this squall writes.
+    pub(crate) fn schema() -> Schema {
+        Schema::of_summary()
+    }
+
     /// `No trials yet: ...` with the conditions that have no trial; `None` if all have some.
     pub fn untried(&self) -> Option<String> {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
@@ -195,8 +204,32 @@ impl RunSummary {
     }
 }
 
-/// The answer to a run's question.
+/// The name and version of a format of squall's JSON, so that a reader knows what to expect. The version grows when a field
+/// is removed or changes its meaning; new fields do not change it. docs/schemas/ has a JSON Schema of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Its name, such as `squall.summary`.
+    pub name: String,
+    /// Its version, from 1.
+    pub version: u32,
+}
+
+impl Schema {
+    /// The first version of a format.
+    pub fn first(name: &str) -> Schema {
+        Schema {
+            name: name.to_owned(),
+            version: 1,
+        }
+    }
+
+    fn of_summary() -> Schema {
+        Schema::first("squall.summary")
+    }
+}
+
+/// The answer to a run's question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The answer in one clause, without a full stop: who wins, by what and under which condition. Empty in summaries of
     /// earlier versions.
@@ -215,6 +248,39 @@ pub struct Answer {
     pub reason: Option<String>,
     /// Further results, one sentence each: other differences between these two variants, and those of other variants.
     pub also: Vec<String>,
+    /// The comparison that the sentences are about, as fields; `None` in a summary of a squall that did not write them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<AnswerResult>,
+}
+
+/// The comparison that answers a run's question, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerResult {
+    /// The variant that is better by the measure; `None` if the measurements do not agree on one.
+    pub winner: Option<String>,
+    /// The variant that is compared.
+    pub variant: String,
+    /// What it is compared with.
+    pub baseline: String,
+    /// What they are compared by.
+    pub measure: Measure,
+    /// The unit of both values: `ns`, `bytes_per_s`, `count` or `share` (from 0 to 1).
+    pub unit: String,
+    /// Both values, medians over the pairs of trials; `None` without pairs.
+    pub values: Option<Values>,
+    /// The condition.
+    pub condition: Condition,
+    /// The variant's value divided by the baseline's, the median over the pairs; `None` if there is none.
+    pub ratio: Option<f64>,
+    /// True if unfinished or failed requests hide part of a value, so that the ratio is a limit.
+    pub ratio_is_limit: bool,
+    /// The 95 % interval of the ratio; `None` below six pairs, and for limits.
+    pub ratio_interval_95: Option<Interval<f64>>,
+    /// How often chance alone would show as much, corrected for the run's other comparisons, from 0 to 1; `None` if that
+    /// cannot be known.
+    pub p_adjusted: Option<f64>,
+    /// The pairs of valid trials that it rests on.
+    pub pairs: u64,
 }
 
 /// How certain an answer is.

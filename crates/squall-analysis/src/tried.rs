@@ -57,7 +57,7 @@ pub fn tried_fixes(plan: &Plan, trials: &[TrialStats]) -> Vec<TriedFix> {
 }
 
 fn tried_fix(fix: &FixTrials, trials: &[TrialStats], measure: Measure) -> TriedFix {
-    let folders: Vec<String> = fix.trials.iter().map(|trial| trial.folder()).collect();
+    let folders: Vec<String> = fix.trials.iter().map(squall_base::plan::Trial::folder).collect();
     let own = trials
         .iter()
         .filter(|trial| folders.contains(&trial.folder));

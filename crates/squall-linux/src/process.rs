@@ -47,6 +47,16 @@ pub fn ignore_hangup() -> std::io::Result<()> {
 
 /// Columns of the terminal on stdout; `None` if stdout is not a terminal.
 pub fn terminal_width() -> Option<usize> {
+    terminal_size(libc::STDOUT_FILENO).map(|(columns, _)| columns)
+}
+
+/// Columns and rows of the terminal on stderr; `None` if stderr is not a terminal.
+pub fn error_terminal_size() -> Option<(usize, usize)> {
+    terminal_size(libc::STDERR_FILENO)
+}
+
+/// Columns and rows of the terminal behind a file descriptor.
+fn terminal_size(descriptor: libc::c_int) -> Option<(usize, usize)> {
     let mut size = libc::winsize {
         ws_row: 0,
         ws_col: 0,
@@ -55,8 +65,9 @@ pub fn terminal_width() -> Option<usize> {
     };
     // SAFETY: TIOCGWINSZ writes one winsize, which outlives the call; on anything but a terminal it fails and writes
     // nothing.
-    let result = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
-    (result == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let result = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &mut size) };
+    let is_known = result == 0 && size.ws_col > 0;
+    is_known.then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// A hexadecimal field of the calling thread's status (proc(5)); 0 if it cannot be read.

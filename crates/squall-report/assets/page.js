@@ -4,6 +4,7 @@
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest } from "./data.js";
+import { detailsOf, followDetails } from "./details.js";
 import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
@@ -276,6 +277,7 @@ class Section {
         colour: `--series-${trial.variant % SERIES}`,
         causes: this.colouring[entry.kind] && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
         points: points[i],
+        details: detailsOf(trial.element, points[i]),
         warmupS: trial.warmup_s,
       })),
     );
@@ -375,6 +377,7 @@ const sections = [...document.querySelectorAll(".plots")].map((host) => {
 addSwitches();
 offerDownloads();
 followConditions();
+followDetails();
 printEverything(sections.filter((section) => section !== null));
 
 /** For the browser's console, and for the tests that use the page as a person does. */

@@ -3,6 +3,7 @@
  * It does not choose what is drawn (page.js does) and keeps no ranges: its Pane does (view.js). It draws at most
  * once per frame, and only while it is visible. */
 
+import { detailUnder, openOnClick, paintDetailed } from "./details.js";
 import { Note, nearest } from "./hover.js";
 import { Raster, frameOf, paintDrops, paintLayers } from "./paint.js";
 import { logTicks } from "./ticks.js";
@@ -44,8 +45,9 @@ export class Scatter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Draws `layers`, later ones on top: { name, colour, causes, points, warmupS }. `colour` names a colour of style.css.
-   * `causes` does so for each cause, if points are to have the colour of their cause. */
+  /** Draws `layers`, later ones on top: { name, colour, causes, points, details, warmupS }. `colour` names a colour of
+   * style.css. `causes` does so for each cause, if points are to have the colour of their cause. `details` are the points
+   * that can be shown in full. */
   setLayers(layers) {
     this.layers = layers;
     this.host.dataset.points = layers.reduce((sum, layer) => sum + layer.points.startS.length, 0);
@@ -84,6 +86,7 @@ export class Scatter {
     this.plot = new globalThis.uPlot(this.options(), [[0, 1], [null, null]], this.host);
     this.note = new Note(this.plot.over, this.marks, this.causes);
     listenToPointer(this);
+    openOnClick(this);
   }
 
   options() {
@@ -141,6 +144,7 @@ export class Scatter {
     // With a single variant, a drop has the colour of the cause that it leads to.
     const lost = this.colour("--cause-loss");
     paintDrops(ctx, frame, layers.length > 1 ? layers : layers.map((layer) => ({ ...layer, colour: lost })));
+    paintDetailed(ctx, frame, this.layers, this.colour("--ink"));
     ctx.restore();
   }
 
@@ -199,9 +203,9 @@ function listenToPointer(scatter) {
   let pressed = [0, 0];
   over.addEventListener("mousedown", (event) => (pressed = [event.clientX, event.clientY]));
   over.addEventListener("click", (event) => {
-    // A drag ends with a click, too.
+    // A drag ends with a click, too. Of some requests the page itself has more (details.js).
     const moved = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]);
-    const hit = scatter.frame && moved < 4 ? hitAt(event) : null;
+    const hit = scatter.frame && moved < 4 && !detailUnder(scatter, event) ? hitAt(event) : null;
     if (hit) scatter.onChoice?.(hit.layer, hit.layer.points.request[hit.index]);
   });
   over.addEventListener("mouseleave", () => note.hide());

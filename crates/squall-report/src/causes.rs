@@ -1,82 +1,130 @@
 //! Where a run's time went, in a terminal: two bars for each cell, all requests and the slowest hundredth.
 //!
-//! The characters of a bar stand for its causes, in the order in which they are named beside it; in colour, each piece and
-//! its name have the cause's colour on the page (`palette`). Nothing is added up here: squall-analysis does that in
-//! `causes/shares.rs`. The page's bars are in `html/causes`.
+//! The letters of a bar, and its colours, stand for causes (`palette`); the largest causes are named beside it, or below it
+//! where the terminal is too narrow. Nothing is added up here: squall-analysis does that in `causes/shares.rs`. The page's
+//! bars are in `html/causes`.
 
 use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_base::record::Cause;
 
 use crate::palette::CauseLook;
-use crate::text::{Colour, printable};
+use crate::text::{Colour, printable, unbroken_words, wrapped};
 
 /// The length of a bar in characters.
 const BAR: usize = 24;
-/// The characters of the largest cause, the second largest and so on; `REST` stands for all others.
-const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
+/// The width of the bands' names.
+const BAND: usize = 11;
+/// At most this many causes are drawn and named; `REST` stands for all others.
+const CAUSES: usize = 4;
 const REST: char = '·';
+/// A smaller share would be printed as `0.0 %`.
+const SHARE_AT_LEAST: f64 = 0.000_5;
 /// At most this many causes of a queue are named, if their share is at least `ROOT_AT_LEAST`.
 const ROOTS: usize = 3;
 const ROOT_AT_LEAST: f64 = 0.01;
 
-/// The bars of one condition; empty without cells.
-pub(crate) fn bars(cells: &[CellBandTimes], colour: Colour) -> String {
-    if cells.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from("  where the time went\n");
+/// The bars of one condition, within `width` columns; empty without cells.
+pub(crate) fn bars(cells: &[CellBandTimes], width: usize, colour: Colour) -> String {
+    let mut text = String::new();
     let names: Vec<String> = cells.iter().map(|cell| printable(&cell.variant)).collect();
-    let width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    for (cell, name) in cells.iter().zip(names) {
-        for (place, label) in [(0, name.as_str()), (BANDS.len() - 1, "")] {
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let longest = longest.unwrap_or(0);
+    // A name that leaves no room for a bar has a line of its own.
+    let is_beside = 2 + longest + 2 + BAND + 2 + BAR <= width;
+    let name_width = if is_beside { longest } else { 0 };
+    for (cell, name) in cells.iter().zip(&names) {
+        if !is_beside {
+            text.push_str(&format!("  {name}\n"));
+        }
+        let label = if is_beside { name.as_str() } else { "" };
+        for (place, label) in [(0, label), (BANDS.len() - 1, "")] {
             let band = &cell.bands[place];
-            let line = format!(
-                "  {label:<width$}  {:<11}  {}",
-                BANDS[place].name,
-                bar(band, colour)
-            );
-            text.push_str(line.trim_end());
-            text.push('\n');
+            // Too few requests have no slowest hundredth.
+            if place > 0 && band.spans.total().is_zero() {
+                continue;
+            }
+            let head = format!("  {label:<name_width$}  {:<BAND$}  ", BANDS[place].name);
+            push_bar(&mut text, &head, band, (width, colour));
         }
     }
     text
 }
 
-fn bar(band: &BandTime, colour: Colour) -> String {
-    let total = band.spans.total().as_nanos();
-    if total == 0 {
-        return "n/a".to_owned();
+/// Appends `head`, the bar and its legend, which has lines of its own if it does not fit beside the bar.
+fn push_bar(text: &mut String, head: &str, band: &BandTime, (width, colour): (usize, Colour)) {
+    let taken = head.chars().count();
+    let length = BAR.min(width.saturating_sub(taken)).max(1);
+    let Some(bar) = Bar::of(band, length) else {
+        text.push_str(&format!("{head}n/a\n"));
+        return;
+    };
+    let legend = bar.named.join(", ");
+    let drawn = bar.drawn(colour);
+    if taken + length + 2 + legend.chars().count() <= width {
+        text.push_str(&format!("{head}{drawn}  {legend}\n"));
+        return;
     }
-    let shares = band.shares();
-    let share = |ns: u64| ns as f64 / total as f64;
-    let mut bar = String::new();
-    let mut drawn = 0;
-    let mut named = Vec::new();
-    let mut so_far = 0.0;
-    for (cause, fill) in shares.iter().zip(FILLS) {
-        let share = share(cause.time.as_nanos());
-        so_far += share;
-        let end = (so_far * BAR as f64).round() as usize;
-        let piece: String = std::iter::repeat_n(fill, end.saturating_sub(drawn)).collect();
-        drawn = drawn.max(end);
-        let code = CauseLook::of(cause.cause).terminal_code();
-        bar += &colour.in_palette(code, &piece);
-        let behind = match cause.cause {
-            Cause::Queue => behind(band),
-            _ => String::new(),
+    text.push_str(&format!("{head}{drawn}\n"));
+    for line in wrapped(unbroken_words(&legend), width, "      ", str::to_owned) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+}
+
+/// The bar of a band: pieces of causes that fill it together, and the causes in words.
+struct Bar {
+    pieces: Vec<(Option<Cause>, usize)>,
+    named: Vec<String>,
+}
+
+impl Bar {
+    /// `None` without any time.
+    fn of(band: &BandTime, length: usize) -> Option<Bar> {
+        let total = band.spans.total().as_nanos();
+        if total == 0 {
+            return None;
+        }
+        let mut bar = Bar {
+            pieces: Vec::new(),
+            named: Vec::new(),
         };
-        let name = colour.in_palette(code, cause.cause.name());
-        named.push(format!("{name} {}{behind}", percent(share)));
+        let (mut so_far, mut filled) = (0.0, 0);
+        for found in band.shares().into_iter().take(CAUSES) {
+            let (cause, share) = (found.cause, found.time.as_nanos() as f64 / total as f64);
+            if share < SHARE_AT_LEAST {
+                break;
+            }
+            so_far += share;
+            let end = (so_far * length as f64).round() as usize;
+            bar.pieces.push((Some(cause), end.saturating_sub(filled)));
+            filled = filled.max(end);
+            let behind = match cause {
+                Cause::Queue => behind(band),
+                _ => String::new(),
+            };
+            let (letter, name) = (CauseLook::of(cause).letter, cause.name());
+            bar.named
+                .push(format!("{letter} {name} {}{behind}", percent(share)));
+        }
+        bar.pieces.push((None, length.saturating_sub(filled)));
+        if 1.0 - so_far >= SHARE_AT_LEAST {
+            bar.named
+                .push(format!("{REST} others {}", percent(1.0 - so_far)));
+        }
+        Some(bar)
     }
-    bar.extend(std::iter::repeat_n(REST, BAR.saturating_sub(drawn)));
-    if shares.len() > FILLS.len() {
-        named.push(format!("others {}", percent((1.0 - so_far).max(0.0))));
+
+    fn drawn(&self, colour: Colour) -> String {
+        let pieces = self.pieces.iter().map(|(cause, length)| match cause {
+            Some(cause) => {
+                let look = CauseLook::of(*cause);
+                let letters = look.letter.to_string().repeat(*length);
+                colour.on_background(look.terminal, &letters)
+            }
+            None => REST.to_string().repeat(*length),
+        });
+        pieces.collect()
     }
-    format!("{bar}  {}", named.join(", "))
 }
 
 /// What the requests ahead in the queue waited for, as far as known: ` (behind: cwnd 71 %, loss 22 %)`.
@@ -101,4 +149,55 @@ pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let digits = usize::from(percent < 9.95 && percent > 0.0);
     format!("{percent:.digits$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::Duration;
+
+    use super::*;
+
+    fn cell(name: &str) -> CellBandTimes {
+        let mut band = BandTime {
+            requests: 10,
+            ..BandTime::default()
+        };
+        band.spans[Cause::Loss] = Duration::from_millis(75);
+        band.spans[Cause::Distance] = Duration::from_millis(25);
+        CellBandTimes {
+            variant: name.to_owned(),
+            bands: [band; BANDS.len()],
+        }
+    }
+
+    #[test]
+    fn a_bar_has_the_letters_of_its_causes_and_their_colours_if_wanted() {
+        let text = bars(&[cell("h1")], 100, Colour::Plain);
+        let bar = "LLLLLLLLLLLLLLLLLLDDDDDD  L loss 75 %, D distance 25 %\n";
+        let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
+        assert_eq!(text, expected);
+        let coloured = bars(&[cell("h1")], 100, Colour::Ansi);
+        assert!(coloured.contains("\x1b[97;48;5;160mLLL"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_legend_beside_which_there_is_no_room_is_below_its_bar() {
+        let text = bars(&[cell("h1")], 60, Colour::Plain);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert_eq!(lines[1], "      L loss 75 %, D distance 25 %");
+        for width in [40, 60, 80, 200] {
+            let text = bars(&[cell("a name of some length")], width, Colour::Plain);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_band_without_requests_has_no_bar() {
+        let mut cell = cell("h1");
+        cell.bands[BANDS.len() - 1] = BandTime::default();
+        let text = bars(&[cell], 100, Colour::Plain);
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 }

@@ -8,10 +8,17 @@ use squall_analysis::{Overload, Quantile, Reading, figure};
 
 use crate::text::{aligned, printable};
 
-const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
+/// The titles of a cell's table.
+pub(crate) const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
 
-/// The comparison as text: the sentence first, then the cells.
-pub fn changes(changes: &Changes) -> String {
+/// What a field without a figure has.
+const NONE: &str = "n/a";
+
+/// The columns that a narrow terminal leaves out, in this order.
+const OPTIONAL: [&str; 3] = ["MDE", "95 %", "ratio"];
+
+/// The comparison as text: the sentence first, then the cells, whose tables fit into `width` columns.
+pub fn changes(changes: &Changes, width: usize) -> String {
     let mut text = printable(&changes.sentence()) + "\n";
     for cell in &changes.cells {
         text += &format!(
@@ -19,7 +26,7 @@ pub fn changes(changes: &Changes) -> String {
             printable(&cell.variant),
             printable(&cell.condition.to_string())
         );
-        text += &table(cell);
+        text += &table(cell, width);
         text += &format!("  {}\n", trials(cell));
         if let Some(overload) = cell.overload {
             let when = match overload {
@@ -56,20 +63,52 @@ fn trials(cell: &CellChange) -> String {
     }
 }
 
-fn table(cell: &CellChange) -> String {
+fn table(cell: &CellChange, width: usize) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(cell.figures.iter().map(row));
     // The last column has words, which are aligned left.
-    let said: Vec<String> = rows.iter_mut().filter_map(Vec::pop).collect();
-    let lines = aligned(&rows).into_iter().zip(said);
-    lines
-        .map(|(line, said)| format!("{line}  {said}").trim_end().to_owned() + "\n")
-        .collect()
+    let mut said: Vec<String> = rows.iter_mut().filter_map(Vec::pop).collect();
+    for title in TITLES {
+        // Without a figure in any row, a column says nothing.
+        let has_figure = |place: usize| rows[1..].iter().any(|row| row[place] != NONE);
+        if let Some(place) = place_of(&rows, title).filter(|place| !has_figure(*place)) {
+            remove(&mut rows, place);
+        }
+    }
+    for title in OPTIONAL {
+        if let Some(place) = place_of(&rows, title).filter(|_| !fits(&rows, &said, width)) {
+            remove(&mut rows, place);
+        }
+    }
+    if !fits(&rows, &said, width) {
+        let words = cell.figures.iter().map(|change| change.words().to_owned());
+        said = said.into_iter().take(1).chain(words).collect();
+    }
+    lines(&rows, &said).map(|line| line + "\n").collect()
+}
+
+fn place_of(rows: &[Vec<String>], title: &str) -> Option<usize> {
+    rows[0].iter().position(|other| other == title)
+}
+
+fn remove(rows: &mut [Vec<String>], place: usize) {
+    for row in rows {
+        row.remove(place);
+    }
+}
+
+fn fits(rows: &[Vec<String>], said: &[String], width: usize) -> bool {
+    lines(rows, said).all(|line| line.chars().count() <= width)
+}
+
+fn lines(rows: &[Vec<String>], said: &[String]) -> impl Iterator<Item = String> {
+    let lines = aligned(rows).into_iter().zip(said);
+    lines.map(|(line, said)| format!("{line}  {said}").trim_end().to_owned())
 }
 
 /// A field for each title.
-fn row(change: &FigureChange) -> Vec<String> {
-    let unknown = || "n/a".to_owned();
+pub(crate) fn row(change: &FigureChange) -> Vec<String> {
+    let unknown = || NONE.to_owned();
     let ratio = change.ratio;
     let interval = ratio.and_then(|ratio| ratio.interval);
     let p = change.p_adjusted.filter(|_| interval.is_some());
@@ -110,6 +149,6 @@ fn reading(reading: Reading) -> String {
         }
         Reading::Latency(Some(Quantile::Never)) => "never".to_owned(),
         Reading::Number(Some(number)) => figure::rate(number),
-        Reading::Latency(None) | Reading::Number(None) => "n/a".to_owned(),
+        Reading::Latency(None) | Reading::Number(None) => NONE.to_owned(),
     }
 }

@@ -3,16 +3,18 @@
 //! It computes no statistic and changes no verdict (squall-analysis does that) and reads no record from disk. The page
 //! requests nothing from the network; served by `squall view`, it asks that server for more.
 //!
-//! `terminal` writes the text, `points` chooses the requests to draw, `html` builds the page, and `payload` packs the data
-//! for its scripts. The page's scripts and styles are in assets/, the chart library in assets/vendor/. `findings` prints
-//! what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of each cause, `changes` compares two
-//! runs, `explain` shows one request or moment, and `load` writes the texts of a load without trials; `view` finds the requests
-//! and packets in a part of a plot; `text` has what all of these share.
+//! `terminal` writes the text (`table` its rows, `causes` its bars), `points` chooses the requests to draw, `html` builds the
+//! page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in
+//! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
+//! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
+//! without trials; `view` finds the requests and packets in a part of a plot, `export` writes results for other tools, and
+//! `text` has what all of these share.
 
 mod causes;
 mod changes;
 mod date;
 pub mod explain;
+pub mod export;
 mod findings;
 mod fixes;
 mod html;
@@ -21,6 +23,7 @@ mod palette;
 mod payload;
 mod points;
 mod shown;
+mod table;
 mod terminal;
 mod text;
 pub mod view;

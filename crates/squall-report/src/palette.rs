@@ -13,6 +13,8 @@ pub(crate) struct CauseLook {
     pub(crate) letter: char,
     /// Red, green and blue. White text on it has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
     colour: u32,
+    /// Like it among the 256 colours of xterm.
+    pub(crate) terminal: u8,
     /// What the time was spent on.
     pub(crate) meaning: &'static str,
 }
@@ -22,112 +24,118 @@ const LOOKS: [CauseLook; Cause::ALL.len()] = [
     look(
         Cause::Queue,
         'Q',
-        0x7a5195,
+        (0x7a5195, 97),
         "No connection or stream was free.",
     ),
     look(
         Cause::Connect,
         'C',
-        0x4f6d8f,
+        (0x4f6d8f, 67),
         "The TCP handshake of the request’s own connection.",
     ),
     look(
         Cause::Tls,
         'T',
-        0x2f74b5,
+        (0x2f74b5, 32),
         "The TLS or QUIC handshake of the request’s own connection.",
     ),
     look(
         Cause::WindowStream,
-        'S',
-        0x6e4212,
+        'W',
+        (0x6e4212, 94),
         "Data waited while its stream’s flow-control window was exhausted.",
     ),
     look(
         Cause::WindowConnection,
-        'W',
-        0xa3671c,
+        'N',
+        (0xa3671c, 130),
         "Data waited while its connection’s flow-control window was exhausted.",
     ),
     look(
         Cause::WindowReceive,
-        'R',
-        0x8a5a00,
+        'V',
+        (0x8a5a00, 136),
         "Data waited while the peer’s TCP receive window was exhausted.",
     ),
     look(
         Cause::Cwnd,
         'G',
-        0x7e7900,
+        (0x7e7900, 100),
         "Data waited for the congestion window: as much as it allowed was in flight.",
     ),
     look(
         Cause::Pacing,
         'P',
-        0x5f6b00,
+        (0x5f6b00, 64),
         "Data waited for its sender’s pacing, with room in every window.",
     ),
     look(
         Cause::SendBuffer,
         'B',
-        0x6b5b2e,
+        (0x6b5b2e, 101),
         "Data waited for room in the socket’s send buffer, with room in every window.",
     ),
     look(
         Cause::Link,
-        'L',
-        0x00766c,
+        'K',
+        (0x00766c, 30),
         "In the link’s queue, or being sent at its rate.",
     ),
     look(
         Cause::Distance,
         'D',
-        0x5b7a94,
+        (0x5b7a94, 66),
         "The delay that the link is configured to have. No protocol can save it.",
     ),
     look(
         Cause::Loss,
-        'X',
-        0xc2372e,
+        'L',
+        (0xc2372e, 160),
         "The request’s own bytes were lost: from when they would have arrived until they did.",
     ),
     look(
         Cause::Hol,
         'H',
-        0xc75000,
+        (0xc75000, 166),
         "Head-of-line blocking: bytes of other requests were lost, and its own bytes had to wait behind them.",
     ),
     look(
         Cause::Record,
-        'E',
-        0xb0578d,
+        'R',
+        (0xb0578d, 132),
         "The request’s own bytes had arrived, but the rest of their TLS record had not.",
     ),
     look(
         Cause::Server,
-        'V',
-        0x3d7d3f,
+        'S',
+        (0x3d7d3f, 65),
         "The server had the request, and had not finished its response.",
     ),
     look(
         Cause::Host,
         'O',
-        0x73767b,
+        (0x73767b, 244),
         "Delay added by hosts: scheduling, system calls, copying, squall’s own lateness.",
     ),
     look(
         Cause::Unknown,
         'U',
-        0x4a4c50,
+        (0x4a4c50, 239),
         "The cause cannot be determined.",
     ),
 ];
 
-const fn look(cause: Cause, letter: char, colour: u32, meaning: &'static str) -> CauseLook {
+const fn look(
+    cause: Cause,
+    letter: char,
+    (colour, terminal): (u32, u8),
+    meaning: &'static str,
+) -> CauseLook {
     CauseLook {
         cause,
         letter,
         colour,
+        terminal,
         meaning,
     }
 }
@@ -135,12 +143,6 @@ const fn look(cause: Cause, letter: char, colour: u32, meaning: &'static str) ->
 impl CauseLook {
     pub(crate) fn of(cause: Cause) -> CauseLook {
         LOOKS[cause as usize]
-    }
-
-    /// The nearest colour of the 6 x 6 x 6 cube of a terminal's 256 colours.
-    pub(crate) fn terminal_code(self) -> u32 {
-        let level = |shift: u32| (((self.colour >> shift) & 0xff) + 25) / 51;
-        16 + 36 * level(16) + 6 * level(8) + level(0)
     }
 }
 
@@ -201,8 +203,8 @@ mod tests {
         let looks = Cause::ALL.map(CauseLook::of);
         let colours: BTreeSet<u32> = looks.iter().map(|look| look.colour).collect();
         let letters: BTreeSet<char> = looks.iter().map(|look| look.letter).collect();
-        assert_eq!(colours.len(), Cause::ALL.len());
-        assert_eq!(letters.len(), Cause::ALL.len());
+        let terminal: BTreeSet<u8> = looks.iter().map(|look| look.terminal).collect();
+        assert_eq!((colours.len(), letters.len(), terminal.len()), (17, 17, 17));
     }
 
     #[test]

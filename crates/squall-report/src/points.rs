@@ -7,12 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use squall_analysis::detail::TrialDetail;
 use squall_analysis::{TrialShape, figure};
 use squall_base::Duration;
 use squall_base::plan::Condition;
 use squall_base::record::{
     Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, TrialRecord,
 };
+
+use crate::html::TrialMarkup;
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 const DRAWN_AT_MOST: usize = 40_000;
@@ -103,6 +106,8 @@ pub struct TrialPoints {
     pub(crate) drops: Vec<Duration>,
     /// How its response times are distributed, and what was in flight.
     pub(crate) shape: TrialShape,
+    /// Some of its requests in full.
+    pub(crate) detail: Option<TrialMarkup>,
     /// Requests of the trial, drawn or not.
     total: usize,
     /// Dropped packets of the trial, marked or not.
@@ -130,6 +135,7 @@ impl TrialPoints {
             points,
             drops: Vec::new(),
             shape: TrialShape::of(record, requests),
+            detail: None,
             total,
             dropped: 0,
         }
@@ -161,6 +167,11 @@ impl TrialPoints {
             point.cause = dominant.get(&point.request).copied().flatten();
         }
         self
+    }
+
+    /// Adds some of its requests in full. `record` is the trial's.
+    pub fn add_detail(&mut self, record: &TrialRecord, detail: &TrialDetail) {
+        self.detail = Some(TrialMarkup::of(record, detail));
     }
 
     /// Whether any point has a cause.

@@ -1,17 +1,17 @@
-//! The report for the terminal: the answer, then a table and the verdicts for each condition that has trials, then the
-//! warnings.
+//! The report for the terminal: the answer, one table of all conditions, where the time went, and what to doubt.
 //!
-//! It writes no file and does not query the terminal's width or colours; the caller passes both. Names are foreign text, so
-//! control characters in them never reach the terminal. `html` builds the page for the browser.
+//! The usual report has what a reader needs to believe the answer; the full one also has every comparison, a table of its own
+//! for each condition, and the causes under all of them. It writes no file and does not query the terminal's width or colours;
+//! the caller passes both. Names are foreign text, so control characters in them never reach the terminal. `table` lays out
+//! the rows, `causes` the bars; `html` builds the page for the browser.
 
 use squall_analysis::answer::Answer;
-use squall_analysis::{
-    CellSummary, ConditionSummary, Quantile, RunSummary, Spread, Verdict, figure,
-};
+use squall_analysis::{CellSummary, ConditionSummary, RunSummary, Verdict, figure};
 use squall_base::plan::Measure;
 
 use crate::causes;
 use crate::shown::ShownCell;
+use crate::table::{Table, latency};
 use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
 
 /// How much is printed.
@@ -19,15 +19,21 @@ use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
 pub enum Detail {
     /// The answer.
     Brief,
-    /// The answer, every condition, and the worst finding of each cell.
+    /// The answer, one table, the causes where the answer was found, and the findings in a line each.
     #[default]
     Usual,
-    /// The answer with all other differences between its variants, every condition, and every finding.
+    /// The answer with all other differences between its variants, every condition with its comparisons and causes, and every
+    /// finding of each cell.
     Full,
 }
 
-/// Names are cut to no fewer characters than this if a table would otherwise not fit.
-const NAME_AT_LEAST: usize = 12;
+/// A condition that has trials, with its cells.
+struct TriedCondition<'a> {
+    /// Its place among the run's conditions.
+    place: usize,
+    condition: &'a ConditionSummary,
+    cells: Vec<ShownCell<'a>>,
+}
 
 /// The report as text, its sentences wrapped at `width` characters.
 pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
@@ -40,48 +46,28 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
     if detail == Detail::Brief {
         return text;
     }
-    for (place, condition) in summary.conditions.iter().enumerate() {
-        if condition.is_untried() {
-            continue;
+    let conditions = summary.conditions.iter().enumerate();
+    let tried: Vec<TriedCondition<'_>> = conditions
+        .filter(|(_, condition)| !condition.is_untried())
+        .map(|(place, condition)| TriedCondition {
+            place,
+            condition,
+            cells: ShownCell::all_of(condition),
+        })
+        .collect();
+    if detail == Detail::Full || tried.len() < 2 {
+        for one in &tried {
+            writer.section(&mut text, summary, one, detail);
         }
-        text.push('\n');
-        writer.condition(&mut text, condition, &summary.measures);
-        text.push_str(&causes::bars(summary.causes.of_condition(place), colour));
+    } else {
+        writer.all_conditions(&mut text, summary, &tried);
     }
     if let Some(untried) = summary.untried() {
         text.push('\n');
         writer.paragraph(&mut text, Style::Plain, "", &untried);
     }
-    if !summary.thresholds.is_empty() {
-        text.push('\n');
-    }
-    for threshold in &summary.thresholds {
-        let style = if threshold.holds {
-            Style::Plain
-        } else {
-            Style::Warning
-        };
-        writer.paragraph(&mut text, style, "", &threshold.sentence);
-    }
-    if !summary.warnings.is_empty() {
-        text.push('\n');
-    }
-    for warning in &summary.warnings {
-        writer.paragraph(
-            &mut text,
-            Style::Warning,
-            "",
-            &format!("Warning: {warning}"),
-        );
-    }
+    writer.thresholds_and_warnings(&mut text, summary);
     text
-}
-
-fn style_of(verdict: &Verdict) -> Style {
-    match verdict {
-        Verdict::Overloaded { .. } => Style::Warning,
-        Verdict::Compared(_) => Style::Plain,
-    }
 }
 
 pub(crate) struct TerminalWriter {
@@ -122,11 +108,80 @@ impl TerminalWriter {
         }
     }
 
-    /// A condition: its table, the results that have no column, and its verdicts.
-    fn condition(&self, text: &mut String, condition: &ConditionSummary, measures: &[Measure]) {
-        self.paragraph(text, Style::Bold, "", &condition.condition.to_string());
-        let cells = ShownCell::all_of(condition);
-        self.table(text, &cells, &optional_columns(measures));
+    /// A condition with a table of its own, its verdicts and its causes.
+    fn section(
+        &self,
+        text: &mut String,
+        summary: &RunSummary,
+        tried: &TriedCondition<'_>,
+        detail: Detail,
+    ) {
+        let table = self.table(&summary.measures, std::slice::from_ref(tried));
+        text.push('\n');
+        self.paragraph(
+            text,
+            Style::Bold,
+            "",
+            &tried.condition.condition.to_string(),
+        );
+        text.push_str(&table.titles());
+        self.rows(text, &table, tried, &summary.measures);
+        self.verdicts(text, tried.condition, detail);
+        self.causes(text, summary, tried, "where the time went");
+    }
+
+    /// One table of all conditions, and below it the causes where the answer was found.
+    fn all_conditions(
+        &self,
+        text: &mut String,
+        summary: &RunSummary,
+        tried: &[TriedCondition<'_>],
+    ) {
+        let table = self.table(&summary.measures, tried);
+        text.push('\n');
+        text.push_str(&table.titles());
+        for one in tried {
+            self.paragraph(text, Style::Bold, "", &one.condition.condition.to_string());
+            self.rows(text, &table, one, &summary.measures);
+            self.verdicts(text, one.condition, Detail::Usual);
+        }
+        let result = (summary.answer.as_ref()).and_then(|answer| answer.result.as_ref());
+        let primary = summary.primary.as_ref().map(|primary| &primary.condition);
+        // Without an answer, every condition is of interest.
+        let at = result.map(|result| &result.condition).or(primary);
+        let is_shown =
+            |one: &&TriedCondition<'_>| at.is_none_or(|at| *at == one.condition.condition);
+        for one in tried.iter().filter(is_shown) {
+            let title = format!("where the time went, {}", one.condition.condition);
+            self.causes(text, summary, one, &title);
+        }
+    }
+
+    /// The table of all cells of `tried`.
+    fn table(&self, measures: &[Measure], tried: &[TriedCondition<'_>]) -> Table {
+        let cells: Vec<&ShownCell<'_>> = tried.iter().flat_map(|one| &one.cells).collect();
+        Table::of(&cells, measures, self.width, self.colour)
+    }
+
+    /// The rows of a condition, and the results that have no column.
+    fn rows(
+        &self,
+        text: &mut String,
+        table: &Table,
+        tried: &TriedCondition<'_>,
+        measures: &[Measure],
+    ) {
+        for cell in &tried.cells {
+            text.push_str(&table.row(cell));
+        }
+        self.doubts(text, &tried.cells);
+        self.below(text, &tried.cells, |cell| measured(cell, measures));
+        self.below(text, &tried.cells, page_times);
+        self.below(text, &tried.cells, throughput);
+    }
+
+    /// Which figures are doubtful or limits, and how packets crossed the links.
+    fn doubts(&self, text: &mut String, cells: &[ShownCell<'_>]) {
         for is_limit in [false, true] {
             let mut of_kind = cells.iter().filter(|cell| cell.is_limit == is_limit);
             if let Some(doubt) = of_kind.find_map(|cell| cell.doubt) {
@@ -144,14 +199,54 @@ impl TerminalWriter {
             let said = "The devices of a link exchanged super-packets (`fast`): fewer acknowledgements, as with receive offload";
             self.paragraph(text, Style::Faint, "  ", said);
         }
-        self.below(text, &cells, |cell| measured(cell, measures));
-        self.below(text, &cells, page_times);
-        self.below(text, &cells, throughput);
+    }
+
+    /// What limits the rows of a condition, and if all is wanted, how its cells compare.
+    fn verdicts(&self, text: &mut String, condition: &ConditionSummary, detail: Detail) {
         for verdict in condition.verdicts_of_pairs() {
-            self.paragraph(text, style_of(verdict), "  ", &verdict.to_string());
+            let style = match verdict {
+                Verdict::Overloaded { .. } => Style::Warning,
+                Verdict::Compared(_) if detail == Detail::Full => Style::Plain,
+                Verdict::Compared(_) => continue,
+            };
+            self.paragraph(text, style, "  ", &verdict.to_string());
         }
         if let Some(without) = condition.without_pairs() {
             self.paragraph(text, Style::Plain, "  ", &without);
+        }
+    }
+
+    fn causes(
+        &self,
+        text: &mut String,
+        summary: &RunSummary,
+        tried: &TriedCondition<'_>,
+        title: &str,
+    ) {
+        let cells = summary.causes.of_condition(tried.place);
+        if !cells.is_empty() {
+            self.paragraph(text, Style::Plain, "  ", title);
+            text.push_str(&causes::bars(cells, self.width, self.colour));
+        }
+    }
+
+    fn thresholds_and_warnings(&self, text: &mut String, summary: &RunSummary) {
+        if !summary.thresholds.is_empty() {
+            text.push('\n');
+        }
+        for threshold in &summary.thresholds {
+            let style = if threshold.holds {
+                Style::Plain
+            } else {
+                Style::Warning
+            };
+            self.paragraph(text, style, "", &threshold.sentence);
+        }
+        if !summary.warnings.is_empty() {
+            text.push('\n');
+        }
+        for warning in &summary.warnings {
+            self.paragraph(text, Style::Warning, "", &format!("Warning: {warning}"));
         }
     }
 
@@ -174,111 +269,6 @@ impl TerminalWriter {
             }
         }
     }
-
-    fn table(&self, text: &mut String, cells: &[ShownCell<'_>], optional_columns: &[&str]) {
-        let mut columns: Vec<(usize, Vec<String>)> = COLUMNS
-            .iter()
-            .enumerate()
-            .map(|(place, (title, field))| {
-                let title = std::iter::once((*title).to_owned());
-                let shown = |cell: &ShownCell<'_>| {
-                    let figures: &CellSummary = &cell.figures;
-                    match place {
-                        // The names.
-                        0 => field(figures),
-                        _ => marked(cell, place, field(figures)),
-                    }
-                };
-                let fields: Vec<String> = title.chain(cells.iter().map(shown)).collect();
-                let widths = fields.iter().map(|field| field.chars().count());
-                (widths.max().unwrap_or(0), fields)
-            })
-            .collect();
-        let total = |columns: &[(usize, Vec<String>)]| {
-            columns.iter().map(|(width, _)| width + 2).sum::<usize>()
-        };
-        // Names are shortened first, then columns left out: the page and the JSON have all of both.
-        let shortest = columns[0].0.min(NAME_AT_LEAST);
-        for title in optional_columns {
-            if total(&columns) - columns[0].0 + shortest <= self.width {
-                break;
-            }
-            columns.retain(|(_, fields)| fields[0] != *title);
-        }
-        let too_wide = total(&columns).saturating_sub(self.width);
-        columns[0].0 = columns[0].0.saturating_sub(too_wide).max(shortest);
-        for row in 0..=cells.len() {
-            let style = if row == 0 { Style::Faint } else { Style::Plain };
-            text.push_str(&self.colour.styled(style, &table_line(&columns, row)));
-            text.push('\n');
-        }
-    }
-}
-
-/// `figure` of the column at `place`, with a `?` behind it if it is doubtful. A limit of times has a sign before it, and so
-/// has one of the rate.
-fn marked(cell: &ShownCell<'_>, place: usize, figure: String) -> String {
-    match (cell.doubt, cell.is_limit) {
-        (Some(_), false) if figure != "n/a" => figure + "?",
-        (Some(_), true) if figure != "n/a" && TIMES.contains(&place) => format!("\u{2264}{figure}"),
-        (Some(_), true) if figure != "n/a" && place + 1 == COLUMNS.len() => {
-            format!("\u{2265}{figure}")
-        }
-        _ => figure,
-    }
-}
-
-/// One line of the table. Names are aligned left, numbers right.
-fn table_line(columns: &[(usize, Vec<String>)], row: usize) -> String {
-    let (name_width, names) = &columns[0];
-    let mut line = format!("  {:<name_width$}", cut(&names[row], *name_width));
-    for (width, fields) in &columns[1..] {
-        line.push_str(&format!("  {:>width$}", fields[row]));
-    }
-    line
-}
-
-/// The title of the connections' column.
-const CONNECTIONS: &str = "conns";
-
-/// The columns that a narrow table leaves out, in this order. Connections stay if they are a measure of the run.
-fn optional_columns(measures: &[Measure]) -> Vec<&'static str> {
-    let latencies = ["IQR", "p90", "p95", "max", "mean", "p99.9"];
-    if measures.contains(&Measure::Connections) {
-        latencies.to_vec()
-    } else {
-        [&[CONNECTIONS], latencies.as_slice()].concat()
-    }
-}
-
-/// A column of the table: its title, and its text for a cell. Latencies are in milliseconds.
-type Column = (&'static str, fn(&CellSummary) -> String);
-
-const COLUMNS: [Column; 14] = [
-    ("in ms", |cell| printable(&cell.variant)),
-    ("mean", |cell| latency(cell.mean)),
-    ("median", |cell| latency(cell.median)),
-    ("IQR", |cell| latency(cell.interquartile_range)),
-    ("p90", |cell| latency(cell.p90)),
-    ("p95", |cell| latency(cell.p95)),
-    ("p99", |cell| latency(cell.p99)),
-    ("95 % of p99", |cell| interval(cell.p99)),
-    ("p99.9", |cell| latency(cell.p999)),
-    ("max", |cell| latency(cell.max)),
-    ("failed", |cell| counted(cell, cell.failed)),
-    ("unfinished", |cell| counted(cell, cell.censored)),
-    (CONNECTIONS, |cell| number(cell.connections_opened)),
-    ("rate/s", |cell| number(cell.rate_achieved_per_s)),
-];
-
-/// The places of times among these columns.
-const TIMES: std::ops::RangeInclusive<usize> = 1..=9;
-
-fn latency(spread: Option<Spread<Quantile>>) -> String {
-    spread.map_or_else(
-        || "n/a".to_owned(),
-        |spread| figure::quantile(spread.median),
-    )
 }
 
 /// `h2: median server time of /video 1260 ms, number of connections 91`: the measures that have no column.
@@ -317,39 +307,4 @@ fn page_times(cell: &CellSummary) -> Option<String> {
 fn throughput(cell: &CellSummary) -> Option<String> {
     let beside = cell.beside_prediction()?;
     Some(format!("{}: {beside}", cell.variant))
-}
-
-/// `240–262`; `n/a` if there are too few trials or requests for an interval.
-fn interval(spread: Option<Spread<Quantile>>) -> String {
-    let interval = spread.and_then(|spread| spread.interval);
-    interval.map_or_else(
-        || "n/a".to_owned(),
-        |interval| {
-            let (low, high) = (
-                figure::quantile(interval.low),
-                figure::quantile(interval.high),
-            );
-            format!("{low}–{high}")
-        },
-    )
-}
-
-fn number(spread: Option<Spread<f64>>) -> String {
-    spread.map_or_else(|| "n/a".to_owned(), |spread| figure::rate(spread.median))
-}
-
-/// A count over a cell's valid trials; `n/a` if it has none.
-fn counted(cell: &CellSummary, count: u64) -> String {
-    if cell.valid_trials().next().is_none() {
-        "n/a".to_owned()
-    } else {
-        figure::count(count)
-    }
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width - 1).chain(['…']).collect()
 }

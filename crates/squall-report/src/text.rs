@@ -38,13 +38,34 @@ impl Colour {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// `text` in one of a terminal's 256 colours.
-    pub(crate) fn in_palette(self, code: u32, text: &str) -> String {
+    /// White `text` on a background of xterm's 256 colours.
+    pub(crate) fn on_background(self, code: u8, text: &str) -> String {
         match self {
-            Colour::Ansi if !text.is_empty() => format!("\x1b[38;5;{code}m{text}\x1b[0m"),
-            Colour::Ansi | Colour::Plain => text.to_owned(),
+            Colour::Ansi if !text.is_empty() => format!("\x1b[97;48;5;{code}m{text}\x1b[0m"),
+            Colour::Plain | Colour::Ansi => text.to_owned(),
         }
     }
+}
+
+/// The words of a sentence, with a number and its unit as one word.
+pub(crate) fn unbroken_words(sentence: &str) -> Vec<String> {
+    const UNITS: [&str; 8] = ["us", "ms", "s", "%", "B", "kB", "MB", "GB"];
+    let mut words: Vec<String> = Vec::new();
+    for word in sentence.split_whitespace() {
+        let unit = word
+            .split(['/', ',', '.', ';', ':', ')'])
+            .next()
+            .unwrap_or("");
+        let ends_in_digit = |last: &&mut String| last.ends_with(|c: char| c.is_ascii_digit());
+        match words.last_mut().filter(ends_in_digit) {
+            Some(number) if UNITS.contains(&unit) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Words as lines of at most `width` characters. Lines begin with `indent`, and all but the first with two more spaces.

@@ -8,10 +8,13 @@
 mod awake;
 mod background;
 mod client;
+mod command_line;
 mod commands;
+mod display;
 mod doctor;
 mod environment;
 mod explain;
+mod exports;
 mod import;
 mod interrupt;
 mod key_log;

@@ -27,13 +27,17 @@ pub enum Detail<'a> {
     Stages,
     /// Its stages and, for these requests, the passages of their messages with all packets.
     PassagesOf(&'a BTreeSet<u64>),
+    /// Like the passages of these requests, and also what their connections did meanwhile.
+    ConnectionsOf(&'a BTreeSet<u64>),
 }
 
 impl Detail<'_> {
     fn has_passages(self, request: u64) -> bool {
         match self {
             Detail::Stages => false,
-            Detail::PassagesOf(requests) => requests.contains(&request),
+            Detail::PassagesOf(requests) | Detail::ConnectionsOf(requests) => {
+                requests.contains(&request)
+            }
         }
     }
 }

@@ -15,7 +15,8 @@
 //!   of one message, over `walk`; `search` finds moments.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
-//! - For readers: `course` is one request in full, for `explain`; `shares` adds up whole runs, for reports.
+//! - For readers: `course` is one request in full, for `explain`; `trace` is a connection in that time, for `detail`;
+//!   `shares` adds up whole runs, for reports.
 //!
 //! ```
 //! use squall_analysis::causes::{Inputs, attribute};
@@ -48,6 +49,7 @@ mod shares;
 mod stream;
 mod tcp;
 mod timeline;
+mod trace;
 mod transfer;
 mod walk;
 mod windows;
@@ -77,6 +79,9 @@ use rows::CauseRowsBuilder;
 pub(crate) use rows::without_roots;
 pub use shares::{BANDS, Band, BandTime, CellBandTimes, RunBandTimes, TrialBandTimes};
 use timeline::RequestContext;
+pub use trace::{
+    ConnectionTrace, DirectionTrace, InFlight, TraceAck, TracePacket, TraceWindow, TracedRequest,
+};
 use transfer::MessageContext;
 use walk::Span;
 
@@ -89,6 +94,8 @@ pub struct Attribution {
     pub hops: Vec<CausesRecord>,
     /// One row for each packet that was dropped or damaged, in the order of their arrival at the link.
     pub drops: Vec<DropRecord>,
+    /// The connections of the requests for which [`Detail::ConnectionsOf`] was asked, sorted by hop; otherwise empty.
+    pub traces: Vec<ConnectionTrace>,
 }
 
 /// Attributes all of a trial's response times to causes.
@@ -128,6 +135,7 @@ pub fn follow(
             ConnectionRequests::new(&placed, &exchanges, &connection, inputs.is_observed);
         let index = requests.request_index(number);
         requests.attribute(&index, &mut builder);
+        builder.traces.extend(requests.trace(&index, detail));
         builder.drops.extend(drops::connection_drops(
             &connection,
             &index,
@@ -154,6 +162,7 @@ pub fn follow(
 struct AttributionBuilder<'a> {
     rows: CauseRowsBuilder,
     drops: Vec<DropRecord>,
+    traces: Vec<ConnectionTrace>,
     victims: Victims,
     followed: &'a BTreeSet<u64>,
     detail: Detail<'a>,
@@ -173,6 +182,7 @@ impl<'a> AttributionBuilder<'a> {
         AttributionBuilder {
             rows: CauseRowsBuilder::new(requests),
             drops: Vec::new(),
+            traces: Vec::new(),
             victims: Victims::default(),
             followed,
             detail,
@@ -260,6 +270,7 @@ impl<'a> AttributionBuilder<'a> {
             causes: self.rows.finish(),
             hops: Vec::new(),
             drops: self.drops,
+            traces: self.traces,
         };
         (attribution, self.courses.into_values().collect())
     }
@@ -431,6 +442,15 @@ impl<'a> ConnectionRequests<'a> {
             };
             builder.add(*place, &context, Some((self.connection, index)));
         }
+    }
+
+    /// What the connection did while requests were on it for which that was asked; `None` if there are none.
+    fn trace(&self, index: &RequestIndex<'_>, detail: Detail<'_>) -> Option<ConnectionTrace> {
+        let Detail::ConnectionsOf(wanted) = detail else {
+            return None;
+        };
+        let marks = self.marks().filter(|it| wanted.contains(&it.request));
+        trace::of(self.connection, index, marks)
     }
 
     fn request_index(&self, number: u32) -> RequestIndex<'_> {

@@ -23,6 +23,7 @@ pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
     TransportSample, moment,
 };
+pub(crate) use request::follow_requests;
 pub use request::{Blocker, DropImpact, Explanation, GapCauses, HopTime, Mark, explain};
 
 /// The tables of a trial.

@@ -11,7 +11,9 @@ use squall_base::record::{
 use squall_base::{Duration, Time};
 
 use super::{CauseTime, DroppedPacket, PacketName, Tables};
-use crate::causes::{Course, Detail, HopCourse, PathShape, RequestAhead, Stage, follow_path};
+use crate::causes::{
+    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, Stage, follow_path,
+};
 
 /// A request gets the slot of one that ended in the same call, that is, within this time.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -177,17 +179,30 @@ pub fn explain(
     path: &PathShape,
     requests: &BTreeSet<u64>,
 ) -> Vec<Explanation> {
-    let (attribution, courses) =
-        follow_path(tables.inputs(path), requests, Detail::PassagesOf(requests));
-    let chosen = tables.requests.iter();
+    let detail = Detail::PassagesOf(requests);
+    follow_requests(tables.requests, tables.inputs(path), requests, detail).0
+}
+
+/// Explains some of the requests `rows`, which are among the inputs. Returns also what else was found in the inputs; of
+/// causes, only those of these requests.
+pub(crate) fn follow_requests(
+    rows: &[RequestRecord],
+    inputs: PathInputs,
+    requests: &BTreeSet<u64>,
+    detail: Detail<'_>,
+) -> (Vec<Explanation>, Attribution) {
+    let (attribution, courses) = follow_path(inputs, requests, detail);
+    let chosen = rows.iter();
     let chosen = chosen.filter(|row| requests.contains(&row.request));
     let both = chosen.zip(attribution.causes.iter()).zip(courses);
-    both.map(|((row, causes), course)| explanation(tables, row, causes, course, &attribution.drops))
-        .collect()
+    let explanations = both
+        .map(|((row, causes), course)| explanation(rows, row, causes, course, &attribution.drops))
+        .collect();
+    (explanations, attribution)
 }
 
 fn explanation(
-    tables: &Tables<'_>,
+    rows: &[RequestRecord],
     row: &RequestRecord,
     causes: CausesRecord,
     course: Course,
@@ -215,7 +230,7 @@ fn explanation(
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
         responsible: causes.responsible.map(PacketName::from),
         marks: marks(row, &course),
-        waited_for: blockers(tables.requests, row, &causes, &course, &drops),
+        waited_for: blockers(rows, row, &causes, &course, &drops),
         drops,
         course,
     }

@@ -11,6 +11,7 @@ use squall_base::record::{TrialRecord, Validity};
 
 use super::finding::Finding;
 use super::generator_late;
+use crate::summary::Schema;
 
 /// The findings of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +64,46 @@ pub struct CellFindings {
     pub condition: Condition,
     /// The findings, the worst first.
     pub findings: Vec<RunFinding>,
+}
+
+/// The findings of a run, as written to its findings.json.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RunFindingsJson")]
+pub struct RunFindings {
+    /// The format.
+    pub schema: Schema,
+    /// By cell; cells without findings are left out.
+    pub cells: Vec<CellFindings>,
+}
+
+impl RunFindings {
+    /// The findings of these cells.
+    pub fn of(cells: Vec<CellFindings>) -> RunFindings {
+        RunFindings {
+            schema: Schema::first("squall.findings"),
+            cells,
+        }
+    }
+}
+
+/// Earlier versions of squall wrote only the list of cells.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RunFindingsJson {
+    Document {
+        schema: Schema,
+        cells: Vec<CellFindings>,
+    },
+    Cells(Vec<CellFindings>),
+}
+
+impl From<RunFindingsJson> for RunFindings {
+    fn from(json: RunFindingsJson) -> RunFindings {
+        match json {
+            RunFindingsJson::Document { schema, cells } => RunFindings { schema, cells },
+            RunFindingsJson::Cells(cells) => RunFindings::of(cells),
+        }
+    }
 }
 
 /// Groups the findings of trials by cell, in the order in which cells first occur. Cells without findings are left out.
@@ -141,6 +182,17 @@ mod tests {
         findings.is_valid = is_valid;
         findings.folder = format!("{variant}-{millis}");
         findings
+    }
+
+    #[test]
+    fn findings_of_earlier_versions_can_be_read() {
+        let findings = RunFindings::of(aggregate(&[shown("b", 50, true)]));
+        let cells = serde_json::to_string(&findings.cells).unwrap();
+        let document = serde_json::to_string(&findings).unwrap();
+        for json in [cells, document] {
+            let read: RunFindings = serde_json::from_str(&json).unwrap();
+            assert_eq!(read, findings);
+        }
     }
 
     #[test]

@@ -101,16 +101,63 @@ pub struct Evidence {
     pub requests: Vec<u64>,
 }
 
-/// What to set, and where.
+/// What to set, and where. In JSON, `key` and `value` are the parts of a setting that has both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "FixJson", from = "FixJson")]
 pub struct Fix {
     /// The station, as the path names it.
     pub station: String,
-    /// The setting, by its name in the program that runs there.
+    /// The setting, by its name in the program that runs there, and what to set it to.
     pub setting: String,
     /// The same as settings of a recipe, with values; empty if a recipe cannot express it, or does not need to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<SettingChange>,
+}
+
+impl Fix {
+    /// The name of the setting and what to set it to; `None` if the fix is not a single setting.
+    pub fn key_and_value(&self) -> Option<(&str, &str)> {
+        let parts = [" = ", ": "].map(|between| self.setting.split_once(between));
+        let mut parts = parts.into_iter().flatten();
+        parts.find(|(key, _)| !key.contains(char::is_whitespace))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct FixJson {
+    station: String,
+    setting: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<SettingChange>,
+}
+
+impl From<Fix> for FixJson {
+    fn from(fix: Fix) -> FixJson {
+        let parts = fix.key_and_value();
+        let (key, value) = parts
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .unzip();
+        FixJson {
+            key,
+            value,
+            station: fix.station,
+            setting: fix.setting,
+            changes: fix.changes,
+        }
+    }
+}
+
+impl From<FixJson> for Fix {
+    fn from(json: FixJson) -> Fix {
+        Fix {
+            station: json.station,
+            setting: json.setting,
+            changes: json.changes,
+        }
+    }
 }
 
 /// A pathology that a trial shows.
@@ -156,4 +203,27 @@ pub(super) struct Detection {
     /// Requests to look at, those that it cost most first.
     pub(super) requests: Vec<u64>,
     pub(super) fixes: Vec<Fix>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_split_into_its_key_and_its_value() {
+        let parts = |setting: &str| {
+            let fix = Fix {
+                station: "client".to_owned(),
+                setting: setting.to_owned(),
+                changes: Vec::new(),
+            };
+            let parts = fix.key_and_value();
+            parts.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        };
+        let owned = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
+        assert_eq!(parts("tcp.no_delay = true"), owned("tcp.no_delay", "true"));
+        assert_eq!(parts("tls.records: 4KiB"), owned("tls.records", "4KiB"));
+        assert_eq!(parts("more connections: 8 of them"), None);
+        assert_eq!(parts("HTTP/3"), None);
+    }
 }

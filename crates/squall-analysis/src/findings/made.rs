@@ -385,6 +385,7 @@ impl TestTrial {
             hops: self.hop_causes.clone(),
             causes: self.causes.iter().copied().collect(),
             drops: self.drops.clone(),
+            traces: Vec::new(),
         };
         find(
             records,

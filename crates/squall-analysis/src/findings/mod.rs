@@ -65,7 +65,7 @@ use squall_base::record::TrialRecord;
 #[cfg(test)]
 pub(crate) use made::trial as made_trial;
 
-pub use aggregate::{CellFindings, RunFinding, TrialFindings, aggregate};
+pub use aggregate::{CellFindings, RunFinding, RunFindings, TrialFindings, aggregate};
 pub use finding::{CostShare, Evidence, Finding, Fix, Number, Severity, Whole};
 pub use merged::{FindingPlace, MergedFinding, merged};
 pub use proposals::{FixProposal, RefusedFix, choose, proposals};

@@ -131,6 +131,7 @@ fn cell(variant: &str, name: &str, part: f64, setting: &str) -> CellFindings {
         fixes: vec![Fix {
             station: "client".to_owned(),
             setting: setting.to_owned(),
+            changes: Vec::new(),
         }],
         hop: None,
     };

@@ -495,6 +495,14 @@ fn primary_comparison_is_tested_at_the_full_level_before_the_others() {
     }
     let answer = summary.answer.unwrap();
     assert_eq!(answer.confidence, Confidence::Proven);
+    let result = answer.result.unwrap();
+    let names = (result.winner.as_deref(), result.variant.as_str());
+    assert_eq!(names, (Some("h1"), "h2c x1"));
+    assert_eq!((result.unit.as_str(), result.pairs), ("ns", 6));
+    assert_eq!(result.p_adjusted, Some(0.03125));
+    let interval = result.ratio_interval_95.unwrap();
+    let ratio = result.ratio.unwrap();
+    assert!(interval.low <= ratio && ratio <= interval.high, "{ratio}");
     // Without a primary comparison, all four are treated alike.
     let summary = run_of(&["h1", "h2c x1"], 4, twice);
     assert!(compared(&summary).iter().all(|it| it.2 == Some(0.125)));

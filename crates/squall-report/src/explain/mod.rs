@@ -3,9 +3,10 @@
 //! It analyses nothing (squall-analysis `explain` does) and reads no file. Names are foreign text, so control characters in
 //! them are never printed.
 //!
-//! `request` prints a request, `moment` a moment, `scene` is the trial or capture of both, `words` prints packets and times
+//! `layout` breaks lines, `request` prints a request, `moment` a moment, `scene` is the trial or capture of both, `words` prints packets and times
 //! for both.
 
+mod layout;
 mod moment;
 mod request;
 mod scene;
@@ -14,6 +15,7 @@ mod words;
 use squall_base::Duration;
 use squall_base::record::TrialRecord;
 
+pub use layout::{fitted, overview};
 pub use moment::moment;
 pub use request::request;
 pub use scene::ExplanationContext;

@@ -47,7 +47,7 @@ impl ExplanationContext {
     }
 
     /// ` of hop 2`, if the path has several links that could be meant; otherwise empty.
-    pub(super) fn of_hop(&self, hop: u8) -> String {
+    pub(crate) fn of_hop(&self, hop: u8) -> String {
         match self.links.len() {
             0 | 1 => String::new(),
             _ => format!(" of hop {hop}"),
@@ -55,7 +55,7 @@ impl ExplanationContext {
     }
 
     /// A request's passages, each with its hop and direction.
-    pub(super) fn passages<'c>(&self, course: &'c Course) -> Vec<(u8, Direction, &'c Passage)> {
+    pub(crate) fn passages<'c>(&self, course: &'c Course) -> Vec<(u8, Direction, &'c Passage)> {
         let first = self.links.first().copied().unwrap_or(1);
         let further = course.hops.iter();
         let further = further.map(|hop| (hop.hop, &hop.up, &hop.down));
@@ -73,7 +73,7 @@ impl ExplanationContext {
     }
 
     /// A time in seconds from the origin of printed times.
-    pub(super) fn time(&self, time: Time) -> String {
+    pub(crate) fn time(&self, time: Time) -> String {
         let (origin, time) = (self.origin.as_nanos(), time.as_nanos());
         let sign = if time < origin { "-" } else { "" };
         format!("{sign}{:.6} s", time.abs_diff(origin) as f64 / 1e9)

@@ -6,12 +6,13 @@
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, Finding, MergedFinding, Number, RunFinding, merged};
 
+use super::details::Details;
 use super::terms::explained;
 use super::text::escaped;
 use crate::findings::percent;
 
 /// Appends the findings; nothing if there are none.
-pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
+pub(super) fn push(page: &mut String, cells: &[CellFindings], details: &Details) {
     if cells.is_empty() {
         return;
     }
@@ -19,12 +20,12 @@ pub(super) fn push(page: &mut String, cells: &[CellFindings]) {
         "<section class=\"findings\" aria-label=\"What is wrong\">\n<h2>What is wrong</h2>\n",
     );
     for found in &merged(cells) {
-        push_finding(page, found);
+        push_finding(page, found, details);
     }
     page.push_str("</section>\n");
 }
 
-fn push_finding(page: &mut String, found: &MergedFinding<'_>) {
+fn push_finding(page: &mut String, found: &MergedFinding<'_>, details: &Details) {
     let finding = &found.worst.finding;
     let fixes: Vec<String> = found
         .fixes
@@ -50,11 +51,12 @@ fn push_finding(page: &mut String, found: &MergedFinding<'_>) {
     ));
     for cell in &found.cells {
         page.push_str(&format!(
-            "<li>{}, {}: {}<br><small>{}</small></li>\n",
+            "<li>{}, {}: {}<br><small>{}{}</small></li>\n",
             escaped(cell.variant),
             escaped(&cell.condition.to_string()),
             escaped(&cost(cell.found)),
             escaped(&evidence(&cell.found.finding, &cell.found.folder)),
+            details.evidence(&cell.found.folder, &cell.found.finding),
         ));
     }
     page.push_str("</ul>\n</details>\n");
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn markup_in_findings_is_escaped() {
         let mut page = String::new();
-        push(&mut page, &cells());
+        push(&mut page, &cells(), &Details::of(&[]));
         assert!(
             page.contains("<li>h2c &lt;x1&gt;, delay 25ms, loss 3%: 84 % of the response time, in 3 of 5 trials"),
             "{page}"
@@ -160,7 +162,7 @@ mod tests {
     #[test]
     fn healthy_run_has_no_section() {
         let mut page = String::new();
-        push(&mut page, &[]);
+        push(&mut page, &[], &Details::of(&[]));
         assert_eq!(page, "");
     }
 }

@@ -15,8 +15,8 @@ use super::text::{SERIES, escaped, swatch};
 use super::{load_course, table};
 use crate::date;
 use crate::load::{
-    FinishedLoad, Glyphs, Overview, PERCENTILES, TextFormat, known, percent, quantile, sentences,
-    summary_text,
+    CheckedThreshold, FinishedLoad, Glyphs, Overview, PERCENTILES, TextFormat, known, percent,
+    quantile, sentences, summary_text,
 };
 use crate::text::Colour;
 
@@ -37,8 +37,8 @@ pub struct LoadPage<'a> {
     pub addresses: Vec<String>,
     /// The variants, at least one. Others are compared with the first.
     pub variants: Vec<LoadPageVariant<'a>>,
-    /// A sentence for each threshold, and whether it holds.
-    pub thresholds: Vec<(String, bool)>,
+    /// The thresholds.
+    pub thresholds: Vec<CheckedThreshold>,
 }
 
 /// A variant of a load.
@@ -126,8 +126,8 @@ fn push_answer(page: &mut String, load: &LoadPage<'_>) {
     page.push_str("</section>\n");
 }
 
-fn push_thresholds(page: &mut String, thresholds: &[(String, bool)]) {
-    let lines = (thresholds.iter()).map(|(sentence, holds)| (escaped(sentence), *holds));
+fn push_thresholds(page: &mut String, thresholds: &[CheckedThreshold]) {
+    let lines = (thresholds.iter()).map(|check| (escaped(&check.sentence), check.holds));
     super::push_threshold_list(page, lines);
 }
 
@@ -400,7 +400,10 @@ mod tests {
                     intervals: vec![interval(900, 0), interval(700, 12)],
                 })
                 .collect(),
-            thresholds: vec![("p(99)<1: FAILED, 3.00 ms".to_owned(), false)],
+            thresholds: vec![CheckedThreshold {
+                sentence: "p(99)<1: FAILED, 3.00 ms".to_owned(),
+                holds: false,
+            }],
         })
     }
 

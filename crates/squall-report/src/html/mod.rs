@@ -3,22 +3,28 @@
 //!
 //! All text is in the markup, so the page is complete without scripts and on paper; scripts only draw the points. The page
 //! fetches nothing, which its Content-Security-Policy enforces; a live page fetches from the `squall view` that serves it.
-//! Foreign text goes through `text::escaped` here and through `textContent` in the scripts, never through markup.
+//! Foreign text goes through `text::escaped` here and through `textContent` in the scripts, never through markup. (details.js
+//! inserts markup that was made and escaped here.)
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `runs` is the list of runs with their trends, `load` the page of a load with
-//! `load_course`. `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
+//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
+//! `runs` is the list of runs with their trends, `load` the page of a load with `load_course`. `plot`, `table`, `terms` and
+//! `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
+mod chart;
 mod comparison;
+mod connection;
 mod deliveries;
+mod details;
 mod findings;
 mod grid;
 pub(crate) mod load;
 mod load_course;
 mod plot;
+mod request;
 pub(crate) mod runs;
 mod section;
 mod shapes;
@@ -34,15 +40,20 @@ use crate::date;
 use crate::palette;
 use crate::payload;
 use crate::points::TrialPoints;
+use details::Details;
+pub(crate) use details::TrialMarkup;
 use terms::explained;
 use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
-const STYLE: &str = include_str!("../../assets/style.css");
+const STYLE: &str = concat!(
+    include_str!("../../assets/style.css"),
+    include_str!("../../assets/details.css")
+);
 
 /// The page's modules, each after the ones that it imports.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     include_str!("../../assets/data.js"),
     include_str!("../../assets/live.js"),
     include_str!("../../assets/inspect.js"),
@@ -50,6 +61,7 @@ const MODULES: [&str; 12] = [
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/state.js"),
     include_str!("../../assets/export.js"),
@@ -106,8 +118,10 @@ fn run_page(
     answer::push(&mut page, summary);
     push_thresholds(&mut page, summary);
     comparison::push(&mut page, summary);
-    findings::push(&mut page, cells);
+    let details = Details::of(plots);
+    findings::push(&mut page, cells, &details);
     tried::push(&mut page, summary);
+    details.push(&mut page);
     for (index, condition) in conditions_with_trials(summary) {
         let parts = section::RunParts {
             measures: &summary.measures,
@@ -118,11 +132,12 @@ fn run_page(
         section::push(&mut page, index, condition, &parts);
     }
     page.push_str(
-        "<noscript><p class=\"note\">The plots of single requests need scripts; everything else does not.</p></noscript>\n\
-         </main>\n",
+        "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \
+         not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
     page.push_str(&payload::elements(summary, plots, source));
+    page.push_str(details.elements());
     page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
     page.push_str(&format!(
         "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",

@@ -13,15 +13,42 @@ const BAR_AT_MOST_COLUMNS: usize = 60;
 /// In fewer columns, the bars need the room of the last column.
 const CUMULATIVE_FROM_COLUMNS: usize = 60;
 
+/// Fewer bars show no shape.
+const BARS_AT_LEAST: usize = 3;
+
 const CUMULATIVE: &str = "  up to here";
 
 /// The lines of the chart; empty if there is nothing to draw.
 pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
-    let buckets = latencies.buckets();
+    drawn(&latencies.buckets(), latencies.count(), format)
+}
+
+/// The lines of the chart, at most `rows` of them: neighbouring buckets share a bar until they fit. Empty if there is too
+/// little room for a chart.
+pub(super) fn chart_within(latencies: &Latencies, format: &TextFormat, rows: usize) -> Vec<String> {
+    let mut buckets = latencies.buckets();
+    // One row is that of the titles.
+    if rows < 1 + BARS_AT_LEAST {
+        return Vec::new();
+    }
+    while buckets.len() > rows - 1 {
+        let pairs = buckets.chunks(2);
+        buckets = pairs
+            .map(|pair| Bucket {
+                to: pair[pair.len() - 1].to,
+                count: pair.iter().map(|bucket| bucket.count).sum(),
+                ..pair[0]
+            })
+            .collect();
+    }
+    drawn(&buckets, latencies.count(), format)
+}
+
+fn drawn(buckets: &[Bucket], all: u64, format: &TextFormat) -> Vec<String> {
     let Some(fullest) = buckets.iter().map(|bucket| bucket.count).max() else {
         return Vec::new();
     };
-    let (labels, label_width) = labels(&buckets);
+    let (labels, label_width) = labels(buckets);
     let count_width = figure::count(fullest).len().max("requests".len());
     let cumulative_width = match format.columns() {
         CUMULATIVE_FROM_COLUMNS.. => CUMULATIVE.len(),
@@ -43,7 +70,7 @@ pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
     for (bucket, label) in buckets.iter().zip(labels) {
         counted += bucket.count;
         let bar = format.bar(bucket.count as f64 / fullest as f64, bar_width);
-        let share = percent(counted as f64, latencies.count() as f64);
+        let share = percent(counted as f64, all as f64);
         lines.push(line([&label, &bar, &figure::count(bucket.count), &share]));
     }
     format.titled(&lines)

@@ -14,22 +14,20 @@ const NAME_AT_MOST_COLUMNS: usize = 24;
 
 const QUANTILES: [RoundFigure; 3] = [RoundFigure::P50, RoundFigure::P90, RoundFigure::P99];
 
-/// The table and the sentences of the variants. The first variant is the baseline.
+/// What the rounds show in sentences, and the table of the variants. The first variant is the baseline.
 pub fn comparison(variants: &[VariantRounds], format: &TextFormat) -> String {
     let mut text = String::new();
-    for line in format.titled(&table(variants, format)) {
-        text += &line;
-        text.push('\n');
-    }
     let compared = compare_rounds(variants);
-    if !compared.is_empty() {
-        text.push('\n');
-    }
     for comparison in &compared {
-        text += &format.paragraph(Style::Plain, "", &sentence(comparison, variants));
+        text += &format.paragraph(Style::Bold, "", &sentence(comparison, variants));
     }
     if let Some(chance) = chance(&compared) {
         text += &format.paragraph(Style::Faint, "", &chance);
+        text.push('\n');
+    }
+    for line in format.titled(&table(variants, format)) {
+        text += &line;
+        text.push('\n');
     }
     text
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use squall_analysis::Quantile;
 use squall_analysis::load::{
-    Bucket, Latencies, LongestLag, PageTotals, Part, Punctuality, RoundsComparison, SendLimits,
-    VariantRounds, compare_rounds,
+    Bucket, Latencies, LongestLag, Order, PageTotals, Part, Punctuality, RoundFigure,
+    RoundsComparison, SendLimits, VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
 use squall_base::record::{EndingCounts, Lateness, Outcome, SideCounts};
@@ -272,10 +272,29 @@ pub struct LongestLagJson {
 /// Several variants of a load. The first is the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonJson {
+    /// Which is better by the p99: every other variant against the first.
+    pub answers: Vec<AnswerJson>,
     /// The variants with their rounds; latencies are `{"exact": ns}`, `{"at_least": ns}` or `"never"`.
     pub variants: Vec<VariantRounds>,
     /// Every other variant compared with the first.
     pub comparisons: Vec<RoundsComparison>,
+}
+
+/// What the rounds of two variants show of the p99.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnswerJson {
+    /// The better variant; null if no difference is shown.
+    pub winner: Option<String>,
+    /// The variant.
+    pub variant: String,
+    /// What it is compared with.
+    pub baseline: String,
+    /// What they are compared by.
+    pub measure: &'static str,
+    /// The variant's median over the rounds divided by the baseline's; null if either is not known.
+    pub ratio: Option<f64>,
+    /// How often chance alone would show a difference between equal variants, from 0 to 1.
+    pub by_chance: f64,
 }
 
 impl LoadJson {
@@ -485,9 +504,31 @@ impl LongestLagJson {
 impl ComparisonJson {
     /// The figures of the variants.
     pub fn of(variants: &[VariantRounds]) -> ComparisonJson {
+        let comparisons = compare_rounds(variants);
         ComparisonJson {
+            answers: comparisons.iter().map(AnswerJson::of).collect(),
             variants: variants.to_vec(),
-            comparisons: compare_rounds(variants),
+            comparisons,
+        }
+    }
+}
+
+impl AnswerJson {
+    fn of(comparison: &RoundsComparison) -> AnswerJson {
+        let mut figures = comparison.figures.iter();
+        let p99 = figures.find(|figure| figure.figure == RoundFigure::P99);
+        let winner = p99.and_then(|p99| match p99.order {
+            Order::Higher => Some(&comparison.baseline),
+            Order::Lower => Some(&comparison.variant),
+            Order::NotShown | Order::Unknown => None,
+        });
+        AnswerJson {
+            winner: winner.cloned(),
+            variant: comparison.variant.clone(),
+            baseline: comparison.baseline.clone(),
+            measure: "response time p99",
+            ratio: p99.and_then(|p99| p99.ratio),
+            by_chance: comparison.by_chance,
         }
     }
 }
@@ -563,5 +604,7 @@ mod tests {
         assert!(json["variants"][0]["rounds"][0]["p99"]["exact"].is_u64());
         assert_eq!(json["comparisons"][0]["figures"][3]["figure"], "p99");
         assert_eq!(json["comparisons"][0]["figures"][3]["order"], "lower");
+        assert_eq!(json["answers"][0]["winner"], "HTTP/2");
+        assert_eq!(json["answers"][1]["winner"], "HTTP/1.1");
     }
 }

@@ -1,5 +1,4 @@
-//! A running load: a screen of about ten lines that is painted over the previous one, or one plain line if there is no
-//! screen.
+//! A running load: a screen that is painted over the previous one, or one plain line if there is no screen.
 //!
 //! It moves no cursor and keeps no state: the caller clears the previous lines. `summary` has the text of a finished load.
 
@@ -8,8 +7,29 @@ use squall_analysis::load::{Generator, IntervalFigures, LoadTotals};
 use squall_base::record::Phase;
 use squall_base::{Duration, Time};
 
+use super::chart::chart_within;
 use super::summary::outcome_words;
 use super::text::{Glyphs, Style, TextFormat, aligned, clock, fit, known, percent, row, size};
+
+/// A threshold with its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedThreshold {
+    /// The result in a sentence.
+    pub sentence: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+impl CheckedThreshold {
+    /// The sentence behind a check or a cross; without one where only ASCII is wanted.
+    pub fn marked(&self, glyphs: Glyphs) -> String {
+        match (glyphs, self.holds) {
+            (Glyphs::Unicode, true) => format!("\u{2713} {}", self.sentence),
+            (Glyphs::Unicode, false) => format!("\u{2717} {}", self.sentence),
+            (Glyphs::Ascii, _) => self.sentence.clone(),
+        }
+    }
+}
 
 /// The state of a load at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +56,8 @@ pub struct LiveLoad<'a> {
     pub interval: &'a IntervalFigures,
     /// The measured phase so far.
     pub totals: &'a LoadTotals,
+    /// The thresholds, checked against it.
+    pub thresholds: &'a [CheckedThreshold],
     /// The rate asked of its generator, and the generator's own health at present.
     pub generator: Generator,
 }
@@ -60,8 +82,8 @@ impl LiveLoad<'_> {
     }
 }
 
-/// The lines of a screen, none wider than the terminal.
-pub fn screen(live: &LiveLoad<'_>, format: &TextFormat) -> Vec<String> {
+/// The lines of a screen, none wider than the terminal, and at most `height` of them. The histogram has the rows that are left.
+pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, height: usize) -> Vec<String> {
     let mut lines = vec![progress(live, format)];
     lines.push(format.line(Style::Plain, &rates(live)));
     let mut rows = latencies(live);
@@ -77,6 +99,20 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat) -> Vec<String> {
     lines.push(format.line(Style::Plain, &outcomes(live.totals)));
     lines.extend(failures(live.totals, format));
     lines.extend(generator(live).map(|line| format.line(Style::Plain, &line)));
+    // Before the first request, no threshold holds.
+    let has_begun = live.totals.requests() > 0;
+    let thresholds = live.thresholds.iter().filter(|_| has_begun);
+    lines.extend(thresholds.map(|threshold| {
+        let style = if threshold.holds {
+            Style::Plain
+        } else {
+            Style::Warning
+        };
+        format.line(style, &threshold.marked(format.glyphs))
+    }));
+    let left = height.saturating_sub(lines.len());
+    lines.extend(chart_within(live.totals.response(), format, left));
+    lines.truncate(height);
     lines
 }
 
@@ -276,6 +312,7 @@ mod tests {
             open_connections: 4,
             interval,
             totals,
+            thresholds: &[],
             generator: Generator {
                 rate_asked_per_s: Some(1_000.0),
                 cpu_percent: Some(43.0),
@@ -303,19 +340,41 @@ mod tests {
     fn screen_shows_the_interval_and_the_whole_load() {
         let (sample, interval) = (samples::mixed(), second());
         let live = live(&sample.totals, &interval);
-        let text = screen(&live, &FORMAT).join("\n");
+        let text = screen(&live, &FORMAT, 12).join("\n");
         assert_eq!(text, include_str!("golden/live.txt").trim_end(), "\n{text}");
         let ascii = TextFormat {
             glyphs: Glyphs::Ascii,
             width: 40,
             ..FORMAT
         };
-        let text = screen(&live, &ascii).join("\n");
+        let text = screen(&live, &ascii, 12).join("\n");
         assert_eq!(
             text,
             include_str!("golden/live-40-ascii.txt").trim_end(),
             "\n{text}"
         );
+    }
+
+    #[test]
+    fn screen_has_marked_thresholds_and_a_histogram_in_the_rows_that_are_left() {
+        let (sample, interval) = (samples::mixed(), second());
+        let thresholds = [("p(50)<50: holds", true), ("p(99)<50: FAILED", false)];
+        let thresholds = thresholds.map(|(sentence, holds)| CheckedThreshold {
+            sentence: sentence.to_owned(),
+            holds,
+        });
+        let live = LiveLoad {
+            thresholds: &thresholds,
+            ..live(&sample.totals, &interval)
+        };
+        let lines = screen(&live, &FORMAT, 20);
+        let text = lines.join("\n");
+        assert!(
+            text.contains("\n\u{2713} p(50)<50: holds\n\u{2717} p(99)<50: FAILED\nresponse time "),
+            "{text}"
+        );
+        assert_eq!(lines.len(), 20, "{text}");
+        assert_eq!(screen(&live, &FORMAT, 5).len(), 5);
     }
 
     #[test]
@@ -341,7 +400,7 @@ mod tests {
     #[test]
     fn failed_grpc_calls_are_on_the_screen() {
         let (sample, interval) = (samples::grpc(), second());
-        let text = screen(&live(&sample.totals, &interval), &FORMAT).join("\n");
+        let text = screen(&live(&sample.totals, &interval), &FORMAT, 12).join("\n");
         for line in [
             "  2 answered with a gRPC error: grpc-status 13 (INTERNAL)",
             "  1 failed in further ways",
@@ -361,7 +420,7 @@ mod tests {
             generator: Generator::default(),
             ..live(&sample.totals, &interval)
         };
-        let text = screen(&live, &FORMAT).join("\n");
+        let text = screen(&live, &FORMAT, 12).join("\n");
         assert!(
             text.starts_with("0:00, 12,335 of 0\nrate n/a/s now\n"),
             "{text}"
@@ -376,6 +435,7 @@ mod tests {
             let lines = screen(
                 &live(&sample.totals, &interval),
                 &TextFormat { width, ..FORMAT },
+                12,
             );
             assert!(fit(&lines, width), "{lines:?}");
             assert!(
@@ -387,6 +447,6 @@ mod tests {
             colour: crate::Colour::Ansi,
             ..FORMAT
         };
-        assert!(screen(&live(&sample.totals, &interval), &ansi)[0].starts_with("\x1b[1m["));
+        assert!(screen(&live(&sample.totals, &interval), &ansi, 12)[0].starts_with("\x1b[1m["));
     }
 }

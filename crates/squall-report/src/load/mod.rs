@@ -26,13 +26,14 @@ pub use crate::html::load::{LoadPage, LoadPageVariant, load_page};
 pub use comparison::comparison;
 pub(crate) use comparison::{quantile, sentences};
 pub use json::{
-    BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson, LatenciesJson,
-    LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson, PartJson,
-    PunctualityJson, RatesJson, RequestsJson,
+    AnswerJson, BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson,
+    LatenciesJson, LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson,
+    PartJson, PunctualityJson, RatesJson, RequestsJson,
 };
-pub use live::{LiveLoad, line, screen};
+pub use live::{CheckedThreshold, LiveLoad, line, screen};
 pub(crate) use summary::{Overview, PERCENTILES, summary as summary_text};
 pub use summary::{counts, summary};
+pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};
 pub(crate) use text::{known, percent};
 

@@ -7,7 +7,7 @@
 use squall_base::Duration;
 
 use crate::Colour;
-use crate::text::{WIDTH_AT_LEAST, wrapped};
+use crate::text::{WIDTH_AT_LEAST, unbroken_words, wrapped};
 
 pub(super) use crate::text::{Style, aligned, printable};
 
@@ -36,7 +36,12 @@ impl TextFormat {
         self.width.max(WIDTH_AT_LEAST)
     }
 
-    /// One line, cut at the width.
+    /// The text as one line of this terminal.
+    pub fn fitting(&self, text: &str) -> String {
+        self.line(Style::Plain, text)
+    }
+
+    /// One line, cut at the width between two words.
     pub(super) fn line(&self, style: Style, text: &str) -> String {
         self.colour
             .styled(style, &self.cut(&printable(text), self.columns()))
@@ -61,8 +66,18 @@ impl TextFormat {
             Glyphs::Unicode => "…",
             Glyphs::Ascii => "~",
         };
-        let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
-        format!("{}{sign}", kept.trim_end())
+        let room = columns.saturating_sub(sign.chars().count());
+        let kept: String = text.chars().take(room).collect();
+        // A word is left out whole, unless it is the first one.
+        let is_whole = text.chars().nth(room).is_some_and(char::is_whitespace);
+        let last_gap = kept.rfind(char::is_whitespace).filter(|_| !is_whole);
+        let whole = last_gap.map_or("", |end| kept[..end].trim_end());
+        let kept = if whole.is_empty() {
+            kept.trim_end()
+        } else {
+            whole
+        };
+        format!("{}{sign}", kept.trim_end_matches([',', ';', ':']))
     }
 
     /// `sentence` wrapped at the width. Lines begin with `indent`, and all but the first with two more spaces.
@@ -93,27 +108,6 @@ impl TextFormat {
     }
 }
 
-/// The words of a sentence, with a number and its unit as one word.
-fn unbroken_words(sentence: &str) -> Vec<String> {
-    const UNITS: [&str; 8] = ["us", "ms", "s", "%", "B", "kB", "MB", "GB"];
-    let mut words: Vec<String> = Vec::new();
-    for word in sentence.split_whitespace() {
-        let unit = word
-            .split(['/', ',', '.', ';', ':', ')'])
-            .next()
-            .unwrap_or("");
-        let ends_in_digit = |last: &&mut String| last.ends_with(|c: char| c.is_ascii_digit());
-        match words.last_mut().filter(ends_in_digit) {
-            Some(number) if UNITS.contains(&unit) => {
-                number.push(' ');
-                number.push_str(word);
-            }
-            _ => words.push(word.to_owned()),
-        }
-    }
-    words
-}
-
 /// True if each line fits into `columns`.
 pub(super) fn fit(lines: &[String], columns: usize) -> bool {
     lines.iter().all(|line| line.chars().count() <= columns)
@@ -125,7 +119,7 @@ pub(super) fn row<const COLUMNS: usize>(words: [&str; COLUMNS]) -> Vec<String> {
 }
 
 /// A span with three digits and its unit: `0.50 us`, `85.0 us`, `1.84 ms`, `212 ms`, `12.5 s`.
-pub(super) fn span(span: Duration) -> String {
+pub(crate) fn span(span: Duration) -> String {
     let ns = span.as_nanos() as f64;
     if span.is_zero() {
         return "0 us".to_owned();

@@ -91,12 +91,12 @@ fn terminal_has_two_bars_for_each_cell() {
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
         100,
         Colour::Plain,
-        Detail::Usual,
+        Detail::Full,
     );
     assert!(!text.contains('\u{1b}'));
     assert_eq!(text.matches("where the time went").count(), 3, "{text}");
     // 50 ms, 0.4 ms and 0.3 ms times two random factors: 0.475 of 50.475 ms on average.
-    let clean = "h1          all          ████████████████████████  distance 99 %, loss 0.9 %";
+    let clean = "h1          all          DDDDDDDDDDDDDDDDDDDDDDDD  D distance 99 %, L loss 0.9 %";
     let mut lines = text
         .lines()
         .skip_while(|line| !line.contains("where the time went"));
@@ -114,8 +114,17 @@ fn terminal_has_two_bars_for_each_cell() {
             .starts_with("slowest 1 %"),
         "{text}"
     );
-    let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Full);
     assert!(!without.contains("where the time went"));
+    // Usually there are only those of the answer's condition.
+    let usual = terminal(
+        &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
+        100,
+        Colour::Plain,
+        Detail::Usual,
+    );
+    let title = "  where the time went, delay 25ms, loss ";
+    assert_eq!(usual.matches(title).count(), 1, "{usual}");
 }
 
 #[test]
@@ -152,12 +161,8 @@ fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
     let plain = terminal(&summary, 100, Colour::Plain, Detail::Usual);
     let coloured = terminal(&summary, 100, Colour::Ansi, Detail::Usual);
     assert!(!plain.contains('\u{1b}'));
-    // Distance is #5b7a94: levels 2, 2 and 3 of 0 to 5.
-    let distance = format!(
-        "\u{1b}[38;5;{}mdistance\u{1b}[0m 9",
-        16 + 36 * 2 + 6 * 2 + 3
-    );
-    assert!(coloured.contains(&distance), "{coloured}");
+    let distance = "\u{1b}[97;48;5;66mD";
+    assert!(coloured.contains(distance), "{coloured}");
 }
 
 #[test]

@@ -17,11 +17,11 @@ use squall_report::{Colour, explain};
 use crate::support::run::{Size, run};
 
 /// The time `micros` microseconds after the request was due.
-fn at(micros: u64) -> Time {
+pub(crate) fn at(micros: u64) -> Time {
     Time::from_nanos(1_500_000_000) + Duration::from_micros(micros)
 }
 
-fn stage(from: u64, to: u64, cause: Cause) -> Stage {
+pub(crate) fn stage(from: u64, to: u64, cause: Cause) -> Stage {
     Stage {
         from: at(from),
         to: at(to),
@@ -132,7 +132,7 @@ fn drops() -> Vec<DropImpact> {
     ]
 }
 
-fn explanation() -> Explanation {
+pub(crate) fn explanation() -> Explanation {
     Explanation {
         request: 7,
         phase: Phase::Measure,

@@ -5,6 +5,7 @@
 mod browser;
 mod causes;
 mod deliveries;
+mod details;
 mod explain;
 mod fixes;
 mod page;

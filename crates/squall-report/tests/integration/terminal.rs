@@ -12,7 +12,7 @@ use squall_report::{Colour, Detail, changes, terminal};
 use crate::support::run::{Run, Size, run, spoil};
 
 #[test]
-fn run_is_printed_as_tables_verdicts_and_warnings() {
+fn run_is_printed_as_an_answer_one_table_and_warnings() {
     let mut run = run(&["h1", "h2c x1", "h2c x8"], Size::SMALL);
     for (record, requests) in run.records.iter_mut().skip(7).step_by(9) {
         spoil(requests, 1000, 12, Outcome::Censored);
@@ -23,8 +23,17 @@ fn run_is_printed_as_tables_verdicts_and_warnings() {
         reasons: vec!["the link was up to 3 ms late".to_owned()],
     };
     run.records[6].0.attempt = 2;
-    let text = terminal(&run.summary(), 100, Colour::Plain, Detail::Usual);
+    let text = terminal(&run.summary(), 80, Colour::Plain, Detail::Usual);
     assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
+    // How the cells compare is said if all is wanted, below a table for each condition.
+    let full = terminal(&run.summary(), 200, Colour::Plain, Detail::Full);
+    assert_eq!(full.matches("\n  in ms ").count(), 3, "{full}");
+    for said in [
+        "h2c x1's p99 was 0.47x h1's (119 ms against 251 ms; 0.41x to 0.54x over 2 pairs; MDE 1.4x)",
+        "h2c x1 and h1 cannot be compared by p99: unfinished or failed requests hide which is higher",
+    ] {
+        assert!(full.contains(said) && !text.contains(said), "{full}");
+    }
 }
 
 /// Turns the load of a run into pages of a single request each.
@@ -221,7 +230,8 @@ fn rates_above_a_thousand_keep_their_columns() {
     );
     let mut lines = text.lines().skip_while(|line| !line.contains("rate/s"));
     let titles = lines.next().unwrap();
-    let row = lines.next().unwrap();
+    // The name of the first condition stands between them.
+    let row = lines.nth(1).unwrap();
     assert!(row.ends_with("  12,000"), "{row}");
     assert_eq!(row.chars().count(), titles.chars().count());
 }
@@ -230,13 +240,33 @@ fn rates_above_a_thousand_keep_their_columns() {
 fn sentences_wrap_at_the_width() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     for width in [60, 80, 120] {
-        let text = terminal(&run.summary(), width, Colour::Plain, Detail::Usual);
+        let text = terminal(&run.summary(), width, Colour::Plain, Detail::Full);
         let sentences = text.lines().filter(|line| line.contains("p99 was"));
         assert!(sentences.clone().count() > 0);
         assert!(
             sentences.clone().all(|line| line.chars().count() <= width),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_columns_without_figures_are_left_out() {
+    let run = run(&["h1", "a variant with a name of many words"], Size::SMALL);
+    for width in [40, 60, 80, 200] {
+        for detail in [Detail::Usual, Detail::Full] {
+            let text = terminal(&run.summary(), width, Colour::Plain, detail);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}:\n{text}");
+            for word in ["p99", "variant", "words"] {
+                assert!(text.contains(word), "{width}: {word}:\n{text}");
+            }
+            // Two trials have no interval.
+            assert!(
+                !text.contains("95 % of p99") && !text.contains('…'),
+                "{text}"
+            );
+        }
     }
 }
 
@@ -319,7 +349,8 @@ fn six_trials_have_intervals_and_an_answer() {
 fn two_runs_are_printed_as_tables_of_changes() {
     let before = run(&["h1", "evil\u{1b}[2J"], Size::SMALL).summary();
     let after = run(&["h1", "h3"], Size::SMALL).summary();
-    let text = changes(&squall_analysis::change::changes(&before, &after));
+    let found = squall_analysis::change::changes(&before, &after);
+    let text = changes(&found, 100);
     assert!(text.contains("\nh1, delay 25ms, loss 3%\n"), "{text}");
     assert!(text.contains("2 pairs of the same seeds"), "{text}");
     assert!(text.contains("within our own error"), "{text}");
@@ -328,4 +359,11 @@ fn two_runs_are_printed_as_tables_of_changes() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'));
+    // Two pairs have no interval, so that its column is left out.
+    assert!(!text.contains("95 %") && text.contains(" ratio "), "{text}");
+    for width in [60, 80, 200] {
+        let text = changes(&found, width);
+        let mut rows = text.lines().filter(|line| line.starts_with("  "));
+        assert!(rows.all(|line| line.chars().count() <= width), "{text}");
+    }
 }

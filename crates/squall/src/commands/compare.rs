@@ -8,15 +8,18 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde_json::{Value, json};
 use squall_analysis::change::{ChangeThreshold, Changes, changes};
-use squall_analysis::{CellSummary, RunSummary, Threshold};
+use squall_analysis::{CellSummary, RunSummary, Schema, Threshold};
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json};
 use squall_report::changes as changes_text;
+use squall_report::export::{Check, markdown_of_changes};
 
 use super::differing_keys::differing_keys;
 use super::named::open_run;
 use super::report::summary_of;
+use crate::display;
 use crate::environment::Environment;
+use crate::exports::ExportFlags;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::output::{eprint, print, print_json};
 
@@ -47,6 +50,8 @@ pub(crate) struct Arguments {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    exports: ExportFlags,
 }
 
 /// What a threshold applies to.
@@ -89,18 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let mut notes = differences(&before_plan, &after_plan);
     notes.extend(other_machine(&before_folder, &after_folder));
     let checked = check(arguments, &found, &after);
-    if arguments.json {
-        print_json(&as_json(&found, &notes, &checked), "comparison")?;
-    } else {
-        print(format_args!("{}", changes_text(&found)))?;
-        let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
-        if !lines.is_empty() {
-            print(format_args!("\n{}", lines.concat()))?;
-        }
-        for note in &notes {
-            eprint(format_args!("squall: {note}\n"));
-        }
-    }
+    show(arguments, &found, &notes, &checked)?;
     let is_worse = arguments.fail_if_worse && found.is_worse();
     let unknown = if arguments.fail_if_unknown {
         found.without_verdict()
@@ -130,14 +124,81 @@ pub(crate) struct ComparedRun<'a> {
     pub(crate) summary: &'a RunSummary,
 }
 
+/// The width of a comparison that is no terminal's.
+const TEXT_WIDTH: usize = 110;
+
 /// The comparison as one text, with what else differs below it.
 pub(crate) fn comparison_text(before: ComparedRun<'_>, after: ComparedRun<'_>) -> String {
-    let mut text = changes_text(&changes(before.summary, after.summary));
+    let mut text = changes_text(&changes(before.summary, after.summary), TEXT_WIDTH);
     let notes = differences(before.plan, after.plan);
     for note in (notes.into_iter()).chain(other_machine(before.folder, after.folder)) {
         text += &format!("\nNote: {note}\n");
     }
     text
+}
+
+/// Writes the files that were asked for, and prints the comparison.
+fn show(
+    arguments: &Arguments,
+    found: &Changes,
+    notes: &[String],
+    checked: &[LimitResult],
+) -> Result<()> {
+    let checks = checks_of(arguments, found, checked);
+    let markdown = || markdown_of_changes(found, &checks, notes);
+    let exported = arguments.exports.write("squall.compare", &checks, markdown);
+    if arguments.json {
+        print_json(&as_json(found, notes, checked), "comparison")?;
+        return exported;
+    }
+    if arguments.exports.is_markdown_on_stdout() {
+        print(markdown())?;
+        return exported;
+    }
+    print(changes_text(found, display::width()))?;
+    let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
+    if !lines.is_empty() {
+        print(format_args!("\n{}", lines.concat()))?;
+    }
+    for note in notes {
+        eprint(format_args!("squall: {note}\n"));
+    }
+    exported
+}
+
+/// What decides about the exit code, as checks for other tools.
+fn checks_of(arguments: &Arguments, found: &Changes, checked: &[LimitResult]) -> Vec<Check> {
+    let check = |name: &str, said: String, holds| Check {
+        of: "comparison".to_owned(),
+        name: name.to_owned(),
+        found: said,
+        holds,
+    };
+    let limits = checked.iter().map(|limit| {
+        // The limit stands before what was found.
+        let name = limit
+            .sentence
+            .rsplit_once(": ")
+            .map_or("limit", |(name, _)| name);
+        check(name, limit.sentence.clone(), limit.holds)
+    });
+    let mut checks: Vec<Check> = limits.collect();
+    if arguments.fail_if_worse {
+        checks.push(check(
+            "no p99 is worse",
+            found.sentence(),
+            !found.is_worse(),
+        ));
+    }
+    if arguments.fail_if_unknown {
+        let unknown = found.without_verdict();
+        let said = match unknown.as_slice() {
+            [] => "there is one for each cell".to_owned(),
+            unknown => format!("there is none for {}", unknown.join("; ")),
+        };
+        checks.push(check("a verdict on each p99", said, unknown.is_empty()));
+    }
+    checks
 }
 
 /// Whether some cell has trials, but no valid one.
@@ -242,6 +303,7 @@ fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Value 
         .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))
         .collect();
     json!({
+        "schema": Schema::first("squall.comparison"),
         "sentence": found.sentence(),
         "changes": found,
         "notes": notes,

@@ -5,6 +5,7 @@
 //! of their own.
 
 pub(crate) mod compare;
+mod details;
 mod differing_keys;
 pub(crate) mod fetch;
 mod listeners;

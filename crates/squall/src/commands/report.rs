@@ -1,13 +1,14 @@
 //! `squall report`: makes a run's summary and report from its records. `squall run` uses the same code.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::ValueEnum;
 use squall_analysis::answer::add_findings;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
-use squall_analysis::findings::{CellFindings, Finding, TrialFindings, aggregate};
+use squall_analysis::detail::{ChosenRequests, DetailCandidates, choose_detailed};
+use squall_analysis::findings::{CellFindings, Finding, RunFindings, TrialFindings, aggregate};
 use squall_analysis::{
     BulkPhase, Delivery, LinkPacket, RunSummary, Threshold, TrialReadings, TrialRows, TrialSource,
     TrialStats, delivery_counters, summarise, trial_evidence, tried_fixes,
@@ -18,14 +19,15 @@ use squall_record::{
     RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
     read_json, read_requests, write_json, write_whole,
 };
+use squall_report::export::{benchmarks_of_run, checks_of_run, markdown_of_run};
 use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, live_html, terminal};
 
+use super::details::read_details;
 use super::named::{complete_trials, open_run};
+use crate::display::{self, ColourChoice};
+use crate::exports::{ExportFlags, MetricFlags};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
 use crate::output::{eprint, error_chain, print, print_json};
-
-/// Width of the report if the terminal does not report one.
-const PLAIN_WIDTH: usize = 100;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -47,12 +49,16 @@ pub(crate) struct ReportFlags {
     /// Print only the answer
     #[arg(long, conflicts_with_all = ["full", "json"])]
     brief: bool,
-    /// Print every finding, and all other differences between the answer's variants
-    #[arg(long, conflicts_with = "json")]
+    /// Print everything: how all variants compare, the causes under all conditions, and every finding with what happens
+    #[arg(short = 'v', long, visible_alias = "verbose", conflicts_with = "json")]
     full: bool,
     /// Exit with code 99 if this condition fails in any cell, such as p(99)<50 or errors:rate<0.01 (may be repeated)
     #[arg(long, value_name = "CONDITION")]
     threshold: Vec<Threshold>,
+    #[command(flatten)]
+    exports: ExportFlags,
+    #[command(flatten)]
+    metrics: MetricFlags,
 }
 
 /// How results are printed.
@@ -63,7 +69,8 @@ pub(crate) struct OutputFlags {
     pub(crate) json: bool,
     /// When to use colours
     #[arg(
-        long, alias = "color", value_enum, default_value_t = ColourChoice::Auto, conflicts_with = "json"
+        long = "color", visible_alias = "colour", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto,
+        conflicts_with = "json"
     )]
     pub(crate) colour: ColourChoice,
 }
@@ -81,29 +88,8 @@ impl ReportFlags {
 impl OutputFlags {
     /// Whether to use colours on a terminal, or on something else.
     pub(crate) fn colour_for(&self, is_terminal: bool) -> Colour {
-        let wants_colour = match self.colour {
-            ColourChoice::Auto => {
-                is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
-            ColourChoice::Always => true,
-            ColourChoice::Never => false,
-        };
-        if wants_colour {
-            Colour::Ansi
-        } else {
-            Colour::Plain
-        }
+        self.colour.for_stream(is_terminal)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColourChoice {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
@@ -159,9 +145,9 @@ impl StoredSummary {
         };
         let summary: RunSummary =
             read_json(&self.summary).map_err(|error| unreadable(&self.summary, error))?;
-        let cells: Vec<CellFindings> =
+        let findings: RunFindings =
             read_json(&self.findings).map_err(|error| unreadable(&self.findings, error))?;
-        show(&summary, &cells, reporting, None)?;
+        show(&summary, &findings.cells, reporting, None)?;
         Ok(outcome_of(&summary))
     }
 }
@@ -197,8 +183,7 @@ fn outcome_of(summary: &RunSummary) -> CommandOutcome {
 /// The results derived from a run's trials.
 struct RunResults {
     summary: RunSummary,
-    /// The findings, by cell.
-    cells: Vec<CellFindings>,
+    findings: RunFindings,
     /// The HTML report.
     page: String,
 }
@@ -206,7 +191,7 @@ struct RunResults {
 impl RunResults {
     fn write(&self, folder: &RunFolder) -> Result<()> {
         write_json(folder.summary(), &self.summary)?;
-        write_json(folder.findings(), &self.cells)?;
+        write_json(folder.findings(), &self.findings)?;
         write_whole(folder.report(), &self.page)?;
         Ok(())
     }
@@ -218,7 +203,12 @@ impl RunResults {
         reporting: &ReportFlags,
     ) -> Result<CommandOutcome> {
         let report = is_written.then(|| folder.report());
-        show(&self.summary, &self.cells, reporting, report.as_deref())?;
+        show(
+            &self.summary,
+            &self.findings.cells,
+            reporting,
+            report.as_deref(),
+        )?;
         Ok(outcome_of(&self.summary))
     }
 }
@@ -236,6 +226,7 @@ fn make_results(
     source: Option<&str>,
 ) -> Result<RunResults> {
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
+    let mut candidates = Vec::new();
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
         let drops = read_drop_rows(read.trial, read.record)?;
@@ -247,20 +238,42 @@ fn make_results(
         let findings = read_findings(read.trial, read.record)?;
         found.push(TrialFindings::of(read.record, findings));
         phases.extend(BulkPhase::of(read.record, read.requests));
+        candidates.push(DetailCandidates::of(read.record, read.requests));
         Ok(())
     })?;
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
     let delivered = read_deliveries(folder, &summary, &phases)?;
+    let chosen = choose_detailed(&candidates, &cells);
+    for (points, of) in plots.iter_mut().zip(&candidates) {
+        add_details(folder, of.folder(), &chosen, points)?;
+    }
     let page = match source {
         Some(source) => live_html(&summary, &plots, &cells, &delivered, source),
         None => html(&summary, &plots, &cells, &delivered),
     };
     Ok(RunResults {
         summary,
-        cells,
+        findings: RunFindings::of(cells),
         page,
     })
+}
+
+/// Adds the chosen requests of a trial in full to what is drawn of it, if any was chosen.
+fn add_details(
+    folder: &RunFolder,
+    name: &str,
+    chosen: &BTreeMap<String, ChosenRequests>,
+    points: &mut TrialPoints,
+) -> Result<()> {
+    let Some((chosen, trial)) = chosen.get(name).zip(folder.complete_trial(name)) else {
+        return Ok(());
+    };
+    let record = trial.read_record()?;
+    if let Some(detail) = read_details(&trial, &record, chosen)? {
+        points.add_detail(&record, &detail);
+    }
+    Ok(())
 }
 
 /// What the link delivered in a trial of each cell with large bodies. Cells whose trial has no table of packets are left
@@ -418,22 +431,39 @@ fn show(
     reporting: &ReportFlags,
     report: Option<&Path>,
 ) -> Result<()> {
-    let output = &reporting.output;
-    if output.json {
-        return print_json(summary, "summary");
-    }
-    let is_terminal = std::io::stdout().is_terminal();
-    let colour = output.colour_for(is_terminal);
-    let width = if is_terminal {
-        squall_linux::process::terminal_width()
+    let checks = checks_of_run(summary);
+    let markdown = || markdown_of_run(summary, cells, &checks);
+    let suite = format!("squall.run.{}", summary.recipe);
+    let exported = reporting
+        .exports
+        .write(&suite, &checks, markdown)
+        .and_then(|()| reporting.metrics.write(|| benchmarks_of_run(summary)));
+    if reporting.output.json {
+        print_json(summary, "summary")?;
+    } else if reporting.exports.is_markdown_on_stdout() {
+        print(markdown())?;
     } else {
-        None
-    };
-    let width = width.unwrap_or(PLAIN_WIDTH);
-    let detail = reporting.detail();
-    let text = terminal(summary, width, colour, detail)
+        print_text(summary, cells, reporting, report)?;
+    }
+    // On a full disk, what is printed is all that is left.
+    exported
+}
+
+fn print_text(
+    summary: &RunSummary,
+    cells: &[CellFindings],
+    reporting: &ReportFlags,
+    report: Option<&Path>,
+) -> Result<()> {
+    let output = &reporting.output;
+    let colour = output.colour_for(std::io::stdout().is_terminal());
+    let (width, detail) = (display::width(), reporting.detail());
+    let mut text = terminal(summary, width, colour, detail)
         + &findings(cells, width, colour, detail)
         + &fixes(summary, width, colour, detail);
+    if detail == Detail::Usual {
+        text += "\n-v: how all variants compare, all causes and findings\n";
+    }
     match report {
         Some(report) => print(format_args!("{text}\nReport: {}\n", report.display())),
         None => print(format_args!("{text}")),

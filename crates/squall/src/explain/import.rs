@@ -16,6 +16,7 @@ use squall_record::{read_exchanges, read_frames, read_json, read_packets, read_r
 use squall_report::explain as words;
 
 use super::arguments::{Arguments, no_such_request};
+use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{print, print_json};
 
@@ -210,6 +211,9 @@ fn show(output: &CaptureExplanation<'_>, arguments: &Arguments) -> Result<()> {
         let RoundTrips { client, server } = row.round_trips;
         text.push_str(&words::round_trips(row.connection, client, server));
     }
+    if output.requests.len() > 1 {
+        text.push_str(&words::overview("the slowest", &output.requests));
+    }
     for explanation in &output.requests {
         text.push('\n');
         text.push_str(&words::request(&context, explanation, colour));
@@ -218,5 +222,5 @@ fn show(output: &CaptureExplanation<'_>, arguments: &Arguments) -> Result<()> {
         text.push('\n');
         text.push_str(&words::moment(&context, moment, colour));
     }
-    print(format_args!("{text}"))
+    print(words::fitted(&text, display::narrow_width()))
 }

@@ -25,6 +25,7 @@ use squall_record::{
 use squall_report::{Colour, explain as words};
 
 use crate::commands::named::{complete_trials, refused_folder_of_runs};
+use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, print, print_json};
 pub(crate) use arguments::Arguments;
@@ -88,12 +89,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Success)
 }
 
+/// Columns of a text on a page.
+const PAGE_WIDTH: usize = 120;
+
 /// One request of a trial, for `squall view`: what --json prints of it, and the same as text.
 pub(crate) fn explain_request(folder: TrialFolder, request: u64) -> Result<(Value, String)> {
     let record = folder.read_record()?;
     let selected = SelectedTrial { folder, record };
     let entry = one_request(&selected, request)?;
     let text = text_of(&selected.record, &entry, Colour::Plain);
+    let text = words::fitted(&text, PAGE_WIDTH);
     Ok((serde_json::to_value(&entry)?, text))
 }
 
@@ -404,6 +409,16 @@ fn show(
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
     let mut text = String::new();
+    // Of several requests, what each waited for comes first.
+    if entries.iter().map(|it| it.requests.len()).sum::<usize>() > 1 {
+        for it in entries {
+            let name = format!(
+                "{}, {}, repetition {}",
+                it.variant, it.condition, it.repetition
+            );
+            text += &words::overview(&name, &it.requests);
+        }
+    }
     for it in entries {
         let of_trial = selected
             .iter()
@@ -416,7 +431,7 @@ fn show(
         }
         text.push_str(&text_of(record, it, colour));
     }
-    print(format_args!("{text}"))
+    print(words::fitted(&text, display::narrow_width()))
 }
 
 /// The explanations of one trial as text.

@@ -11,6 +11,8 @@ use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTi
 use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time, spin_time};
 use crate::awake::IdleProcessors;
 use crate::client::{ConnectionFlags, RequestFlags, WarmCount, numbers, pool_orders};
+use crate::display::ColourChoice;
+use crate::exports::{ExportFlags, MetricFlags};
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -251,6 +253,15 @@ pub(super) struct Outputs {
     /// Show no progress while the load runs
     #[arg(short, long)]
     pub(super) quiet: bool,
+    /// When to use colours
+    #[arg(
+        long = "color", visible_alias = "colour", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto
+    )]
+    pub(super) colour: ColourChoice,
+    #[command(flatten)]
+    pub(super) exports: ExportFlags,
+    #[command(flatten)]
+    pub(super) metrics: MetricFlags,
 }
 
 impl Outputs {

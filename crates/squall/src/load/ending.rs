@@ -7,21 +7,26 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
 use squall_analysis::load::{
     Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, Timeline, VariantRounds,
 };
-use squall_analysis::{Latency, Percentile, Quantile, ThresholdSource};
+use squall_analysis::{Latency, Percentile, Quantile, Schema, Threshold, ThresholdSource};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Time};
-use squall_report::load::{ComparisonJson, FinishedLoad, LoadJson, comparison, summary};
+use squall_report::Colour;
+use squall_report::export::{Check, benchmarks_of_load, markdown_of_load};
+use squall_report::load::{
+    CheckedThreshold, ComparisonJson, FinishedLoad, Glyphs, LoadJson, TextFormat, comparison,
+    summary,
+};
 
 use super::arguments::Arguments;
 use super::report::{self, ReportedVariant};
 use super::screen::text_format;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
-use crate::{interrupt, output, pages};
+use crate::{command_line, interrupt, output, pages};
 
 /// The result of one run.
 pub(super) struct LoadResult {
@@ -57,21 +62,23 @@ pub(super) struct LoadResult {
 
 /// The figures that thresholds are checked against.
 struct LoadSource<'a> {
-    result: &'a LoadResult,
+    totals: &'a LoadTotals,
+    /// When the load ended, or how far it is, on the clock of the totals.
+    end: Time,
 }
 
 impl ThresholdSource for LoadSource<'_> {
     fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
         let quantile = f64::from(percentile.per_million()) / 1e6;
         match of {
-            Latency::ResponseTime => self.result.totals.response_quantile(quantile),
+            Latency::ResponseTime => self.totals.response_quantile(quantile),
             Latency::ServiceTime => {
-                let service = self.result.totals.service();
+                let service = self.totals.service();
                 service.quantile(quantile).map(Quantile::Exact)
             }
-            Latency::FirstChunk => self.result.totals.first_chunk_quantile(quantile),
+            Latency::FirstChunk => self.totals.first_chunk_quantile(quantile),
             Latency::Gap => {
-                let gaps = self.result.totals.gaps();
+                let gaps = self.totals.gaps();
                 gaps.quantile(quantile).map(Quantile::Exact)
             }
         }
@@ -90,31 +97,31 @@ impl ThresholdSource for LoadSource<'_> {
     }
 
     fn requests(&self) -> u64 {
-        self.result.totals.requests()
+        self.totals.requests()
     }
 
     fn requests_per_s(&self) -> Option<f64> {
-        self.result.totals.achieved_per_s(self.result.end)
+        self.totals.achieved_per_s(self.end)
     }
 
     fn errors(&self) -> u64 {
-        self.result.totals.failed()
+        self.totals.failed()
     }
 }
 
 impl LoadSource<'_> {
     fn latencies(&self, of: Latency) -> &squall_analysis::load::Latencies {
         match of {
-            Latency::ResponseTime => self.result.totals.response(),
-            Latency::ServiceTime => self.result.totals.service(),
-            Latency::FirstChunk => self.result.totals.first_chunk(),
-            Latency::Gap => self.result.totals.gaps(),
+            Latency::ResponseTime => self.totals.response(),
+            Latency::ServiceTime => self.totals.service(),
+            Latency::FirstChunk => self.totals.first_chunk(),
+            Latency::Gap => self.totals.gaps(),
         }
     }
 
     /// Adjusts a figure over all requests: failed requests never end, and unfinished ones have only a lower bound.
     fn adjusted(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
-        let totals = &self.result.totals;
+        let totals = self.totals;
         let unfinished = match of {
             Latency::ResponseTime => totals.unfinished(),
             Latency::FirstChunk => totals.unfinished_without_chunk(),
@@ -171,74 +178,114 @@ impl LoadResult {
 /// Prints the result of one run.
 pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<CommandOutcome> {
     let finished = result.finished();
-    let format = text_format(std::io::stdout().is_terminal());
-    let checked = thresholds(arguments, result);
-    let all_hold = checked.iter().all(|(_, holds)| *holds);
+    let format = text_format(arguments.outputs.colour, std::io::stdout().is_terminal());
+    let checks = thresholds(arguments, result);
     let mut text = summary(&finished, &format);
     text += &held_line(result);
-    for (sentence, _) in &checked {
-        text += &format!("{sentence}\n");
-    }
+    text += &lines(&checks, &format, "");
     if result.gave_up {
         let waited = arguments.amount.give_up;
         text +=
             &format!("given up: none of the open requests had ended for {waited} (--give-up)\n");
     }
     text += &result.addresses_and_threads();
-    write(arguments, text, || figures(arguments, result))?;
+    let all_hold = checks.iter().all(|check| check.holds);
+    let is_success = result.is_success(arguments);
+    let results = LoadResults {
+        loads: vec![("load".to_owned(), finished)],
+        comparison: None,
+        checks: checks_of("load", &checks)
+            .chain(succeeded("load", is_success))
+            .collect(),
+        text,
+    };
+    write(arguments, results, || {
+        let mut json = as_document(arguments);
+        json.extend(figures(arguments, result)?);
+        Ok(json)
+    })?;
     if let Some(path) = &arguments.outputs.report {
-        report::write(path, vec![ReportedVariant::once(result)], checked)?;
+        report::write(path, vec![ReportedVariant::once(result)], checks)?;
     }
-    Ok(outcome(all_hold, result.is_success(arguments)))
+    Ok(outcome(all_hold, is_success))
 }
 
-/// Prints the results of the rounds of several variants.
+/// Prints the results of the rounds of several variants: how they compare, then the last round of each.
 pub(super) fn conclude_comparison(
     arguments: &Arguments,
     variants: &[(String, Vec<LoadResult>)],
 ) -> Result<CommandOutcome> {
-    let format = text_format(std::io::stdout().is_terminal());
-    let (mut text, mut is_success) = (String::new(), true);
-    let (mut rounds, mut reported, mut checked) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, results) in variants {
-        let Some(last) = results.last() else { continue };
-        text += &format!("--- {name}, last of {} rounds\n", results.len());
-        text += &summary(&last.finished(), &format);
-        text += &held_line(last);
-        text += &last.addresses_and_threads();
+    let format = text_format(arguments.outputs.colour, std::io::stdout().is_terminal());
+    let tried = || variants.iter().filter(|(_, results)| !results.is_empty());
+    let rounds: Vec<VariantRounds> = tried().map(rounds_of).collect();
+    let compared = comparison(&rounds, &format);
+    let (mut said, mut further) = (String::new(), String::new());
+    let (mut checks, mut loads, mut thresholds_said) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all_hold, mut is_success) = (true, true);
+    for (name, results) in tried() {
         for (round, result) in (1..).zip(results) {
-            for (sentence, holds) in thresholds(arguments, result) {
-                text += &format!("round {round}: {sentence}\n");
-                checked.push((format!("{name}, round {round}: {sentence}"), holds));
-            }
-            is_success &= result.is_success(arguments);
+            let found = thresholds(arguments, result);
+            said += &lines(&found, &format, &format!("{name}, round {round}: "));
+            all_hold &= found.iter().all(|check| check.holds);
+            let succeeds = result.is_success(arguments);
+            is_success &= succeeds;
+            let of = format!("{name}, round {round}");
+            thresholds_said.extend(found.iter().map(|check| CheckedThreshold {
+                sentence: format!("{of}: {}", check.sentence),
+                holds: check.holds,
+            }));
+            checks.extend(checks_of(&of, &found).chain(succeeded(&of, succeeds)));
+            loads.push((of, result.finished()));
         }
-        text.push('\n');
-        let figures = VariantRounds {
-            name: name.clone(),
-            rounds: (results
-                .iter()
-                .map(|result| Round::of(&result.totals, result.end)))
-            .collect(),
-        };
-        reported.push(ReportedVariant::of_rounds(figures.clone(), last));
-        rounds.push(figures);
+        if let Some(last) = results.last() {
+            further += &format!("\n--- {name}, last of {} rounds\n", results.len());
+            further += &summary(&last.finished(), &format);
+            further += &held_line(last);
+            further += &last.addresses_and_threads();
+        }
     }
-    text += &comparison(&rounds, &format);
-    write(arguments, text, || {
+    let results = LoadResults {
+        loads,
+        text: format!("{compared}{said}{further}"),
+        comparison: Some(comparison(&rounds, &PLAIN)),
+        checks,
+    };
+    write(arguments, results, || {
         let mut runs = Vec::new();
         for (name, results) in variants {
             for result in results {
                 runs.push(json!({ "variant": name, "figures": figures(arguments, result)? }));
             }
         }
-        Ok(json!({ "comparison": ComparisonJson::of(&rounds), "runs": runs }))
+        let mut json = as_document(arguments);
+        json.insert("comparison".to_owned(), json!(ComparisonJson::of(&rounds)));
+        json.insert("runs".to_owned(), runs.into());
+        Ok(json)
     })?;
-    let all_hold = checked.iter().all(|(_, holds)| *holds);
     if let Some(path) = &arguments.outputs.report {
-        report::write(path, reported, checked)?;
+        let reported = rounds.into_iter().zip(tried());
+        let reported = reported.filter_map(|(rounds, (_, results))| {
+            Some(ReportedVariant::of_rounds(rounds, results.last()?))
+        });
+        report::write(path, reported.collect(), thresholds_said)?;
     }
     Ok(outcome(all_hold, is_success))
+}
+
+/// The format of plain text within Markdown.
+const PLAIN: TextFormat = TextFormat {
+    width: 100,
+    colour: Colour::Plain,
+    glyphs: Glyphs::Unicode,
+};
+
+/// The figures of a variant's rounds.
+fn rounds_of((name, results): &(String, Vec<LoadResult>)) -> VariantRounds {
+    let round = |result: &LoadResult| Round::of(&result.totals, result.end);
+    VariantRounds {
+        name: name.clone(),
+        rounds: results.iter().map(round).collect(),
+    }
 }
 
 /// How a load ended: whether all thresholds hold, and whether every request was answered and every file written.
@@ -251,22 +298,88 @@ fn outcome(all_hold: bool, is_success: bool) -> CommandOutcome {
     }
 }
 
-/// A sentence for each threshold, and whether it holds.
-fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<(String, bool)> {
-    let source = LoadSource { result };
-    let thresholds = arguments.outputs.threshold.iter();
-    thresholds
-        .map(|threshold| {
-            let checked = threshold.check(&source);
-            (checked.sentence(threshold), checked.holds)
-        })
-        .collect()
+/// Each threshold with its result.
+fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<CheckedThreshold> {
+    checked(&arguments.outputs.threshold, &result.totals, result.end)
+}
+
+/// The thresholds, checked against totals that go up to `end`.
+pub(super) fn checked(
+    thresholds: &[Threshold],
+    totals: &LoadTotals,
+    end: Time,
+) -> Vec<CheckedThreshold> {
+    let source = LoadSource { totals, end };
+    let check = |threshold: &Threshold| {
+        let checked = threshold.check(&source);
+        CheckedThreshold {
+            sentence: checked.sentence(threshold),
+            holds: checked.holds,
+        }
+    };
+    thresholds.iter().map(check).collect()
+}
+
+/// A line for each threshold, behind its mark and `of`.
+fn lines(checks: &[CheckedThreshold], format: &TextFormat, of: &str) -> String {
+    let line = |check: &CheckedThreshold| format!("{of}{}\n", check.marked(format.glyphs));
+    checks.iter().map(line).collect()
+}
+
+/// The thresholds as checks for other tools.
+fn checks_of(of: &str, checks: &[CheckedThreshold]) -> impl Iterator<Item = Check> {
+    let of = of.to_owned();
+    checks.iter().map(move |check| Check {
+        of: of.clone(),
+        // The condition stands before what was found.
+        name: check
+            .sentence
+            .split(": ")
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        found: check.sentence.clone(),
+        holds: check.holds,
+    })
+}
+
+/// Whether all requests were answered, as a check for other tools.
+fn succeeded(of: &str, holds: bool) -> std::iter::Once<Check> {
+    let found = if holds {
+        "all requests succeeded"
+    } else {
+        "a request failed or had no answer, or a file could not be written"
+    };
+    std::iter::once(Check {
+        of: of.to_owned(),
+        name: "all requests succeed".to_owned(),
+        found: found.to_owned(),
+        holds,
+    })
+}
+
+/// What the JSON begins with: its format, the command and the URLs, without credentials.
+fn as_document(arguments: &Arguments) -> Map<String, Value> {
+    let urls = arguments
+        .urls
+        .iter()
+        .map(|url| command_line::without_user(url));
+    let mut document = Map::new();
+    document.insert("schema".to_owned(), json!(Schema::first("squall.load")));
+    document.insert("command".to_owned(), json!(command_line::shown()));
+    document.insert("urls".to_owned(), urls.collect());
+    document
 }
 
 /// All figures of a run, as JSON.
-fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Value> {
-    let mut figures = serde_json::to_value(LoadJson::of(&result.finished()))?;
-    let source = LoadSource { result };
+fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Map<String, Value>> {
+    let Value::Object(mut figures) = serde_json::to_value(LoadJson::of(&result.finished()))? else {
+        bail!("the figures are not a JSON object");
+    };
+    let source = LoadSource {
+        totals: &result.totals,
+        end: result.end,
+    };
     let thresholds: Vec<Value> = (arguments.outputs.threshold.iter())
         .map(|threshold| {
             let checked = threshold.check(&source);
@@ -277,9 +390,9 @@ fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Value> {
             })
         })
         .collect();
-    figures["thresholds"] = thresholds.into();
-    figures["threads"] = result.threads.into();
-    figures["addresses"] = json!(result.addresses);
+    figures.insert("thresholds".to_owned(), thresholds.into());
+    figures.insert("threads".to_owned(), result.threads.into());
+    figures.insert("addresses".to_owned(), json!(result.addresses));
     Ok(figures)
 }
 
@@ -288,24 +401,55 @@ fn held_line(result: &LoadResult) -> String {
     pages::held(&result.answers).map_or_else(String::new, |said| said + "\n")
 }
 
-/// Writes the text to stdout, and JSON where it was requested.
+/// What is written of a load, in several formats.
+struct LoadResults<'a> {
+    /// Each load with its name.
+    loads: Vec<(String, FinishedLoad<'a>)>,
+    /// How they compare, if there are several variants.
+    comparison: Option<String>,
+    checks: Vec<Check>,
+    /// The text for the terminal.
+    text: String,
+}
+
+/// Writes the files that were asked for, and to stdout the JSON, the Markdown or the text.
 fn write(
     arguments: &Arguments,
-    text: String,
-    figures: impl FnOnce() -> Result<Value>,
+    results: LoadResults<'_>,
+    figures: impl FnOnce() -> Result<Map<String, Value>>,
 ) -> Result<()> {
-    let pretty =
-        |figures: Value| -> Result<String> { Ok(serde_json::to_string_pretty(&figures)? + "\n") };
-    match arguments.outputs.json.as_deref() {
-        None => output::print(text),
-        Some("-") => output::print(pretty(figures()?)?),
+    let LoadResults {
+        loads,
+        comparison,
+        checks,
+        text,
+    } = results;
+    let outputs = &arguments.outputs;
+    let markdown = || markdown_of_load(&loads, comparison.as_deref(), &checks);
+    let exported = outputs
+        .exports
+        .write("squall.load", &checks, markdown)
+        .and_then(|()| outputs.metrics.write(|| benchmarks_of_load(&loads)));
+    let pretty = |figures: Map<String, Value>| -> Result<String> {
+        Ok(serde_json::to_string_pretty(&figures)? + "\n")
+    };
+    let written = match outputs.json.as_deref() {
+        None => Ok(()),
+        Some("-") => {
+            output::print(pretty(figures()?)?)?;
+            return exported;
+        }
         Some(path) => {
             let path = Path::new(path);
-            let written = std::fs::write(path, pretty(figures()?)?)
-                .with_context(|| format!("cannot write {}", path.display()));
-            // On a full disk, the text is all that is left of the load.
-            output::print(text)?;
-            written
+            std::fs::write(path, pretty(figures()?)?)
+                .with_context(|| format!("cannot write {}", path.display()))
         }
+    };
+    // On a full disk, the text is all that is left of the load.
+    if outputs.exports.is_markdown_on_stdout() {
+        output::print(markdown())?;
+    } else {
+        output::print(text)?;
     }
+    written.and(exported)
 }

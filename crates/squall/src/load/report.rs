@@ -9,7 +9,7 @@ use anyhow::Result;
 use squall_analysis::load::{Round, VariantRounds};
 use squall_linux::clock;
 use squall_record::write_whole;
-use squall_report::load::{LoadPage, LoadPageVariant, load_page};
+use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, load_page};
 
 use super::ending::LoadResult;
 
@@ -45,11 +45,11 @@ impl<'a> ReportedVariant<'a> {
     }
 }
 
-/// Writes the page. `thresholds` has a sentence for each threshold, and whether it holds.
+/// Writes the page.
 pub(super) fn write(
     path: &Path,
     variants: Vec<ReportedVariant<'_>>,
-    thresholds: Vec<(String, bool)>,
+    thresholds: Vec<CheckedThreshold>,
 ) -> Result<()> {
     let mut addresses: Vec<String> = (variants.iter())
         .flat_map(|variant| &variant.last.addresses)

@@ -2,23 +2,24 @@
 //!
 //! It reads gauges and sums; squall-report formats them.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use squall_analysis::Threshold;
 use squall_analysis::load::{Generator, IntervalFigures};
 use squall_base::plan::Workload;
 use squall_base::record::Phase;
 use squall_base::{Duration, Rate, Time};
+use squall_linux::clock;
 use squall_linux::stop::StopSignal;
-use squall_linux::{clock, process};
-use squall_report::Colour;
 use squall_report::load::{Glyphs, LiveLoad, TextFormat, line, screen};
 use squall_stations::client::{Gauge, GaugeReading};
 
 use super::arguments::Arguments;
+use super::ending::checked;
 use super::plan::Plan;
 use super::tables::{Epoch, SharedSums};
+use crate::display::{self, ColourChoice};
 use crate::output::{draw, eprint};
 
 /// How often a terminal is redrawn, and how often a line is printed otherwise.
@@ -28,21 +29,14 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Width, colour and glyphs for the output of `squall load` on this stream.
-pub(super) fn text_format(is_terminal: bool) -> TextFormat {
+pub(super) fn text_format(choice: ColourChoice, is_terminal: bool) -> TextFormat {
     let has_utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
         .is_none_or(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"));
-    let wants_colour = is_terminal && std::env::var_os("NO_COLOR").is_none();
     TextFormat {
-        width: process::terminal_width()
-            .filter(|_| is_terminal)
-            .unwrap_or(100),
-        colour: if wants_colour {
-            Colour::Ansi
-        } else {
-            Colour::Plain
-        },
+        width: display::width(),
+        colour: choice.for_stream(is_terminal),
         glyphs: if has_utf8 {
             Glyphs::Unicode
         } else {
@@ -62,6 +56,8 @@ pub(super) struct Screen {
     rate_asked_per_s: Option<f64>,
     is_quiet: bool,
     is_terminal: bool,
+    colour: ColourChoice,
+    thresholds: Vec<Threshold>,
 }
 
 impl Screen {
@@ -94,7 +90,9 @@ impl Screen {
             warmup,
             rate_asked_per_s,
             is_quiet: arguments.outputs.is_quiet(),
-            is_terminal: std::io::stderr().is_terminal(),
+            is_terminal: display::can_redraw(),
+            colour: arguments.outputs.colour,
+            thresholds: arguments.outputs.threshold.clone(),
         }
     }
 
@@ -148,8 +146,10 @@ impl Screen {
         }
         let elapsed = now.since(self.start);
         let sums = shared.lock();
+        let now = now.relative_to(self.epoch.time);
+        let thresholds = checked(&self.thresholds, &sums.totals, now);
         let live = LiveLoad {
-            now: now.relative_to(self.epoch.time),
+            now,
             elapsed,
             duration: self.duration,
             requests: self.requests,
@@ -164,6 +164,7 @@ impl Screen {
             open_connections: gauge.connections,
             interval,
             totals: &sums.totals,
+            thresholds: &thresholds,
             generator: Generator {
                 rate_asked_per_s: self.rate_asked_per_s,
                 cpu_percent: None,
@@ -174,11 +175,17 @@ impl Screen {
             eprint(format_args!("{}: {}\n", self.title, line(&live)));
             return;
         }
-        let mut lines = screen(&live, &text_format(true));
+        let (width, rows) = display::redraw_size();
+        let format = TextFormat {
+            width,
+            ..text_format(self.colour, true)
+        };
+        // The last row stays empty, for the cursor. Lines that leave the screen could not be erased any more.
+        let mut lines = screen(&live, &format, rows.saturating_sub(2));
         lines.push(if stop.is_requested() {
             "ending".to_owned()
         } else {
-            format!("{}; Ctrl-C ends it early", self.title)
+            format.fitting(&format!("{}; Ctrl-C ends it early", self.title))
         });
         let up = match *drawn {
             0 => String::new(),

@@ -407,14 +407,15 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
     let requests = complete.read_checked(&record, &complete.requests(), read_requests)?;
     let stats = trial_stats(&record, &requests);
     let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
-    let mut said = match stats.median {
-        Some(_) => format!(
+    let mut said = match (stats.median, stats.p99) {
+        (Some(_), Some(_)) => format!(
             "p50 {} ms, p99 {} ms",
             quantile(stats.median),
             quantile(stats.p99)
         ),
+        (Some(_), None) => format!("p50 {} ms", quantile(stats.median)),
         // There are too few requests for a percentile.
-        None => format!("mean {} ms", quantile(stats.mean)),
+        (None, _) => format!("mean {} ms", quantile(stats.mean)),
     };
     if stats.failed + stats.censored > 0 {
         said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);

@@ -4,11 +4,11 @@
 //! Everything goes to stderr.
 
 use std::fmt::Display;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::Trial;
 
+use crate::display;
 use crate::output::{draw, eprint};
 
 /// Set-up and clean-up time of a trial, until the first one has been measured.
@@ -17,6 +17,8 @@ const OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 pub(crate) struct Progress {
     total: usize,
     done: usize,
+    /// Attempts that had to be repeated.
+    repeats: usize,
     /// The longest time that the loads of the remaining trials can take.
     load_time_left: Duration,
     overhead: Duration,
@@ -30,12 +32,13 @@ impl Progress {
         Progress {
             total: trials.len(),
             done: 0,
+            repeats: 0,
             load_time_left: trials
                 .map(|trial| Duration::from(trial.load_time_at_most()))
                 .sum(),
             overhead: OVERHEAD_GUESS,
             started: Instant::now(),
-            is_terminal: std::io::stderr().is_terminal(),
+            is_terminal: display::can_redraw(),
         }
     }
 
@@ -63,9 +66,9 @@ impl Progress {
     /// Redraws the line of the running trial.
     pub(crate) fn redraw(&self, trial: &Trial) {
         if self.is_terminal {
-            let title = self.title(trial);
+            let rest = format!(" ... {} left", clock(self.time_left()));
             draw(self.erase());
-            eprint(format_args!("{title} ... {} left", clock(self.time_left())));
+            eprint(self.line(&self.title(trial), &rest));
         }
     }
 
@@ -80,14 +83,13 @@ impl Progress {
         self.load_time_left = self.load_time_left.saturating_sub(load);
         self.started = Instant::now();
         draw(self.erase());
-        eprint(format_args!(
-            "{title}: {said}; {} left\n",
-            clock(self.time_left())
-        ));
+        let rest = format!(": {said}; {} left", clock(self.time_left()));
+        eprint(self.line(&title, &rest) + "\n");
     }
 
     /// Reports why a trial is being repeated.
-    pub(crate) fn repeat(&self, trial: &Trial, reason: &str) {
+    pub(crate) fn repeat(&mut self, trial: &Trial, reason: &str) {
+        self.repeats += 1;
         draw(self.erase());
         eprint(format_args!(
             "{}: {reason}; trying again\n",
@@ -104,6 +106,17 @@ impl Progress {
         if self.is_terminal { "\r\x1b[K" } else { "" }
     }
 
+    /// `title` and `rest` on one line, if `rest` leaves room for a part of the title.
+    fn line(&self, title: &str, rest: &str) -> String {
+        if !self.is_terminal {
+            return format!("{title}{rest}");
+        }
+        // A line that fills the last column may move the cursor to the next line.
+        let (columns, _) = display::redraw_size();
+        let room = columns.saturating_sub(1 + rest.chars().count());
+        whole_words(title, room) + rest
+    }
+
     fn title(&self, trial: &Trial) -> String {
         let width = self.total.to_string().len();
         format!(
@@ -115,11 +128,35 @@ impl Progress {
         )
     }
 
-    /// The longest time that the rest can take, minus what the running trial has already used.
+    /// The longest time that the rest can take if trials are repeated as often as so far, minus what the running trial has
+    /// already used.
     fn time_left(&self) -> Duration {
         let trials_left = (self.total - self.done) as u32;
-        (self.load_time_left + self.overhead * trials_left).saturating_sub(self.started.elapsed())
+        let attempts_per_trial = 1.0 + self.repeats as f64 / (self.done + 1) as f64;
+        let left = self.load_time_left + self.overhead * trials_left;
+        left.mul_f64(attempts_per_trial)
+            .saturating_sub(self.started.elapsed())
     }
+}
+
+/// As many whole words of `text` as fit into `columns`, but at least one.
+fn whole_words(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let mut fitting = String::new();
+    for word in text.split(' ') {
+        // Room for a space before the word and a mark behind it.
+        let length = fitting.chars().count() + word.chars().count() + 2;
+        if !fitting.is_empty() && length > columns {
+            break;
+        }
+        if !fitting.is_empty() {
+            fitting.push(' ');
+        }
+        fitting.push_str(word);
+    }
+    fitting.trim_end_matches(',').to_owned() + "…"
 }
 
 /// Minutes and seconds (`1:05`, `0:07`), with hours if there are any.
@@ -140,5 +177,31 @@ mod tests {
         assert_eq!(clock(Duration::from_secs(7)), "0:07");
         assert_eq!(clock(Duration::from_secs(65)), "1:05");
         assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
+    }
+
+    #[test]
+    fn repeated_trials_count_in_the_time_left() {
+        let mut progress = Progress {
+            total: 4,
+            done: 1,
+            repeats: 0,
+            load_time_left: Duration::from_secs(30),
+            overhead: Duration::ZERO,
+            started: Instant::now(),
+            is_terminal: false,
+        };
+        assert!(progress.time_left() <= Duration::from_secs(30));
+        // As many attempts as trials, the running one included, failed.
+        progress.repeats = 2;
+        let left = progress.time_left().as_secs();
+        assert!((50..=60).contains(&left), "{left} s");
+    }
+
+    #[test]
+    fn a_long_title_loses_whole_words() {
+        let title = "[ 1/12] two envoys h2c, delay 25ms, loss 3%";
+        assert_eq!(whole_words(title, 80), title);
+        assert_eq!(whole_words(title, 31), "[ 1/12] two envoys h2c, delay…");
+        assert_eq!(whole_words(title, 25), "[ 1/12] two envoys h2c…");
     }
 }

@@ -46,6 +46,15 @@ fn page_shows_the_bytes_that_the_link_delivered_of_a_large_upload() {
         assert!((0.6..=0.66).contains(&megabytes), "{variant}: {megabytes}");
     }
 
+    // The only request of a trial is its slowest one: it is there in full, with its connection.
+    let index = run.only("h1").record.trial.index;
+    for id in [
+        format!("request-{index}-0"),
+        format!("connection-{index}-1-0"),
+    ] {
+        assert!(shown.contains(&format!("id=\"detail-{id}\"")), "no {id}");
+    }
+
     // Without packets, the rest of the report is as it was.
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     for trial in folder.complete_trials().expect("its trials") {
@@ -56,6 +65,7 @@ fn page_shows_the_bytes_that_the_link_delivered_of_a_large_upload() {
     assert!(output.status.success(), "{}", stderr(&output));
     let without = page(&run);
     assert!(!without.contains(SECTION) && without.contains("id=\"condition-0\""));
+    assert!(!without.contains("id=\"detail-"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     // p99 needs 368 requests.
     let profile = "warmup = \"50ms\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 6";
     let conditions = "delay = [\"1ms\", \"2ms\"]\nloss = [\"0%\", \"2%\"]";
-    let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &[]);
+    let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &["-v"]);
     let text = fs::read(run.folder.join("summary.json")).expect("summary.json");
     let summary: Value = serde_json::from_slice(&text).expect("summary.json is JSON");
     let (mut comparisons, mut shown, mut seem) = (0, 0, 0);

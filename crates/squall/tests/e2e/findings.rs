@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use squall_analysis::findings::{CellFindings, Finding, Severity};
+use squall_analysis::findings::{Finding, RunFindings, Severity};
 use squall_base::plan::Condition;
 use squall_base::record::{ExchangeRecord, FrameRecord, Side, SocketSample, Validity, Way};
 use squall_record::{RunFolder, read_exchanges, read_frames, read_json, read_sockets};
@@ -433,8 +433,8 @@ fn reports_connection_and_stream_problems() {
 
 /// Findings are reported in the terminal, on the page and as JSON, for trials that are valid evidence.
 fn check_report(run: &FinishedRun) {
-    let cells: Vec<CellFindings> =
-        read_json(run.folder.join("findings.json")).expect("findings.json");
+    let findings: RunFindings = read_json(run.folder.join("findings.json")).expect("findings.json");
+    let cells = findings.cells;
     let page = fs::read_to_string(run.folder.join("report.html")).expect("report.html");
     if run.has_disturbed_trials() {
         return;

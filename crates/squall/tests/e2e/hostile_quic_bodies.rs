@@ -61,7 +61,8 @@ fn body(answer: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bodies_in_one_byte_frames_arrive_whole() {
-    const BYTES: usize = 50_000;
+    // Empty and reserved frames are limited to 10,000 in advance.
+    const BYTES: usize = 4_000;
     let _seat = seat();
     let serving = Serving::start(&["h1", "h3"], &["--echo"]);
     let sent: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
@@ -71,7 +72,7 @@ fn bodies_in_one_byte_frames_arrive_whole() {
         .flat_map(|byte| [0x0, 0x1, *byte, 0x0, 0x0, 0x21, 0x0])
         .collect();
     let mut client = RawClient::connect(serving.address("h3"), WINDOW);
-    client.send_all(0, &post("/", Some("50000")), false);
+    client.send_all(0, &post("/", Some("4000")), false);
     client.send_all(0, &frames, true);
     let answer = client.answer(0).expect("an answer");
     assert!(body(&answer) == sent, "{} bytes", body(&answer).len());
@@ -106,7 +107,7 @@ fn server_withstands_floods_of_reserved_frames_and_streams() {
         WINDOW,
         |client, done| send_whole(client, 2, NOTHING, done),
     );
-    assert_eq!(ended, [false; 2], "it may be sent");
+    assert_eq!(ended, [true; 2], "it carries nothing");
     let ended = withstand(
         ("on streams of requests", 20_000),
         &serving,
@@ -120,7 +121,7 @@ fn server_withstands_floods_of_reserved_frames_and_streams() {
             }
         },
     );
-    assert_eq!(ended, [false; 2], "it may be sent");
+    assert_eq!(ended, [true; 2], "it carries nothing");
     let ended = withstand(
         ("a frame without end", 40),
         &serving,

@@ -264,7 +264,7 @@ fn aborted_responses_are_recorded_as_failures() {
     ]);
 }
 
-const BODY_BYTES: usize = 20_000;
+const BODY_BYTES: usize = 8_000;
 
 /// DATA frames of one byte each, each followed by a frame of a reserved type.
 const BODY: &[u8] = &{

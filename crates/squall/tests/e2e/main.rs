@@ -29,6 +29,7 @@ mod doctor;
 mod endings;
 mod equal_variants;
 mod explain;
+mod exports;
 mod fast_link;
 mod fast_trials;
 mod fetch;

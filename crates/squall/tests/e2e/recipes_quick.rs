@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use squall_analysis::answer::Confidence;
-use squall_analysis::findings::CellFindings;
+use squall_analysis::findings::{CellFindings, RunFindings};
 use squall_analysis::{
     CellSummary, Comparison, Difference, PairResult, RunSummary, Value, Verdict,
 };
@@ -71,7 +71,9 @@ fn run_in(home: &Path, arguments: &[&str]) -> Shown {
     assert!(checked.outcomes.values().sum::<usize>() > 0);
     let shown = Shown {
         summary: read_json(folder.join("summary.json")).expect("summary.json"),
-        findings: read_json(folder.join("findings.json")).expect("findings.json"),
+        findings: read_json::<RunFindings>(folder.join("findings.json"))
+            .expect("findings.json")
+            .cells,
         text: stdout(&output),
     };
     eprintln!("{}", shown.text);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use squall_base::record::{Cause, CausesRecord, Direction, DropRecord};
 use squall_record::{RunFolder, TrialFolder, read_causes, read_drops};
 
-use crate::explain::explain;
+use crate::explain::{explain, unbroken};
 use crate::findings::shown;
 use crate::support::{FinishedRun, TrialFiles, quantile, recipe, run_recipe, seat, stderr, stdout};
 
@@ -159,7 +159,7 @@ fn loss_on_the_second_link_is_a_cause_on_the_second_hop_alone() {
     let request = slowest.expect("there is one").request.to_string();
     let told = explain(&run.folder, &[&request]);
     assert!(told.status.success(), "{}", stderr(&told));
-    let text = stdout(&told);
+    let text = unbroken(&stdout(&told));
     assert!(text.contains(" of hop 2"), "{text}");
     assert!(
         !stderr(&told).contains("causes.parquet"),

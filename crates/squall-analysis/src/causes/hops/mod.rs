@@ -26,6 +26,7 @@ use super::frames;
 use super::intake::Inputs;
 use super::queue::{Occupancy, QueueShares, Slices};
 use super::request_marks::RequestMarks;
+use super::trace::ConnectionTrace;
 use super::walk::Span;
 use super::{Attribution, follow};
 use join::{HopRows, Leg};
@@ -346,6 +347,7 @@ struct LinkResults {
     courses: BTreeMap<u64, Course>,
     responsible: BTreeMap<u64, (u64, PacketRef)>,
     drops: Vec<DropRecord>,
+    traces: Vec<ConnectionTrace>,
 }
 
 fn attribute_nested(
@@ -363,6 +365,7 @@ fn attribute_nested(
     let mut attribution = Attribution::default();
     for link in results.iter_mut().flatten() {
         attribution.drops.append(&mut link.drops);
+        attribution.traces.append(&mut link.traces);
     }
     attribution
         .drops
@@ -503,10 +506,14 @@ fn attribute_link_hop(
         .filter(|request| has_queue || wanted.contains(*request))
         .collect();
     let (attribution, courses) = follow(inputs, &watched, detail);
+    let responsible = responsible_packets(&attribution);
+    let hop = place as u8 + 1;
+    let traces = attribution.traces.into_iter();
     LinkResults {
         courses: courses.into_iter().map(|it| (it.request, it)).collect(),
-        responsible: responsible_packets(&attribution),
+        responsible,
         drops: attribution.drops,
+        traces: traces.map(|it| ConnectionTrace { hop, ..it }).collect(),
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn explained(world: &World) -> Vec<Explanation> {
 }
 
 /// Two exchanges on a connection. The first response is lost and repaired 90 ms later; the second waits for that.
-fn blocked() -> (World, PacketRef) {
+pub(crate) fn blocked() -> (World, PacketRef) {
     let mut world = World::default();
     world.handshake(0, 0);
     world.request(AT, ConnectionStream(0, 1));

@@ -3,6 +3,7 @@
 //! `world` makes the records. Real trials are tested in `real_trials.rs`.
 
 mod alone;
+mod detailed;
 mod endings;
 mod explained;
 mod handshakes;

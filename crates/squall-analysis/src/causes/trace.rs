@@ -1,0 +1,408 @@
+//! A connection while certain requests were on it, for a reader: what each side sent, what was acknowledged, what was in
+//! flight, and what held the sender back.
+//!
+//! It is what attribution knew of the connection, kept only for the time of those requests. Long lists are thinned
+//! (`thinned`). Nothing is judged here, and no frame or socket is looked at: `detail` adds those.
+
+use squall_base::record::{Cause, Direction};
+use squall_base::{Duration, Time};
+
+use super::connection::{Carrier, Connection};
+use super::course::Stage;
+use super::drops::RequestIndex;
+use super::request_marks::RequestMarks;
+use super::sending::{Departure, SenderEvidence, SenderState};
+use super::stream::Stream;
+use super::walk::{NEVER, Span};
+use crate::thinned::Thinned;
+
+/// The most entries of each list of a direction.
+const KEPT: usize = 1_500;
+/// The number of intervals in which delivered bytes are summed up.
+const INTERVALS: u64 = 120;
+/// A waiting time is joined with the one before it if the time between them is at most this part of the window: less than
+/// a pixel.
+const JOINED_WITHIN: u64 = 1_000;
+/// Before and after its requests, a window has this part of their time.
+const MARGIN: u64 = 20;
+
+/// A connection while some requests were on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionTrace {
+    /// The hop of the path, from 1 at the client.
+    pub hop: u8,
+    /// The number of the hop's client for it.
+    pub connection: u32,
+    /// The number of the hop's server for it, if it got there.
+    pub server: Option<u32>,
+    /// Whether it is QUIC. Then packets have offsets within their stream, and acknowledgements are of packet numbers.
+    pub is_quic: bool,
+    /// When its first packet reached the link.
+    pub opened: Time,
+    /// The times of the requests, joined where they overlap; in order.
+    pub windows: Vec<TraceWindow>,
+}
+
+/// A part of a connection's time. All lists are in the order of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceWindow {
+    /// From when.
+    pub from: Time,
+    /// Until when.
+    pub to: Time,
+    /// The requests for which it is shown.
+    pub requests: Vec<TracedRequest>,
+    /// What the client sent, and what the server sent.
+    pub directions: [DirectionTrace; 2],
+}
+
+/// A request on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedRequest {
+    /// The request, by its position in the schedule.
+    pub request: u64,
+    /// Its stream; for HTTP/1.1, the number of the exchange on the connection.
+    pub stream: Option<u64>,
+    /// When it was to begin.
+    pub from: Time,
+    /// When it ended.
+    pub to: Time,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirectionTrace {
+    /// The packets with payload; QUIC: those with stream bytes, once for each stream. Lost and repeated ones are kept
+    /// first.
+    pub packets: Thinned<TracePacket>,
+    /// How many of all packets were lost.
+    pub lost: u64,
+    /// How many of all packets had bytes that had been sent before.
+    pub repeated: u64,
+    /// QUIC: the packets by number, each as the range of that number; of TCP, empty.
+    pub numbers: Thinned<TracePacket>,
+    /// The acknowledgements that its sender read.
+    pub acks: Thinned<TraceAck>,
+    /// What was in flight after each packet and each acknowledgement.
+    pub in_flight: Thinned<InFlight>,
+    /// When its sender had to wait, and for what: windows, the congestion window, pacing, the send buffer. `loss` is the
+    /// repair of a loss. Windows of streams are those of the window's own requests.
+    pub held: Vec<Stage>,
+    /// The length of an interval of `delivered`.
+    pub interval: Duration,
+    /// Bytes of payload that arrived, by interval.
+    pub delivered: Vec<u64>,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracePacket {
+    /// When it reached the link.
+    pub sent: Time,
+    /// When it arrived undamaged.
+    pub arrived: Option<Time>,
+    /// The first byte: of TCP's payload, or of the stream.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+    /// QUIC: the stream.
+    pub stream: Option<u64>,
+    /// The request of the bytes; of several, the first.
+    pub request: Option<u64>,
+    /// Whether some of the bytes had been sent before.
+    pub is_again: bool,
+    /// Whether it was lost.
+    pub is_lost: bool,
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceAck {
+    /// When the sender of the data had it.
+    pub at: Time,
+    /// Everything before this byte is acknowledged; QUIC: one past the largest packet number that is.
+    pub to: u64,
+}
+
+/// What was in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// From when.
+    pub at: Time,
+    /// Bytes that were sent and not acknowledged; QUIC: those of packets above the largest acknowledged number.
+    pub bytes: u64,
+}
+
+/// The connection in the time of these requests; `None` without requests.
+pub(super) fn of<'a>(
+    connection: &Connection,
+    index: &RequestIndex<'_>,
+    requests: impl Iterator<Item = &'a RequestMarks>,
+) -> Option<ConnectionTrace> {
+    let windows: Vec<TraceWindow> = requested_spans(requests)
+        .into_iter()
+        .map(|(span, requests)| TraceWindow {
+            from: Time::from_nanos(span.from),
+            to: Time::from_nanos(span.to),
+            directions: Direction::ALL
+                .map(|direction| direction_trace(connection, index, direction, span, &requests)),
+            requests,
+        })
+        .collect();
+    (!windows.is_empty()).then(|| ConnectionTrace {
+        hop: 1,
+        connection: index.number,
+        server: connection.server,
+        is_quic: connection.is_quic(),
+        opened: Time::from_nanos(connection.handshake.opened),
+        windows,
+    })
+}
+
+/// The times of requests with a margin, joined where they overlap, each with its requests.
+fn requested_spans<'a>(
+    requests: impl Iterator<Item = &'a RequestMarks>,
+) -> Vec<(Span, Vec<TracedRequest>)> {
+    let mut all: Vec<TracedRequest> = requests
+        .map(|marks| TracedRequest {
+            request: marks.request,
+            stream: marks.stream,
+            from: marks.intended,
+            to: marks.end.max(marks.intended),
+        })
+        .collect();
+    all.sort_by_key(|it| (it.from, it.request));
+    let mut spans: Vec<(Span, Vec<TracedRequest>)> = Vec::new();
+    for request in all {
+        let (from, to) = (request.from.as_nanos(), request.to.as_nanos());
+        let margin = (to - from) / MARGIN;
+        let own = Span {
+            from: from.saturating_sub(margin),
+            to: to.saturating_add(margin.max(1)),
+        };
+        match spans.last_mut() {
+            Some((last, requests)) if own.from <= last.to => {
+                last.from = last.from.min(own.from);
+                last.to = last.to.max(own.to);
+                requests.push(request);
+            }
+            _ => spans.push((own, vec![request])),
+        }
+    }
+    spans
+}
+
+fn direction_trace(
+    connection: &Connection,
+    index: &RequestIndex<'_>,
+    direction: Direction,
+    span: Span,
+    requests: &[TracedRequest],
+) -> DirectionTrace {
+    let evidence = match &connection.carrier {
+        Carrier::Tcp(tcp) => tcp.evidence(direction, Vec::new()),
+        Carrier::Quic(quic) => quic.evidence(direction),
+    };
+    let is_quic = connection.is_quic();
+    let packets = packets(connection, index, direction, span);
+    let count =
+        |is_it: fn(&TracePacket) -> bool| packets.iter().filter(|it| is_it(it)).count() as u64;
+    let (lost, repeated) = (count(|it| it.is_lost), count(|it| it.is_again));
+    let interval = (span.to - span.from).div_ceil(INTERVALS).max(1);
+    let acks = evidence.acknowledgements.iter();
+    let acks = acks.filter(|it| is_within(span, it.time));
+    let acks = acks.map(|it| TraceAck {
+        at: Time::from_nanos(it.time),
+        to: it.to,
+    });
+    DirectionTrace {
+        delivered: delivered(&packets, span, interval),
+        lost,
+        repeated,
+        interval: Duration::from_nanos(interval),
+        packets: Thinned::of(packets, KEPT, |it| it.is_lost || it.is_again),
+        numbers: if is_quic {
+            Thinned::of(numbers(&evidence, span), KEPT, |it| it.is_lost)
+        } else {
+            Thinned::default()
+        },
+        acks: Thinned::of(acks.collect(), KEPT, |_| false),
+        in_flight: Thinned::of(in_flight(&evidence, is_quic, span), KEPT, |_| false),
+        held: held(connection, direction, span, requests),
+    }
+}
+
+fn is_within(span: Span, time: u64) -> bool {
+    (span.from..=span.to).contains(&time)
+}
+
+fn packets(
+    connection: &Connection,
+    index: &RequestIndex<'_>,
+    direction: Direction,
+    span: Span,
+) -> Vec<TracePacket> {
+    let place = direction as usize;
+    let mut all = Vec::new();
+    match &connection.carrier {
+        Carrier::Tcp(tcp) => all.extend(stream_packets(&tcp.streams[place], span).map(|packet| {
+            let requests = index.messages[place].within(packet.start, packet.end);
+            TracePacket {
+                request: requests.first().copied(),
+                ..packet
+            }
+        })),
+        Carrier::Quic(quic) => {
+            for (stream, directions) in &quic.streams {
+                let request = index.streams.get(stream).copied();
+                let own = stream_packets(&directions[place], span);
+                all.extend(own.map(|packet| TracePacket {
+                    stream: Some(*stream),
+                    request,
+                    ..packet
+                }));
+            }
+            all.sort_by_key(|packet| (packet.sent, packet.stream));
+        }
+    }
+    all
+}
+
+fn stream_packets(stream: &Stream, span: Span) -> impl Iterator<Item = TracePacket> + '_ {
+    let first = stream.txs.partition_point(|tx| tx.sent < span.from);
+    let during = stream.txs.iter().enumerate().skip(first);
+    let during = during.take_while(move |(_, tx)| tx.sent <= span.to);
+    during.map(|(place, tx)| TracePacket {
+        sent: Time::from_nanos(tx.sent),
+        arrived: (tx.arrived != NEVER).then(|| Time::from_nanos(tx.arrived)),
+        start: tx.start,
+        end: tx.end,
+        stream: None,
+        request: None,
+        is_again: tx.start < stream.sent_before(place),
+        is_lost: tx.is_lost(),
+    })
+}
+
+/// QUIC's packets with stream bytes, by number.
+fn numbers(evidence: &SenderEvidence, span: Span) -> Vec<TracePacket> {
+    let mut lost: Vec<u64> = evidence.repairs.iter().map(|it| it.bytes.from).collect();
+    lost.sort_unstable();
+    let departures = evidence.departures.iter();
+    let during = departures.filter(|it| is_within(span, it.time));
+    during
+        .map(|it| {
+            let number = it.end.saturating_sub(1);
+            TracePacket {
+                sent: Time::from_nanos(it.time),
+                arrived: None,
+                start: number,
+                end: it.end,
+                stream: None,
+                request: None,
+                is_again: false,
+                is_lost: lost.binary_search(&number).is_ok(),
+            }
+        })
+        .collect()
+}
+
+fn in_flight(evidence: &SenderEvidence, is_quic: bool, span: Span) -> Vec<InFlight> {
+    // Bytes that were sent up to and including a departure, and bytes that an acknowledgement covers.
+    let sent = |it: &Departure| if is_quic { it.weight } else { it.end };
+    let covered = |to: u64| {
+        if !is_quic {
+            return to;
+        }
+        let count = evidence.departures.partition_point(|it| it.end <= to);
+        let last = count.checked_sub(1);
+        last.map_or(0, |place| evidence.departures[place].weight)
+    };
+    let departures = evidence.departures.iter().map(|it| (it.time, sent(it), 0));
+    let acks = evidence.acknowledgements.iter();
+    let acks = acks.map(|it| (it.time, 0, covered(it.to)));
+    let mut events: Vec<(u64, u64, u64)> = departures.chain(acks).collect();
+    events.sort_by_key(|(time, ..)| *time);
+    let (mut sent_to, mut acked_to) = (0, 0);
+    let mut all = Vec::new();
+    for (time, sent, acked) in events {
+        sent_to = sent.max(sent_to);
+        acked_to = acked.max(acked_to);
+        if is_within(span, time) {
+            all.push(InFlight {
+                at: Time::from_nanos(time),
+                bytes: sent_to.saturating_sub(acked_to),
+            });
+        }
+    }
+    all
+}
+
+/// When the sender of a direction had to wait, by cause and time.
+fn held(
+    connection: &Connection,
+    direction: Direction,
+    span: Span,
+    requests: &[TracedRequest],
+) -> Vec<Stage> {
+    let mut all: Vec<(Cause, Span)> = Vec::new();
+    if let Some(side) = &connection.sides[direction.sender() as usize] {
+        let windows = &side.windows;
+        let of_connection = windows.connection(span.from, span.to);
+        all.extend(of_connection.map(|it| (Cause::WindowConnection, it)));
+        for stream in requests.iter().filter_map(|it| it.stream) {
+            let of_stream = windows.stream(stream, span.from, span.to);
+            all.extend(of_stream.map(|it| (Cause::WindowStream, it)));
+        }
+    }
+    let states = connection.timeline(direction).within(span.from, span.to);
+    all.extend(states.filter_map(|(it, state)| match state {
+        SenderState::Held(cause) => Some((cause, it)),
+        SenderState::Repairing(_) => Some((Cause::Loss, it)),
+        SenderState::Idle | SenderState::Open => None,
+    }));
+    all.sort_by_key(|(cause, it)| (*cause, it.from));
+    joined(&all, span)
+}
+
+/// Joins times of one cause with hardly anything between them, within `span`.
+fn joined(sorted: &[(Cause, Span)], span: Span) -> Vec<Stage> {
+    let near = (span.to - span.from) / JOINED_WITHIN;
+    let mut joined: Vec<(Cause, Span)> = Vec::new();
+    for (cause, it) in sorted {
+        let own = Span {
+            from: it.from.max(span.from),
+            to: it.to.min(span.to),
+        };
+        match joined.last_mut() {
+            Some((last_cause, last))
+                if last_cause == cause && own.from <= last.to.saturating_add(near) =>
+            {
+                last.to = last.to.max(own.to);
+            }
+            _ => joined.push((*cause, own)),
+        }
+    }
+    let stages = joined.into_iter().map(|(cause, it)| Stage {
+        from: Time::from_nanos(it.from),
+        to: Time::from_nanos(it.to),
+        cause,
+    });
+    stages.collect()
+}
+
+/// Bytes that arrived, by interval.
+fn delivered(packets: &[TracePacket], span: Span, interval: u64) -> Vec<u64> {
+    let count = (span.to - span.from).div_ceil(interval);
+    let mut bytes = vec![0; count as usize];
+    for packet in packets {
+        let Some(arrived) = packet.arrived else {
+            continue;
+        };
+        let place = arrived.as_nanos().saturating_sub(span.from) / interval;
+        if let Some(sum) = bytes.get_mut(place as usize) {
+            *sum += packet.end - packet.start;
+        }
+    }
+    bytes
+}

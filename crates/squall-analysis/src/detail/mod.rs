@@ -1,0 +1,138 @@
+//! Some requests of a run in full, with their connections: what a report shows when a reader asks about one of them.
+//!
+//! `choice` says which requests; it needs only one look at each trial. For a trial that has some, [`DetailBuilder`] explains
+//! them with the code of `explain`, and `rows` adds what the tables of frames and sockets have of them. Memory is bounded by
+//! the chosen connections: rows of others are never kept. Long lists are thinned. Nothing is read or drawn here.
+
+mod choice;
+mod rows;
+
+use std::collections::BTreeSet;
+
+use squall_base::record::{
+    DropRecord, FrameRecord, RequestRecord, SocketRecord, TrialRecord, Victim,
+};
+
+use crate::causes::{ConnectionTrace, Detail, PathInputs};
+use crate::explain::{Explanation, follow_requests};
+use crate::thinned::Thinned;
+pub use choice::{ChosenRequests, DETAILED_AT_MOST, DetailCandidates, choose_detailed};
+use rows::RowCollector;
+pub use rows::{FrameTick, SenderRows, SenderSample, WindowLevel};
+
+/// A request in full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestDetail {
+    /// Why it was chosen; at least one reason.
+    pub reasons: Vec<String>,
+    /// All that is known about it.
+    pub explanation: Explanation,
+    /// The other requests that were delayed by lost packets that delayed this one, in the order of their numbers.
+    pub delayed_with: Vec<u64>,
+    /// The frames of its streams on all hops, in order of time.
+    pub frames: Thinned<FrameTick>,
+}
+
+/// A connection of such requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectionDetail {
+    /// What its packets show.
+    pub trace: ConnectionTrace,
+    /// What its sides recorded, for each window of the trace and by direction.
+    pub senders: Vec<[SenderRows; 2]>,
+}
+
+/// The chosen requests of a trial, and their connections over links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialDetail {
+    /// The trial's folder within the run.
+    pub folder: String,
+    /// The trial's position in the order of the run.
+    pub index: u32,
+    /// The requests, in the order of their numbers.
+    pub requests: Vec<RequestDetail>,
+    /// The connections, sorted by hop and number.
+    pub connections: Vec<ConnectionDetail>,
+}
+
+/// Makes the details of a trial from its tables. Frames and sockets are read twice: once for `inputs`, once afterwards for
+/// the connections that these turn out to concern.
+#[derive(Debug)]
+pub struct DetailBuilder {
+    folder: String,
+    index: u32,
+    /// Without frames.
+    requests: Vec<RequestDetail>,
+    connections: Vec<ConnectionTrace>,
+    rows: RowCollector,
+}
+
+impl DetailBuilder {
+    /// Explains the chosen requests. `requests` are all rows of the trial, `inputs` all rows of all its tables.
+    pub fn new(
+        record: &TrialRecord,
+        requests: &[RequestRecord],
+        inputs: PathInputs,
+        chosen: &ChosenRequests,
+    ) -> DetailBuilder {
+        let numbers: BTreeSet<u64> = chosen.keys().copied().collect();
+        let detail = Detail::ConnectionsOf(&numbers);
+        let (mut explanations, attribution) = follow_requests(requests, inputs, &numbers, detail);
+        explanations.sort_by_key(|it| it.request);
+        let mut connections = attribution.traces;
+        connections.sort_by_key(|it| (it.hop, it.connection));
+        let rows = RowCollector::new(&explanations, &connections);
+        let without_frames = explanations.into_iter().map(|it| RequestDetail {
+            reasons: chosen.get(&it.request).cloned().unwrap_or_default(),
+            delayed_with: delayed_with(it.request, &attribution.drops),
+            explanation: it,
+            frames: Thinned::default(),
+        });
+        DetailBuilder {
+            folder: record.trial.folder(),
+            index: record.trial.index,
+            requests: without_frames.collect(),
+            connections,
+            rows,
+        }
+    }
+
+    /// Takes a row of frames.parquet.
+    pub fn add_frame(&mut self, row: &FrameRecord) {
+        self.rows.add_frame(row, &self.connections);
+    }
+
+    /// Takes a row of sockets.parquet.
+    pub fn add_socket(&mut self, row: &SocketRecord) {
+        self.rows.add_socket(row, &self.connections);
+    }
+
+    /// The details.
+    pub fn finish(self) -> TrialDetail {
+        let (frames, senders) = self.rows.finish(&self.connections);
+        let requests = self.requests.into_iter().zip(frames);
+        let connections = self.connections.into_iter().zip(senders);
+        TrialDetail {
+            folder: self.folder,
+            index: self.index,
+            requests: requests
+                .map(|(request, frames)| RequestDetail { frames, ..request })
+                .collect(),
+            connections: connections
+                .map(|(trace, senders)| ConnectionDetail { trace, senders })
+                .collect(),
+        }
+    }
+}
+
+/// The other requests that were delayed by packets that delayed this one.
+fn delayed_with(request: u64, drops: &[DropRecord]) -> Vec<u64> {
+    let is_it = |victim: &Victim| victim.request == request;
+    let shared = drops.iter().filter(|drop| drop.victims.iter().any(is_it));
+    let victims = shared.flat_map(|drop| &drop.victims);
+    let others: BTreeSet<u64> = victims
+        .map(|victim| victim.request)
+        .filter(|other| *other != request)
+        .collect();
+    others.into_iter().collect()
+}

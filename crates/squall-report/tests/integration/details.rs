@@ -1,0 +1,391 @@
+//! Requests and connections in full: the list, the data, the links, and the dialog in a real browser.
+
+// In tests, a panic reports the failure.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
+use serde_json::json;
+use squall_analysis::Thinned;
+use squall_analysis::causes::{
+    ConnectionTrace, DirectionTrace, InFlight, TraceAck, TracePacket, TraceWindow, TracedRequest,
+};
+use squall_analysis::detail::{
+    ConnectionDetail, FrameTick, RequestDetail, SenderRows, SenderSample, TrialDetail, WindowLevel,
+};
+use squall_analysis::explain::Explanation;
+use squall_analysis::findings::{
+    CellFindings, CostShare, Evidence, Finding, RunFinding, Severity, Whole,
+};
+use squall_base::Duration;
+use squall_base::record::{Cause, FrameLayer, Side, TrialRecord, Way};
+use squall_report::html;
+
+use crate::explain::{at, explanation, stage};
+use crate::support::chromium::{self, Page};
+use crate::support::overlay::{NAMES, show_overlay};
+use crate::support::run::{Run, Size, run};
+
+/// The first trial of the last condition: of the variants of its overlay, the first.
+const TRIAL: u32 = 6;
+/// A measured request.
+const REQUEST: u64 = 1_000;
+
+fn all<T>(entries: Vec<T>) -> Thinned<T> {
+    let count = entries.len();
+    Thinned::of(entries, count, |_| false)
+}
+
+fn packet(start: u64, micros: u64, is_lost: bool, is_again: bool) -> TracePacket {
+    TracePacket {
+        sent: at(micros),
+        arrived: (!is_lost).then(|| at(micros + 25_000)),
+        start,
+        end: start + 1_448,
+        stream: None,
+        request: Some(REQUEST),
+        is_again,
+        is_lost,
+    }
+}
+
+/// From the server: two packets, of which one is lost and sent again.
+fn down() -> DirectionTrace {
+    let packets = vec![
+        packet(0, 25_100, false, false),
+        packet(1_448, 25_200, true, false),
+        packet(1_448, 100_000, false, true),
+    ];
+    DirectionTrace {
+        packets: all(packets),
+        lost: 1,
+        repeated: 1,
+        numbers: Thinned::default(),
+        acks: all(vec![TraceAck {
+            at: at(75_100),
+            to: 1_448,
+        }]),
+        in_flight: all(vec![InFlight {
+            at: at(25_200),
+            bytes: 2_896,
+        }]),
+        held: vec![stage(25_000, 60_000, Cause::WindowConnection)],
+        interval: Duration::from_millis(1),
+        delivered: vec![1_448; 125],
+    }
+}
+
+fn connection() -> ConnectionDetail {
+    let request = TracedRequest {
+        request: REQUEST,
+        stream: Some(15),
+        from: at(0),
+        to: at(125_400),
+    };
+    let trace = ConnectionTrace {
+        hop: 1,
+        connection: 0,
+        server: Some(0),
+        is_quic: false,
+        opened: at(0),
+        windows: vec![TraceWindow {
+            from: at(0),
+            to: at(125_400),
+            requests: vec![request],
+            directions: [DirectionTrace::default(), down()],
+        }],
+    };
+    let sent = SenderRows {
+        levels: all(vec![WindowLevel {
+            at: at(25_000),
+            stream: None,
+            bytes: 0,
+        }]),
+        samples: all(vec![SenderSample {
+            at: at(30_000),
+            cwnd_bytes: Some(14_480),
+            rtt: Some(Duration::from_millis(50)),
+        }]),
+    };
+    ConnectionDetail {
+        trace,
+        senders: vec![[SenderRows::default(), sent]],
+    }
+}
+
+fn detail(record: &TrialRecord) -> TrialDetail {
+    let frame = FrameTick {
+        at: at(25_000),
+        hop: 1,
+        side: Side::Server,
+        way: Way::Sent,
+        layer: FrameLayer::Http2,
+        kind: 0x1,
+        length: 40,
+    };
+    TrialDetail {
+        folder: record.trial.folder(),
+        index: record.trial.index,
+        requests: vec![RequestDetail {
+            reasons: vec!["the slowest <of all>".to_owned()],
+            explanation: Explanation {
+                request: REQUEST,
+                ..explanation()
+            },
+            delayed_with: vec![9, 12],
+            frames: all(vec![frame]),
+        }],
+        connections: vec![connection()],
+    }
+}
+
+fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings]) -> String {
+    let mut plots = run.plots();
+    for (plot, (record, _)) in plots.iter_mut().zip(&run.records) {
+        if record.trial.index == TRIAL {
+            let mut detail = detail(record);
+            change(&mut detail);
+            plot.add_detail(record, &detail);
+        }
+    }
+    html(&run.summary(), &plots, cells, &[])
+}
+
+fn page(run: &Run) -> String {
+    page_of(run, |_| {}, &[])
+}
+
+/// The markup that an element holds.
+fn unpacked(page: &str, id: &str) -> String {
+    let start = format!("<script type=\"text/plain\" id=\"detail-{id}\">");
+    let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("no {id}"));
+    let packed = STANDARD.decode(rest.split('<').next().unwrap()).unwrap();
+    let mut markup = String::new();
+    let mut decoder = ZlibDecoder::new(packed.as_slice());
+    decoder.read_to_string(&mut markup).unwrap();
+    markup
+}
+
+#[test]
+fn detailed_request_is_listed_with_links_to_it_and_to_its_connection() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    let place = page.split("data-points=\"points-").nth(1).unwrap();
+    assert!(place.contains("\" data-request=\"1000\">"), "{place}");
+    assert!(page.contains("<tr id=\"request-6-1000\""), "{page}");
+    assert!(page.contains("<a href=\"#request-6-1000\">request 1000</a>"));
+    assert!(page.contains("<a href=\"#connection-6-1-0\">0</a>"));
+    assert!(page.contains("the slowest &lt;of all&gt;"));
+    assert_eq!(page.matches("<dialog").count(), 1);
+    assert_eq!(page.matches("id=\"detail-request-").count(), 1);
+    assert_eq!(page.matches("id=\"detail-connection-").count(), 1);
+}
+
+#[test]
+fn request_has_its_stages_packets_frames_and_words() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    let markup = unpacked(&page, "request-6-1000");
+    assert!(
+        markup.starts_with("<h2 tabindex=\"-1\">request 1000: answered with 200 after 125.400 ms"),
+        "{markup}"
+    );
+    // Six stages, of which one is too short to be seen, and two times in which the connection's window was shut.
+    assert_eq!(markup.matches("class=\"stage cause-").count(), 7);
+    assert!(markup.contains("</span>X loss 64.8 ms</span>"), "{markup}");
+    assert_eq!(markup.matches("class=\"packet lost\"").count(), 1);
+    assert_eq!(markup.matches("class=\"packet again\"").count(), 1);
+    assert_eq!(markup.matches("class=\"tick\"").count(), 1);
+    assert!(markup.contains(
+        "role=\"img\" aria-label=\"What request 1000 waited for in 125 ms: loss 64.8 ms"
+    ));
+    assert!(markup.contains("<td data-label=\"frame\">HEADERS</td>"));
+    assert!(markup.contains("It waited for request 3 (hol), request 4 (hol)."));
+    assert!(
+        markup.contains("The lost packets that delayed it also delayed request 9, request 12.")
+    );
+    assert!(markup.contains("the slowest &lt;of all&gt;"));
+    // The text of `squall explain`.
+    assert!(markup.contains("sent again by fast retransmit"));
+}
+
+#[test]
+fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    let markup = unpacked(&page, "connection-6-1-0");
+    assert!(markup.contains("<h2 tabindex=\"-1\">TCP connection 0</h2>"));
+    // Sequence, sizes, throughput, in flight, windows, round trips; the client sent nothing.
+    assert_eq!(markup.matches("<svg").count(), 6);
+    assert_eq!(
+        markup
+            .matches("role=\"img\" aria-label=\"From server to client: ")
+            .count(),
+        6
+    );
+    assert!(markup.contains("No packet with payload."));
+    // In the sequence, and among the sizes.
+    assert_eq!(markup.matches("class=\"packet lost\"").count(), 2);
+    assert_eq!(markup.matches("class=\"dots again\"").count(), 2);
+    assert_eq!(markup.matches("class=\"ack\"").count(), 1);
+    assert_eq!(
+        markup
+            .matches("class=\"held cause-window_connection\"")
+            .count(),
+        1
+    );
+    assert!(markup.contains("<a href=\"#request-6-1000\">request 1000</a>"));
+    assert!(
+        markup.contains("<tr><th scope=\"row\">W window_connection, ms</th><td>35.0</td></tr>")
+    );
+}
+
+#[test]
+fn quic_connection_has_packet_numbers_and_offsets() {
+    let run = run(&NAMES, Size::SMALL);
+    let quic = |detail: &mut TrialDetail| {
+        let trace = &mut detail.connections[0].trace;
+        trace.is_quic = true;
+        let down = &mut trace.windows[0].directions[1];
+        down.numbers = down.packets.clone();
+    };
+    let markup = unpacked(&page_of(&run, quic, &[]), "connection-6-1-0");
+    assert!(markup.contains("QUIC connection 0"));
+    assert!(markup.contains(">Packet numbers from 0; line: largest acknowledged<"));
+    assert!(markup.contains(">Offset in its stream in kB<"));
+    assert_eq!(markup.matches("<svg").count(), 7);
+}
+
+#[test]
+fn thinned_lists_say_what_is_left_out() {
+    let run = run(&NAMES, Size::SMALL);
+    let longer = |detail: &mut TrialDetail| {
+        detail.connections[0].trace.windows[0].directions[1]
+            .packets
+            .all = 5_000;
+        detail.requests[0].frames.all = 900;
+    };
+    let page = page_of(&run, longer, &[]);
+    let connection = unpacked(&page, "connection-6-1-0");
+    assert!(connection.contains("Of 5,000 packets, 3 are shown, evenly spaced and in order."));
+    let request = unpacked(&page, "request-6-1000");
+    assert!(request.contains("Of 900 frames, 1 are shown"), "{request}");
+}
+
+#[test]
+fn finding_links_to_the_request_that_it_names() {
+    let run = run(&NAMES, Size::SMALL);
+    let mut records = run.records.iter().map(|(record, _)| record);
+    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
+    let found = |requests: Vec<u64>| CellFindings {
+        variant: record.trial.variant.name.clone(),
+        condition: record.trial.condition.clone(),
+        findings: vec![RunFinding {
+            trials: 1,
+            of: 1,
+            folder: record.trial.folder(),
+            finding: Finding {
+                name: "head_of_line".to_owned(),
+                title: "TCP head-of-line blocking".to_owned(),
+                severity: Severity::Grave,
+                share: CostShare {
+                    part: 0.5,
+                    of: Whole::ResponseTime,
+                },
+                evidence: Evidence {
+                    numbers: Vec::new(),
+                    requests,
+                },
+                explanation: "Bytes waited. A packet was lost.".to_owned(),
+                fixes: Vec::new(),
+                hop: None,
+            },
+        }],
+    };
+    let link = "<a href=\"#request-6-1000\">request 1000 in full</a>";
+    let page = page_of(&run, |_| {}, &[found(vec![REQUEST, 7])]);
+    assert_eq!(page.matches(link).count(), 1);
+    let other = page_of(&run, |_| {}, &[found(vec![7])]);
+    assert!(!other.contains("in full</a>"));
+}
+
+#[test]
+fn page_without_details_has_neither_list_nor_dialog() {
+    let run = run(&NAMES, Size::SMALL);
+    let page = html(&run.summary(), &run.plots(), &[], &[]);
+    assert!(!page.contains("id=\"details\"") && !page.contains("<dialog"));
+}
+
+fn open(name: &str, width: u32) -> Option<Page> {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+    std::fs::write(&file, page(&run(&NAMES, Size::SMALL))).unwrap();
+    chromium::open(&file, width, 900)
+}
+
+fn shows(id: &str) -> String {
+    format!("document.getElementById('detail').dataset.shows === '{id}'")
+}
+
+#[test]
+fn click_on_a_ringed_dot_opens_its_request() {
+    let Some(mut page) = open("details-click", 1_400) else {
+        return;
+    };
+    show_overlay(&mut page);
+    let find = "const s = squall.sections[2].scatters[0].scatter; const p = s.layers[0].points; \
+                const i = s.layers[0].details[0].index;";
+    let near = "[p.startS[i] - 0.1, p.startS[i] + 0.1]";
+    page.eval(&format!(
+        "(() => {{ {find} s.pane.show({near}, s.pane.whole.y); }})()"
+    ));
+    page.wait_for("!squall.sections[2].view.isWhole()");
+    let dot = page.eval(&format!(
+        "(() => {{ {find} const b = s.plot.over.getBoundingClientRect(); \
+         return [b.x + s.plot.valToPos(p.startS[i], 'x'), b.y + s.plot.valToPos(p.latencyMs[i], 'y')]; }})()"
+    ));
+    let (x, y) = (dot[0].as_f64().unwrap(), dot[1].as_f64().unwrap());
+    // The target is larger than the dot.
+    page.mouse("mousePressed", x + 6.0, y + 6.0, 1);
+    page.mouse("mouseReleased", x + 6.0, y + 6.0, 1);
+    page.wait_for(&shows("request-6-1000"));
+    let title = page.text("document.querySelector('#detail h2').textContent");
+    assert!(title.starts_with("request 1000: "), "{title}");
+    assert_eq!(page.text("location.hash"), "#request-6-1000");
+    assert_eq!(
+        page.eval("document.activeElement === document.querySelector('#detail h2')"),
+        json!(true)
+    );
+}
+
+#[test]
+fn links_lead_from_the_list_to_a_request_and_on_to_its_connection() {
+    let Some(mut page) = open("details-links", 1_400) else {
+        return;
+    };
+    page.click("#details a[href='#request-6-1000']");
+    page.wait_for(&shows("request-6-1000"));
+    page.click("#detail a[href='#connection-6-1-0']");
+    page.wait_for(&shows("connection-6-1-0"));
+    assert_eq!(page.text("location.hash"), "#connection-6-1-0");
+    page.click("#detail button");
+    page.wait_for("!document.getElementById('detail').open && location.hash === ''");
+}
+
+#[test]
+fn address_opens_a_request_and_other_words_in_it_are_kept() {
+    let Some(mut page) = open("details-address", 390) else {
+        return;
+    };
+    page.eval("location.hash = '#request-6-1000&statistic=p99'");
+    page.wait_for(&shows("request-6-1000"));
+    let fits = "document.getElementById('detail').scrollWidth <= document.getElementById('detail').clientWidth";
+    assert_eq!(page.eval(fits), json!(true));
+    page.click("#detail button");
+    page.wait_for("location.hash === '#statistic=p99'");
+    page.eval("location.hash = '#request-6-1'");
+    assert_eq!(
+        page.eval("document.getElementById('detail').open"),
+        json!(false)
+    );
+}

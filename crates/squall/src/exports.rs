@@ -1,0 +1,89 @@
+//! The flags for results in the formats of other tools, and the writing of these files.
+//!
+//! squall-report (`export`) makes the texts; `run`, `report`, `load` and `compare` say which.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use squall_report::export::{Benchmarks, Check, junit};
+
+/// Results in the formats of other tools.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ExportFlags {
+    /// Write what was checked (thresholds, valid trials) as JUnit XML to this file
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the result as Markdown to this file, such as $GITHUB_STEP_SUMMARY, which is appended to; without a file, to
+    /// stdout instead of the text
+    #[arg(
+        long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-"
+    )]
+    markdown: Option<PathBuf>,
+}
+
+/// The file for Bencher.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct MetricFlags {
+    /// Write the figures in Bencher's metric format (JSON) to this file
+    #[arg(long, value_name = "FILE")]
+    bmf: Option<PathBuf>,
+}
+
+impl ExportFlags {
+    /// Whether stdout gets Markdown instead of the text.
+    pub(crate) fn is_markdown_on_stdout(&self) -> bool {
+        self.markdown.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Writes the files that were asked for. `markdown` is only called if it is needed.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub(crate) fn write(
+        &self,
+        suite: &str,
+        checks: &[Check],
+        markdown: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if let Some(path) = &self.junit {
+            write_file(path, &junit(suite, checks))?;
+        }
+        match &self.markdown {
+            Some(path) if !self.is_markdown_on_stdout() => write_markdown(path, &markdown()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MetricFlags {
+    /// Writes the file if it was asked for.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write(&self, benchmarks: impl FnOnce() -> Benchmarks) -> Result<()> {
+        let Some(path) = &self.bmf else {
+            return Ok(());
+        };
+        write_file(path, &(serde_json::to_string_pretty(&benchmarks())? + "\n"))
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A job's summary is appended to, because other commands of the job write to it, too.
+fn write_markdown(path: &Path, text: &str) -> Result<()> {
+    let summary = std::env::var_os("GITHUB_STEP_SUMMARY");
+    if summary.is_none_or(|summary| Path::new(&summary) != path) {
+        return write_file(path, text);
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
