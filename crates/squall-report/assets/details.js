@@ -117,7 +117,7 @@ export function paintDetailed(context, frame, layers, colour) {
 }
 
 /** The id of the nearest such point within reach of the pointer, or null. */
-function detailUnder(scatter, event) {
+export function detailUnder(scatter, event) {
   const { plot, frame, layers } = scatter;
   if (!frame) return null;
   const box = plot.over.getBoundingClientRect();

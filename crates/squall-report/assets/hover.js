@@ -68,6 +68,7 @@ export class Note {
         latency,
         this.marks[points.mark[i]] + (i < points.warmupCount ? ", warm-up" : ""),
         points.cause[i] ? `mostly ${this.causes[points.cause[i] - 1]}` : null,
+        points.count?.[i] > 1 ? `and ${(points.count[i] - 1).toLocaleString("en")} more on this pixel` : null,
       ].filter((words) => words !== null).map((words) => {
         const line = document.createElement("div");
         line.textContent = words;

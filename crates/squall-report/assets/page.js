@@ -6,6 +6,8 @@
 import { pointsOf, readManifest } from "./data.js";
 import { detailsOf, followDetails } from "./details.js";
 import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
+import { Inspector } from "./inspect.js";
+import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
 import { followConditions } from "./state.js";
 import { addSwitches } from "./switches.js";
@@ -16,6 +18,9 @@ const SERIES = 7;
 
 const OVERLAY_HEIGHT = 320;
 const MULTIPLE_HEIGHT = 190;
+
+/** How long the view must rest before `squall view` is asked, in milliseconds. */
+const REST_MS = 60;
 
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
 const MARK_HINT =
@@ -53,6 +58,11 @@ class Section {
     this.panes = { overlay: new Pane(this.view), multiples: new Pane(this.view) };
     this.host.append(this.controls(), this.overlay(), this.multiples());
     if (this.repetitions.length > 1) this.host.append(this.sideBySide());
+    if (manifest.source) {
+      this.inspector = new Inspector(manifest.source);
+      this.host.append(this.inspector.element);
+      this.view.listeners.add(() => this.refineSoon());
+    }
     this.select();
   }
 
@@ -200,6 +210,7 @@ class Section {
           this.create(entry);
         }
         entry.scatter?.setInSight(seen.isIntersecting);
+        if (seen.isIntersecting) this.refineSoon();
       },
       { rootMargin: "200px" },
     ).observe(figure);
@@ -208,6 +219,7 @@ class Section {
 
   create(entry) {
     entry.scatter = new Scatter(entry.plot, entry.pane, entry.height, this.manifest);
+    if (this.inspector) entry.scatter.onChoice = ({ trial, name }, request) => this.inspector.showRequest(trial, name, request);
     return this.fill(entry);
   }
 
@@ -249,18 +261,56 @@ class Section {
       const points = await Promise.all(trials.map(pointsOf));
       // The choice may have changed meanwhile; then the `fill` of the new choice draws it.
       if (String(trials.map((t) => t.element)) !== String(this.trialsOf(entry).map((t) => t.element))) return;
-      entry.scatter.setLayers(
-        trials.map((trial, i) => ({
-          name: this.manifest.variants[trial.variant],
-          colour: `--series-${trial.variant % SERIES}`,
-          causes: this.colouring[entry.kind] && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
-          points: points[i],
-          details: detailsOf(trial.element, points[i]),
-          warmupS: trial.warmup_s,
-        })),
-      );
+      this.draw(entry, trials, points);
     } catch (error) {
       entry.caption.textContent = `The points could not be unpacked: ${error.message}. The tables are complete.`;
+    }
+    entry.shown = null;
+    await this.refine(entry);
+  }
+
+  draw(entry, trials, points) {
+    entry.scatter.setLayers(
+      trials.map((trial, i) => ({
+        trial,
+        name: this.manifest.variants[trial.variant],
+        colour: `--series-${trial.variant % SERIES}`,
+        causes: this.colouring[entry.kind] && trial.has_causes ? [null, ...this.manifest.causes.map((name) => `--cause-${name}`)] : null,
+        points: points[i],
+        details: detailsOf(trial.element, points[i]),
+        warmupS: trial.warmup_s,
+      })),
+    );
+  }
+
+  /** Asks for more detail as soon as the view rests. */
+  refineSoon() {
+    if (!this.manifest.source) return;
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => {
+      for (const entry of this.scatters) this.refine(entry);
+    }, REST_MS);
+  }
+
+  /** If `squall view` serves this page: replaces the points of a plot in sight by all that are in its visible part. */
+  async refine(entry) {
+    if (!this.manifest.source || !entry.scatter?.inSight) return;
+    const trials = this.trialsOf(entry);
+    const { clientWidth, clientHeight } = entry.scatter.plot.over;
+    const part = visiblePart(entry.pane, clientWidth, clientHeight);
+    const shown = [part, ...trials.map((trial) => trial.element)].join(" ");
+    if (entry.shown === shown) return;
+    entry.shown = shown;
+    if (entry.kind === "overlay") {
+      this.inspector.follow(trials, trials.map((trial) => this.manifest.variants[trial.variant]), entry.pane);
+    }
+    try {
+      const points = await Promise.all(trials.map((trial) => visiblePoints(this.manifest.source, trial, part)));
+      // The view or the choice may have changed meanwhile.
+      if (entry.shown === shown) this.draw(entry, trials, points);
+    } catch (error) {
+      entry.shown = null;
+      entry.caption.textContent = `squall view did not answer, so this is less than all: ${error.message}`;
     }
   }
 }

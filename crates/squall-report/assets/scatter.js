@@ -3,7 +3,7 @@
  * It does not choose what is drawn (page.js does) and keeps no ranges: its Pane does (view.js). It draws at most
  * once per frame, and only while it is visible. */
 
-import { openOnClick, paintDetailed } from "./details.js";
+import { detailUnder, openOnClick, paintDetailed } from "./details.js";
 import { Note, nearest } from "./hover.js";
 import { Raster, frameOf, paintDrops, paintLayers } from "./paint.js";
 import { logTicks } from "./ticks.js";
@@ -32,6 +32,8 @@ export class Scatter {
   /** Fills `host` with a plot of `pane`, `height` CSS pixels high. Layers come later, by `setLayers`. */
   constructor(host, pane, height, { marks, causes }) {
     Object.assign(this, { host, pane, height, marks, causes, layers: [], raster: new Raster(), inSight: true });
+    // Called with the layer and the number of a request that is clicked.
+    this.onChoice = null;
     this.onView = () => this.refresh();
     pane.view.listeners.add(this.onView);
     this.build();
@@ -186,14 +188,25 @@ function listenToPointer(scatter) {
   const { plot, pane, host, note } = scatter;
   const { over } = plot;
   const ratio = () => scatter.frame.ratio;
-  over.addEventListener("mousemove", (event) => {
-    if (!scatter.frame || event.buttons !== 0) return note.hide();
+  const hitAt = (event) => {
     const box = over.getBoundingClientRect();
     const x = (event.clientX - box.left) * ratio() + plot.bbox.left;
     const y = (event.clientY - box.top) * ratio() + plot.bbox.top;
-    const hit = nearest(scatter.layers, scatter.frame, x, y);
+    return nearest(scatter.layers, scatter.frame, x, y);
+  };
+  over.addEventListener("mousemove", (event) => {
+    if (!scatter.frame || event.buttons !== 0) return note.hide();
+    const hit = hitAt(event);
     if (!hit) return note.hide();
     note.show(hit, (hit.x - plot.bbox.left) / ratio(), (hit.y - plot.bbox.top) / ratio());
+  });
+  let pressed = [0, 0];
+  over.addEventListener("mousedown", (event) => (pressed = [event.clientX, event.clientY]));
+  over.addEventListener("click", (event) => {
+    // A drag ends with a click, too. Of some requests the page itself has more (details.js).
+    const moved = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]);
+    const hit = scatter.frame && moved < 4 && !detailUnder(scatter, event) ? hitAt(event) : null;
+    if (hit) scatter.onChoice?.(hit.layer, hit.layer.points.request[hit.index]);
   });
   over.addEventListener("mouseleave", () => note.hide());
   over.addEventListener("mousedown", () => host.focus({ preventScroll: true }));

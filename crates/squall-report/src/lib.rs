@@ -1,13 +1,14 @@
 //! Presents the summary of a run: tables for the terminal, one self-contained page for the browser.
 //!
 //! It computes no statistic and changes no verdict (squall-analysis does that) and reads no record from disk. The page
-//! requests nothing from the network.
+//! requests nothing from the network; served by `squall view`, it asks that server for more.
 //!
 //! `terminal` writes the text (`table` its rows, `causes` its bars), `points` chooses the requests to draw, `html` builds the
 //! page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in
 //! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
 //! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials, `probe` what is wrong with an endpoint; `export` writes results for other tools, and `text` has what all of these share.
+//! without trials, `probe` what is wrong with an endpoint; `view` finds the requests and packets in a part of a plot, `export`
+//! writes results for other tools, and `text` has what all of these share.
 
 mod causes;
 mod changes;
@@ -26,11 +27,13 @@ mod shown;
 mod table;
 mod terminal;
 mod text;
+pub mod view;
 
 pub use changes::changes;
 pub use findings::findings;
 pub use fixes::fixes;
-pub use html::html;
+pub use html::runs::{ListedRun, runs_page};
+pub use html::{html, live_html};
 pub use points::TrialPoints;
 pub use terminal::{Detail, terminal};
 pub use text::Colour;

@@ -27,6 +27,9 @@ const LINEAR_UP_TO: f64 = 30.0;
 /// The manifest of assets/data.js.
 #[derive(Serialize)]
 struct Manifest<'a> {
+    /// Where a live page asks for more: the path of the run, with a slash at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
     marks: Vec<&'static str>,
     /// In the order of their codes, which count from 1.
     causes: Vec<&'static str>,
@@ -59,12 +62,18 @@ struct TrialEntry {
     /// How many drops are behind the points.
     drop_count: usize,
     caption: String,
+    /// The trial's folder.
+    trial: String,
     /// The id of the element that holds the columns.
     element: String,
 }
 
-/// The script elements with the manifest and all points.
-pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
+/// The script elements with the manifest and all points. `source` is where a live page asks for more.
+pub(crate) fn elements(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    source: Option<&str>,
+) -> String {
     let mut columns = String::new();
     let mut conditions = Vec::with_capacity(summary.conditions.len());
     for condition in &summary.conditions {
@@ -89,6 +98,7 @@ pub(crate) fn elements(summary: &RunSummary, plots: &[TrialPoints]) -> String {
         });
     }
     let manifest = Manifest {
+        source,
         marks: PointMark::all().map(PointMark::words).collect(),
         causes: Cause::ALL.map(Cause::name).to_vec(),
         variants: &summary.variants,
@@ -144,6 +154,7 @@ fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
             .count(),
         drop_count: plot.drops.len(),
         caption: plot.caption(),
+        trial: plot.folder.clone(),
         element,
     }
 }
@@ -159,9 +170,8 @@ fn packed(points: &[Point], drops: &[Duration]) -> String {
     for point in points {
         columns.extend(saturated(point.latency.as_nanos() / 1_000).to_le_bytes());
     }
-    columns.extend(points.iter().map(|point| code(point.mark)));
-    let cause = |point: &Point| point.cause.map_or(0, |cause| cause as u8 + 1);
-    columns.extend(points.iter().map(cause));
+    columns.extend(points.iter().map(|point| mark_code(point.mark)));
+    columns.extend(points.iter().map(|point| cause_code(point.cause)));
     extend_differences(&mut columns, drops.iter().map(|at| at.as_nanos() / 1_000));
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
@@ -178,11 +188,17 @@ fn extend_differences(columns: &mut Vec<u8>, values: impl Iterator<Item = u64>) 
 }
 
 /// Latencies past 71 minutes are drawn at 71 minutes.
-fn saturated(value: u64) -> u32 {
+pub(crate) fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn code(mark: PointMark) -> u8 {
+/// The place of a mark among the manifest's.
+pub(crate) fn mark_code(mark: PointMark) -> u8 {
     let place = PointMark::all().position(|other| other == mark);
     place.unwrap_or_default() as u8
+}
+
+/// 0 if the cause is unknown, otherwise one more than its place among the manifest's.
+pub(crate) fn cause_code(cause: Option<Cause>) -> u8 {
+    cause.map_or(0, |cause| cause as u8 + 1)
 }

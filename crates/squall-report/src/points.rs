@@ -74,7 +74,7 @@ impl PointMark {
         }
     }
 
-    fn of(request: &RequestRecord) -> PointMark {
+    pub(crate) fn of(request: &RequestRecord) -> PointMark {
         match request.outcome {
             Outcome::Answered if !request.succeeded() => PointMark::ErrorStatus,
             outcome => PointMark::Outcome(outcome),
@@ -92,6 +92,8 @@ impl PointMark {
 /// A trial's requests, ready to be drawn.
 #[derive(Clone, Debug)]
 pub struct TrialPoints {
+    /// The trial's folder.
+    pub(crate) folder: String,
     pub(crate) variant: String,
     pub(crate) condition: Condition,
     pub(crate) repetition: u32,
@@ -123,6 +125,7 @@ impl TrialPoints {
         }
         let trial = &record.trial;
         TrialPoints {
+            folder: trial.folder(),
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,

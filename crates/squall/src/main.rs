@@ -31,6 +31,7 @@ mod run;
 mod selftest;
 mod trials;
 mod usage;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,6 +67,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Write the records of trials or of a load in the formats of other programs
     Export(export::Arguments),
+    /// Show runs in a browser with all of their requests and packets, and how runs of one recipe changed
+    View(view::Arguments),
     /// Check what squall can do on this machine, and how to fix what it cannot
     Doctor(doctor::command::Arguments),
     /// Measure the link emulator on this machine, and check it against its targets
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::View(arguments) => view::run(&arguments),
         Command::Doctor(arguments) => doctor::command::run(&arguments),
         Command::Selftest(arguments) => selftest::command::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),

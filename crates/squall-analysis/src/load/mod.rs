@@ -6,8 +6,8 @@
 //!
 //! `latencies` is a histogram and `buckets` prepares one for drawing. `parts` says where the time of a request went,
 //! `causes` what connections report about themselves, and `failures` counts failures with their texts. `totals` sums all of
-//! it up, `interval` is the last second of it, `health` says what to doubt, and `rounds` compares loads. `pages` are
-//! requests that wait for each other.
+//! it up, `interval` is the last second of it, `timeline` the whole load over time, `health` says what to doubt, and
+//! `rounds` compares loads. `pages` are requests that wait for each other.
 
 mod buckets;
 mod causes;
@@ -20,6 +20,7 @@ mod parts;
 #[cfg(test)]
 pub(crate) mod requests;
 mod rounds;
+mod timeline;
 mod totals;
 
 pub use buckets::Bucket;
@@ -34,4 +35,5 @@ pub use parts::{Part, Parts, parts};
 pub use rounds::{
     FigureComparison, Order, Round, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,
 };
+pub use timeline::Timeline;
 pub use totals::{LoadTotals, MeasuredPhase};

@@ -1,13 +1,16 @@
-//! The report as one HTML page that needs nothing but a browser.
+//! The pages: the report of a run, which needs nothing but a browser, the list of runs of `squall view`, and the results of a
+//! load.
 //!
 //! All text is in the markup, so the page is complete without scripts and on paper; scripts only draw the points. The page
-//! fetches nothing, which its Content-Security-Policy enforces. Foreign text goes through `text::escaped` here and through
-//! `textContent` in the scripts, never through markup. (details.js inserts markup that was made and escaped here.)
+//! fetches nothing, which its Content-Security-Policy enforces; a live page fetches from the `squall view` that serves it.
+//! Foreign text goes through `text::escaped` here and through `textContent` in the scripts, never through markup. (details.js
+//! inserts markup that was made and escaped here.)
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
 //! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
-//! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
+//! `runs` is the list of runs with their trends, `load` the page of a load with `load_course`. `plot`, `table`, `terms` and
+//! `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
@@ -18,8 +21,11 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+pub(crate) mod load;
+mod load_course;
 mod plot;
 mod request;
+pub(crate) mod runs;
 mod section;
 mod shapes;
 mod table;
@@ -47,8 +53,10 @@ const STYLE: &str = concat!(
 );
 
 /// The page's modules, each after the ones that it imports.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 13] = [
     include_str!("../../assets/data.js"),
+    include_str!("../../assets/live.js"),
+    include_str!("../../assets/inspect.js"),
     include_str!("../../assets/view.js"),
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
@@ -64,6 +72,10 @@ const MODULES: [&str; 11] = [
 /// What the page may do: run its inline scripts and styles, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
+/// What a live page may do besides: ask the server that it came from.
+const LIVE_POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
 /// left out. `cells` are the findings of each cell, `delivered` what the link delivered in a trial of each cell with large
 /// bodies.
@@ -73,21 +85,33 @@ pub fn html(
     cells: &[CellFindings],
     delivered: &[Delivery],
 ) -> String {
-    let mut page =
-        String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str(&format!(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"
-    ));
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
-    page.push_str(&format!(
-        "<title>{} – squall</title>\n",
-        escaped(&summary.recipe)
-    ));
-    page.push_str(&format!(
-        "<style>\n{UPLOT_CSS}\n{STYLE}{}</style>\n</head>\n<body>\n",
-        palette::stylesheet()
-    ));
+    run_page(summary, plots, cells, delivered, None)
+}
+
+/// The same page as `squall view` serves it: its plots ask for all requests in their visible part. `source` is the path of
+/// the run on that server, such as `/runs/1/`; the arguments before it are those of [`html`].
+pub fn live_html(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+    source: &str,
+) -> String {
+    run_page(summary, plots, cells, delivered, Some(source))
+}
+
+fn run_page(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+    source: Option<&str>,
+) -> String {
+    let policy = source.map_or(POLICY, |_| LIVE_POLICY);
+    let mut page = begin_page(&summary.recipe, policy);
+    if source.is_some() {
+        page.push_str("<p class=\"recipe\"><a href=\"/\">All runs</a></p>\n");
+    }
     push_header(&mut page, summary);
     page.push_str("<main>\n");
     page.push_str(plot::HATCHING);
@@ -112,7 +136,7 @@ pub fn html(
          not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
-    page.push_str(&payload::elements(summary, plots));
+    page.push_str(&payload::elements(summary, plots, source));
     page.push_str(details.elements());
     page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
     page.push_str(&format!(
@@ -120,6 +144,19 @@ pub fn html(
         bundle()
     ));
     page
+}
+
+/// A page up to the start of its body. Nothing in it is fetched.
+fn begin_page(title: &str, policy: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} – squall</title>\n\
+         <style>\n{UPLOT_CSS}\n{STYLE}{}</style>\n</head>\n<body>\n",
+        escaped(title),
+        palette::stylesheet(),
+    )
 }
 
 /// The conditions that have a trial, each with its index among all.
@@ -190,24 +227,26 @@ fn seeds(seeds: &[u64]) -> String {
 
 /// The thresholds, and whether each holds.
 fn push_thresholds(page: &mut String, summary: &RunSummary) {
-    if summary.thresholds.is_empty() {
-        return;
-    }
-    page.push_str(
-        "<section aria-label=\"Thresholds\">\n<h2>Thresholds</h2>\n<ul class=\"verdicts\">\n",
+    let thresholds = summary.thresholds.iter();
+    push_threshold_list(
+        page,
+        thresholds.map(|threshold| (explained(&threshold.sentence), threshold.holds)),
     );
-    for threshold in &summary.thresholds {
-        let class = if threshold.holds {
-            ""
-        } else {
-            " class=\"overloaded\""
-        };
+}
+
+/// A list of thresholds: the markup of each, and whether it holds. Nothing without any.
+fn push_threshold_list(page: &mut String, lines: impl Iterator<Item = (String, bool)>) {
+    let items: String = lines
+        .map(|(markup, holds)| {
+            let class = if holds { "" } else { " class=\"overloaded\"" };
+            format!("<li{class}>{markup}</li>\n")
+        })
+        .collect();
+    if !items.is_empty() {
         page.push_str(&format!(
-            "<li{class}>{}</li>\n",
-            explained(&threshold.sentence)
+            "<section aria-label=\"Thresholds\">\n<h2>Thresholds</h2>\n<ul class=\"verdicts\">\n{items}</ul>\n</section>\n"
         ));
     }
-    page.push_str("</ul>\n</section>\n");
 }
 
 /// All modules as one script. They import only each other, so in one scope they need neither imports nor exports. (A page

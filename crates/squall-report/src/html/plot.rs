@@ -111,6 +111,23 @@ pub(super) fn push_x_axis(page: &mut String, axis: LogAxis, place: &Area) {
     }
 }
 
+/// The lines and labels of a horizontal axis of percentiles. It reaches over `decades`, such as 3 for 99.9 %.
+pub(super) fn push_percentile_axis(page: &mut String, decades: f64, place: &Area) {
+    for (decade, label) in ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999"]
+        .iter()
+        .enumerate()
+        .take_while(|(decade, _)| *decade as f64 <= decades + 1e-9)
+    {
+        let x = place.across(decade as f64 / decades);
+        page.push_str(&format!(
+            "<path class=\"grid\" d=\"M{x:.1} {}V{}\"/><text class=\"of-x\" x=\"{x:.1}\" y=\"{:.1}\">{label} %</text>\n",
+            place.top,
+            place.bottom,
+            place.bottom + 13.0
+        ));
+    }
+}
+
 /// The area within the axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {

@@ -68,19 +68,7 @@ fn push_curves(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
         "Response time by percentile, for each valid trial",
     );
     plot::push_y_axis(page, axis, &area);
-    for (place, label) in ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999"]
-        .iter()
-        .enumerate()
-        .take_while(|(place, _)| *place as f64 <= decades + 1e-9)
-    {
-        let x = area.across(place as f64 / decades);
-        page.push_str(&format!(
-            "<path class=\"grid\" d=\"M{x:.1} {}V{}\"/><text class=\"of-x\" x=\"{x:.1}\" y=\"{:.1}\">{label} %</text>\n",
-            area.top,
-            area.bottom,
-            area.bottom + 13.0
-        ));
-    }
+    plot::push_percentile_axis(page, decades, &area);
     for (variant, plot) in valid() {
         let at = |point: &PercentilePoint| {
             (

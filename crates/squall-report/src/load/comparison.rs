@@ -32,6 +32,13 @@ pub fn comparison(variants: &[VariantRounds], format: &TextFormat) -> String {
     text
 }
 
+/// What the rounds of the variants show, in sentences; the last one says how certain that is.
+pub(crate) fn sentences(variants: &[VariantRounds]) -> Vec<String> {
+    let compared = compare_rounds(variants);
+    let found = compared.iter().map(|it| sentence(it, variants));
+    found.chain(chance(&compared)).collect()
+}
+
 /// Medians over the rounds, each with its range below it.
 fn table(variants: &[VariantRounds], format: &TextFormat) -> Vec<String> {
     let mut rows = vec![row([
@@ -86,7 +93,8 @@ fn none() -> String {
     "n/a".to_owned()
 }
 
-fn quantile(value: Quantile) -> String {
+/// A quantile with its unit.
+pub(crate) fn quantile(value: Quantile) -> String {
     match value {
         Quantile::Exact(value) => span(value),
         Quantile::AtLeast(value) => format!(">{}", span(value)),

@@ -5,14 +5,14 @@
 //!
 //! `live` has the screen and the line of a running load, `summary` the text of a finished one (with `chart` for its
 //! histogram), `json` the figures for programs, `comparison` the table of several variants; `text` has their common
-//! formatting.
+//! formatting. The page of a load is in `html::load`.
 
 mod chart;
 mod comparison;
 mod json;
 mod live;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod summary;
 mod text;
 
@@ -22,16 +22,20 @@ use squall_analysis::load::{Generator, LoadTotals, PageTotals, SendLimits};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
+pub use crate::html::load::{LoadPage, LoadPageVariant, load_page};
 pub use comparison::comparison;
+pub(crate) use comparison::{quantile, sentences};
 pub use json::{
     AnswerJson, BucketJson, ComparisonJson, ConnectionsJson, FailureJson, GeneratorJson,
     LatenciesJson, LatenessJson, LoadJson, LongestLagJson, OverallQuantilesJson, PagesJson,
     PartJson, PunctualityJson, RatesJson, RequestsJson,
 };
 pub use live::{CheckedThreshold, LiveLoad, line, screen};
+pub(crate) use summary::{Overview, PERCENTILES, summary as summary_text};
 pub use summary::{counts, summary};
 pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};
+pub(crate) use text::{known, percent};
 
 /// A finished load.
 #[derive(Clone, Copy, Debug)]

@@ -22,7 +22,7 @@ pub(super) const FORMAT: TextFormat = TextFormat {
 };
 
 /// A finished load, with the values that it borrows.
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub(super) totals: LoadTotals,
     end: Time,
     pub(super) counts: SideCounts,
@@ -33,7 +33,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn finished(&self) -> FinishedLoad<'_> {
+    pub(crate) fn finished(&self) -> FinishedLoad<'_> {
         FinishedLoad {
             end: self.end,
             totals: &self.totals,
@@ -108,7 +108,7 @@ fn unanswered(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> R
 }
 
 /// A load without any request.
-pub(super) fn empty() -> Sample {
+pub(crate) fn empty() -> Sample {
     Sample::of(MeasuredPhase::default(), Time::ZERO, std::iter::empty())
 }
 
@@ -130,7 +130,7 @@ pub(super) fn one() -> Sample {
 }
 
 /// 100 requests a second for 20 s after a warm-up of 2 s. The first request opened its connection; some requests fail.
-pub(super) fn mixed() -> Sample {
+pub(crate) fn mixed() -> Sample {
     let phase = MeasuredPhase {
         from: at(2_000_000),
         to: Some(at(22_000_000)),
@@ -352,7 +352,7 @@ pub(super) fn millions() -> Sample {
 }
 
 /// Three variants of three rounds each: the second is faster, the third has failures.
-pub(super) fn variants() -> Vec<VariantRounds> {
+pub(crate) fn variants() -> Vec<VariantRounds> {
     let variant = |name: &str, took_us: [u64; 3], failures: u64| VariantRounds {
         name: name.to_owned(),
         rounds: took_us

@@ -17,7 +17,7 @@ use super::chart::chart;
 use super::text::{Style, TextFormat, aligned, fit, known, percent, row, size, span};
 
 /// The percentiles of the table.
-const PERCENTILES: [(&str, f64); 7] = [
+pub(crate) const PERCENTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
     ("p75", 0.75),
     ("p90", 0.9),
@@ -63,6 +63,30 @@ pub fn summary(load: &FinishedLoad<'_>, format: &TextFormat) -> String {
     section(&mut text, connections(load, format));
     section(&mut text, generator(load, format));
     text
+}
+
+/// The first lines of the text.
+pub(crate) struct Overview {
+    /// How many requests there were, and how many succeeded per second.
+    pub(crate) headline: String,
+    /// How they ended.
+    pub(crate) outcomes: Vec<String>,
+    /// The error messages of those that failed.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Overview {
+    pub(crate) fn of(load: &FinishedLoad<'_>) -> Overview {
+        let mut outcomes = vec![outcomes(load.totals)];
+        outcomes.extend(statuses(load.totals));
+        outcomes.extend(load.pages.map(page_counts));
+        outcomes.extend(unsuccessful_requests(load.totals));
+        Overview {
+            headline: headline(load),
+            outcomes,
+            failures: failures(load),
+        }
+    }
 }
 
 /// Appends an empty line and `lines`, unless there are none.

@@ -133,7 +133,7 @@ pub(crate) fn span(span: Duration) -> String {
 }
 
 /// A span as `span` writes it, or `n/a`.
-pub(super) fn known(value: Option<Duration>) -> String {
+pub(crate) fn known(value: Option<Duration>) -> String {
     value.map_or_else(|| "n/a".to_owned(), span)
 }
 
@@ -148,7 +148,7 @@ pub(super) fn size(bytes: f64) -> String {
 }
 
 /// A share in percent: `41.8 %`, `0.04 %`. Only exact values are printed as `100 %` or `0 %`.
-pub(super) fn percent(part: f64, whole: f64) -> String {
+pub(crate) fn percent(part: f64, whole: f64) -> String {
     if whole <= 0.0 || part <= 0.0 {
         return "0 %".to_owned();
     }

@@ -10,6 +10,7 @@ mod explain;
 mod fixes;
 mod page;
 mod reading;
+mod runs;
 mod support;
 mod terminal;
 mod zoom;

@@ -116,6 +116,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     })
 }
 
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub(crate) struct ComparedRun<'a> {
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) plan: &'a Plan,
+    pub(crate) summary: &'a RunSummary,
+}
+
+/// The width of a comparison that is no terminal's.
+const TEXT_WIDTH: usize = 110;
+
+/// The comparison as one text, with what else differs below it.
+pub(crate) fn comparison_text(before: ComparedRun<'_>, after: ComparedRun<'_>) -> String {
+    let mut text = changes_text(&changes(before.summary, after.summary), TEXT_WIDTH);
+    let notes = differences(before.plan, after.plan);
+    for note in (notes.into_iter()).chain(other_machine(before.folder, after.folder)) {
+        text += &format!("\nNote: {note}\n");
+    }
+    text
+}
+
 /// Writes the files that were asked for, and prints the comparison.
 fn show(
     arguments: &Arguments,

@@ -1,8 +1,8 @@
 //! The small commands, one file each, and what users name on the command line (`named`). They print results to stdout
 //! and everything else to stderr.
 //!
-//! The large commands are not here: `run`, `load`, `link`, `explain`, `import`, `export`, `selftest` and `doctor` have
-//! folders of their own.
+//! The large commands are not here: `run`, `load`, `probe`, `link`, `explain`, `import`, `export`, `view`, `selftest` and
+//! `doctor` have folders of their own.
 
 pub(crate) mod compare;
 mod details;

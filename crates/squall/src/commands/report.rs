@@ -20,7 +20,7 @@ use squall_record::{
     read_json, read_requests, write_json, write_whole,
 };
 use squall_report::export::{benchmarks_of_run, checks_of_run, markdown_of_run};
-use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, live_html, terminal};
 
 use super::details::read_details;
 use super::named::{complete_trials, open_run};
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return stored.print(reporting);
     }
     let (folder, plan) = open_run(run)?;
-    let results = make_results(&folder, &plan, &reporting.threshold)?;
+    let results = make_results(&folder, &plan, &reporting.threshold, None)?;
     let written = results.write(&folder);
     if let Err(error) = &written {
         // A run may be read from where nobody may write.
@@ -159,7 +159,7 @@ pub(crate) fn write_and_print(
     plan: &Plan,
     reporting: &ReportFlags,
 ) -> Result<CommandOutcome> {
-    let results = make_results(folder, plan, &reporting.threshold)?;
+    let results = make_results(folder, plan, &reporting.threshold, None)?;
     let written = results.write(folder);
     let outcome = results.show(folder, written.is_ok(), reporting)?;
     written?;
@@ -213,7 +213,18 @@ impl RunResults {
     }
 }
 
-fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Result<RunResults> {
+/// The page of a run as `squall view` serves it. `source` is the path of the run there.
+pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result<String> {
+    Ok(make_results(folder, plan, &[], Some(source))?.page)
+}
+
+/// `source` is the path of the run on the server of a live page; `None` for a page that needs no server.
+fn make_results(
+    folder: &RunFolder,
+    plan: &Plan,
+    thresholds: &[Threshold],
+    source: Option<&str>,
+) -> Result<RunResults> {
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut candidates = Vec::new();
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
@@ -237,7 +248,10 @@ fn make_results(folder: &RunFolder, plan: &Plan, thresholds: &[Threshold]) -> Re
     for (points, of) in plots.iter_mut().zip(&candidates) {
         add_details(folder, of.folder(), &chosen, points)?;
     }
-    let page = html(&summary, &plots, &cells, &delivered);
+    let page = match source {
+        Some(source) => live_html(&summary, &plots, &cells, &delivered, source),
+        None => html(&summary, &plots, &cells, &delivered),
+    };
     Ok(RunResults {
         summary,
         findings: RunFindings::of(cells),

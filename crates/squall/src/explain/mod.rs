@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::Value;
 use squall_analysis::causes::PathShape;
 use squall_analysis::explain::{Explanation, Moment, Tables, explain, moment, slowest};
 use squall_base::plan::Trial;
@@ -19,7 +20,7 @@ use squall_base::{Duration, Time};
 use squall_record::{
     read_causes, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
 };
-use squall_report::explain as words;
+use squall_report::{Colour, explain as words};
 
 use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
@@ -82,6 +83,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     };
     show(&selected, &entries, arguments)?;
     Ok(CommandOutcome::Success)
+}
+
+/// Columns of a text on a page.
+const PAGE_WIDTH: usize = 120;
+
+/// One request of a trial, for `squall view`: what --json prints of it, and the same as text.
+pub(crate) fn explain_request(folder: TrialFolder, request: u64) -> Result<(Value, String)> {
+    let record = folder.read_record()?;
+    let selected = SelectedTrial { folder, record };
+    let entry = one_request(&selected, request)?;
+    let text = text_of(&selected.record, &entry, Colour::Plain);
+    let text = words::fitted(&text, PAGE_WIDTH);
+    Ok((serde_json::to_value(&entry)?, text))
 }
 
 fn is_valid(record: &TrialRecord) -> bool {
@@ -322,20 +336,26 @@ fn show(
         if !text.is_empty() {
             text.push('\n');
         }
-        let context = words::ExplanationContext::of_trial(record);
-        text.push_str(&words::heading(record, colour));
-        text.push('\n');
-        if !it.valid {
-            text.push_str("This trial is not valid, so it is no evidence; trial.json says why.\n");
-        }
-        for explanation in &it.requests {
-            text.push('\n');
-            text.push_str(&words::request(&context, explanation, colour));
-        }
-        if let Some(moment) = &it.moment {
-            text.push('\n');
-            text.push_str(&words::moment(&context, moment, colour));
-        }
+        text.push_str(&text_of(record, it, colour));
     }
     print(words::fitted(&text, display::narrow_width()))
+}
+
+/// The explanations of one trial as text.
+fn text_of(record: &TrialRecord, entry: &TrialExplanation<'_>, colour: Colour) -> String {
+    let context = words::ExplanationContext::of_trial(record);
+    let mut text = words::heading(record, colour);
+    text.push('\n');
+    if !entry.valid {
+        text.push_str("This trial is not valid, so it is no evidence; trial.json says why.\n");
+    }
+    for explanation in &entry.requests {
+        text.push('\n');
+        text.push_str(&words::request(&context, explanation, colour));
+    }
+    if let Some(moment) = &entry.moment {
+        text.push('\n');
+        text.push_str(&words::moment(&context, moment, colour));
+    }
+    text
 }

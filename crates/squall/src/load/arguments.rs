@@ -232,6 +232,9 @@ pub(super) struct Outputs {
     /// Write the results as JSON to this file; `-` writes them to stdout instead of the text
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<String>,
+    /// Write the results to this file as an HTML page that needs nothing but a browser
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
     /// Write one row per exchange, with its bytes on the connection, to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) exchanges_to: Option<PathBuf>,

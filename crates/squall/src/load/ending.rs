@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use squall_analysis::load::{
-    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, VariantRounds,
+    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, Timeline, VariantRounds,
 };
 use squall_analysis::{Latency, Percentile, Quantile, Schema, Threshold, ThresholdSource};
 use squall_base::record::SideCounts;
@@ -23,6 +23,7 @@ use squall_report::load::{
 };
 
 use super::arguments::Arguments;
+use super::report::{self, ReportedVariant};
 use super::screen::text_format;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::{command_line, interrupt, output, pages};
@@ -40,6 +41,8 @@ pub(super) struct LoadResult {
     pub(super) pages: Option<PageTotals>,
     /// For `--hold`: response times, each with the number of its request.
     pub(super) answers: Vec<(u32, Duration)>,
+    /// For `--report`: its measured phase over time.
+    pub(super) timeline: Option<Timeline>,
     pub(super) threads: u32,
     /// The addresses that requests were sent to.
     pub(super) addresses: BTreeSet<SocketAddr>,
@@ -133,7 +136,7 @@ impl LoadSource<'_> {
 }
 
 impl LoadResult {
-    fn finished(&self) -> FinishedLoad<'_> {
+    pub(super) fn finished(&self) -> FinishedLoad<'_> {
         FinishedLoad {
             end: self.end,
             totals: &self.totals,
@@ -201,6 +204,9 @@ pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<Com
         json.extend(figures(arguments, result)?);
         Ok(json)
     })?;
+    if let Some(path) = &arguments.outputs.report {
+        report::write(path, vec![ReportedVariant::once(result)], checks)?;
+    }
     Ok(outcome(all_hold, is_success))
 }
 
@@ -214,7 +220,7 @@ pub(super) fn conclude_comparison(
     let rounds: Vec<VariantRounds> = tried().map(rounds_of).collect();
     let compared = comparison(&rounds, &format);
     let (mut said, mut further) = (String::new(), String::new());
-    let (mut checks, mut loads) = (Vec::new(), Vec::new());
+    let (mut checks, mut loads, mut thresholds_said) = (Vec::new(), Vec::new(), Vec::new());
     let (mut all_hold, mut is_success) = (true, true);
     for (name, results) in tried() {
         for (round, result) in (1..).zip(results) {
@@ -224,6 +230,10 @@ pub(super) fn conclude_comparison(
             let succeeds = result.is_success(arguments);
             is_success &= succeeds;
             let of = format!("{name}, round {round}");
+            thresholds_said.extend(found.iter().map(|check| CheckedThreshold {
+                sentence: format!("{of}: {}", check.sentence),
+                holds: check.holds,
+            }));
             checks.extend(checks_of(&of, &found).chain(succeeded(&of, succeeds)));
             loads.push((of, result.finished()));
         }
@@ -252,6 +262,13 @@ pub(super) fn conclude_comparison(
         json.insert("runs".to_owned(), runs.into());
         Ok(json)
     })?;
+    if let Some(path) = &arguments.outputs.report {
+        let reported = rounds.into_iter().zip(tried());
+        let reported = reported.filter_map(|(rounds, (_, results))| {
+            Some(ReportedVariant::of_rounds(rounds, results.last()?))
+        });
+        report::write(path, reported.collect(), thresholds_said)?;
+    }
     Ok(outcome(all_hold, is_success))
 }
 

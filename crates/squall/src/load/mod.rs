@@ -2,7 +2,8 @@
 //!
 //! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
 //! into a load, `hosts` decides which hosts of a script get load, `variant` runs it, `tables` writes records,
-//! `failed_files` has those that could not be written, `screen` shows progress, and `ending` prints the results.
+//! `failed_files` has those that could not be written, `screen` shows progress, `ending` prints the results, and `report`
+//! makes a page of them.
 
 mod arguments;
 mod desk;
@@ -10,6 +11,7 @@ mod ending;
 mod failed_files;
 mod hosts;
 mod plan;
+mod report;
 mod screen;
 mod tables;
 mod variant;

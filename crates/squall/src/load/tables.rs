@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
-use squall_analysis::load::{IntervalFigures, IntervalTotals, LoadTotals, MeasuredPhase};
+use squall_analysis::load::{IntervalFigures, IntervalTotals, LoadTotals, MeasuredPhase, Timeline};
 use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
 use squall_linux::{clock, scheduling};
@@ -54,6 +54,17 @@ pub(super) struct Sums {
     interval: Option<IntervalTotals>,
     /// Response times, each with the number of its request. Kept only for `--hold`, which has just two requests.
     answers: Option<Vec<(u32, Duration)>>,
+    /// Kept only for `--report`.
+    timeline: Option<Timeline>,
+}
+
+/// The sums of a load whose requests have all ended.
+pub(super) struct FinalSums {
+    pub(super) totals: LoadTotals,
+    /// See [`Sums::answers`].
+    pub(super) answers: Vec<(u32, Duration)>,
+    /// See [`Sums::timeline`].
+    pub(super) timeline: Option<Timeline>,
 }
 
 impl Sums {
@@ -72,6 +83,7 @@ pub(super) struct SharedSums {
     /// Whether the screen watches the load.
     is_watched: bool,
     keeps_answers: bool,
+    keeps_timeline: bool,
 }
 
 impl SharedSums {
@@ -81,6 +93,7 @@ impl SharedSums {
             totals: LoadTotals::new(phase),
             interval: self.is_watched.then(IntervalTotals::default),
             answers: self.keeps_answers.then(Vec::new),
+            timeline: self.keeps_timeline.then(|| Timeline::new(phase.from)),
         };
         let _ = self.sums.set(Mutex::new(sums));
     }
@@ -135,6 +148,7 @@ impl Tables {
             failed_files: failed_files.clone(),
             is_watched: !outputs.is_quiet(),
             keeps_answers,
+            keeps_timeline: outputs.report.is_some(),
         };
         let mut setup = WriterSetup {
             wake_policy: if scheduling::processors() > clients as usize {
@@ -185,15 +199,18 @@ impl Tables {
 
     /// Waits until everything is written that can be, after all senders are gone. The shared sums have the files that
     /// could not.
-    pub(super) fn finish(self) -> Result<(LoadTotals, Vec<(u32, Duration)>)> {
+    pub(super) fn finish(self) -> Result<FinalSums> {
         let panicked = |_| anyhow!("a thread that writes records panicked");
         for table in self.others {
             table.join().map_err(panicked)??;
         }
         self.requests.join().map_err(panicked)??;
         let mut sums = self.shared.lock();
-        let answers = sums.answers.take().unwrap_or_default();
-        Ok((sums.totals.clone(), answers))
+        Ok(FinalSums {
+            totals: sums.totals.clone(),
+            answers: sums.answers.take().unwrap_or_default(),
+            timeline: sums.timeline.take(),
+        })
     }
 }
 
@@ -226,6 +243,9 @@ impl RowWriter<RequestRecord> for RequestFiles {
             request.count_from(self.epoch);
             if let Some(interval) = &mut sums.interval {
                 interval.add(request);
+            }
+            if let Some(timeline) = &mut sums.timeline {
+                timeline.add(request);
             }
             if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
                 answers.push((request.what, request.response_time()));

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use squall_analysis::load::{
-    BodySendLimits, LoadTotals, LongestLag, MeasuredPhase, Punctuality, QuicLosses, SendLimits,
-    TcpSendLimits, TcpTimes,
+    BodySendLimits, LongestLag, MeasuredPhase, Punctuality, QuicLosses, SendLimits, TcpSendLimits,
+    TcpTimes,
 };
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
@@ -30,7 +30,7 @@ use super::ending::LoadResult;
 use super::failed_files::FailedFiles;
 use super::plan::Plan;
 use super::screen::Screen;
-use super::tables::{Epoch, RequestNames, Tables};
+use super::tables::{Epoch, FinalSums, RequestNames, Tables};
 use crate::awake::{self, MeasurementKind};
 use crate::client::spin::{self, SpinGrant};
 use crate::client::{LinePrefix, VerbosePrinter};
@@ -109,13 +109,12 @@ pub(super) fn run(
     let stolen =
         before.and_then(|before| Some(share_stolen(ProcessorTimes::read()?.since(before))));
     let failed_files = tables.shared.failed_files.clone();
-    let (totals, answers) = tables.finish()?;
+    let sums = tables.finish()?;
     finish_keys(keys, arguments, &failed_files);
     failed_files.take_unsaid().iter().for_each(eprint);
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
     let over = phase.to.filter(|_| !stop.is_requested());
-    let mut result = combine(reports, totals, &ended_pages, plan, (epoch, over));
-    result.answers = answers;
+    let mut result = combine(reports, sums, &ended_pages, plan, (epoch, over));
     result.has_failed_files = failed_files.has_any();
     result.punctuality.stolen_share = stolen;
     result.punctuality.has_awake_processors = awake.is_some();
@@ -248,19 +247,20 @@ fn is_exhausted(workload: &Workload, begun: u64) -> bool {
 /// `over` is when the load's time was over, unless the user ended it before.
 fn combine(
     reports: Vec<ClientReport>,
-    totals: LoadTotals,
+    sums: FinalSums,
     ended_pages: &[PageEnd],
     plan: &Plan,
     (epoch, over): (Epoch, Option<Time>),
 ) -> LoadResult {
     let mut result = LoadResult {
-        totals,
+        totals: sums.totals,
         end: Time::ZERO,
         counts: SideCounts::default(),
         machine_errors: BTreeMap::new(),
         causes: causes(&reports),
         pages: None,
-        answers: Vec::new(),
+        answers: sums.answers,
+        timeline: sums.timeline,
         threads: plan.threads,
         addresses: plan.targets.iter().filter_map(Target::packets_to).collect(),
         cpu_percent: 0.0,

@@ -99,6 +99,7 @@ fn unknown_names_are_reported_with_the_known_ones() {
     assert!(run(&["run"]).contains("squall run"));
     assert!(run(&["recipes", "twillio"]).contains("twilio"));
     assert!(run(&["report", "nowhere"]).contains("nowhere"));
+    assert!(run(&["view", "nowhere"]).contains("nowhere"));
     assert!(run(&["run", "--resume", "nowhere"]).contains("nowhere"));
     assert!(!home.path().join("runs").exists());
 }
@@ -111,6 +112,7 @@ fn every_command_explains_itself_with_an_example() {
         &["run", "--help"],
         &["recipes", "--help"],
         &["report", "--help"],
+        &["view", "--help"],
         &["doctor", "--help"],
     ] {
         let output = squall(home.path())

@@ -177,6 +177,13 @@ const ABOUT_RECIPES_AND_RUNS: &[Mistake] = &[
         2,
         "runs is a folder of runs: name one of them, such as runs/demo",
     ),
+    ("view", 2, "<RUN>"),
+    ("view nowhere", 2, "nowhere is not the folder of a run"),
+    (
+        "view runs",
+        2,
+        "runs is a folder of runs: name one of them, such as runs/demo",
+    ),
     ("compare incomplete", 2, "<AFTER>"),
     (
         "compare nowhere folder",

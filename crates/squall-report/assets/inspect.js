@@ -1,0 +1,96 @@
+/* What a reader asks of `squall view` beyond the points: one request in full, and the packets of the visible time.
+ *
+ * Both are below the plots of a condition. The server writes all words; they become text, never markup. */
+
+import { ask, visibleTime } from "./live.js";
+
+function made(tag, words) {
+  const element = document.createElement(tag);
+  element.textContent = words;
+  return element;
+}
+
+/** The place below the plots of a condition where requests and packets are shown. */
+export class Inspector {
+  constructor(source) {
+    this.source = source;
+    this.element = document.createElement("div");
+    this.element.className = "inspected";
+    this.request = this.element.appendChild(document.createElement("div"));
+    this.request.setAttribute("aria-live", "polite");
+    this.packets = this.element.appendChild(document.createElement("details"));
+    this.packets.append(made("summary", "Packets in the visible time"), document.createElement("div"));
+    this.packets.addEventListener("toggle", () => this.listPackets());
+    this.asked = { request: 0, packets: 0 };
+  }
+
+  /** Shows one request of `trial`: `name` is its variant. */
+  async showRequest(trial, name, number) {
+    const asked = (this.asked.request += 1);
+    const title = `${name}, request ${number}`;
+    this.request.replaceChildren(made("p", `${title}: reading the record`));
+    let words;
+    try {
+      words = (await ask(this.source, trial, `requests/${number}`)).text;
+    } catch (error) {
+      words = error.message;
+    }
+    if (asked !== this.asked.request) return;
+    this.request.replaceChildren(made("h3", title), made("pre", words));
+    this.request.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Lists the packets of `trials` in the visible time of `pane`, now and whenever the list is opened. */
+  follow(trials, names, pane) {
+    Object.assign(this, { trials, names, pane });
+    this.listPackets();
+  }
+
+  async listPackets() {
+    if (!this.packets.open || !this.pane) return;
+    const asked = (this.asked.packets += 1);
+    const { trials, names } = this;
+    const place = this.packets.lastElementChild;
+    try {
+      const lists = await Promise.all(trials.map((trial) => ask(this.source, trial, `packets?${visibleTime(this.pane)}`)));
+      if (asked !== this.asked.packets) return;
+      place.replaceChildren(...lists.flatMap((list, n) => [made("h3", names[n]), made("p", summaryOf(list)), tableOf(list)]));
+    } catch (error) {
+      place.replaceChildren(made("p", error.message));
+    }
+  }
+}
+
+function summaryOf({ total, dropped, retransmitted, is_complete: isComplete, packets }) {
+  const count = (n) => n.toLocaleString("en");
+  const shown = isComplete ? "" : ` Zoom in to see each; below are the first ${count(packets.length)} of the dropped and the repeated ones.`;
+  return `${count(total)} packets, ${count(dropped)} dropped, ${count(retransmitted)} sent again by TCP.${shown}`;
+}
+
+const PACKET_COLUMNS = {
+  "time": (packet) => `${(packet.arrived_us / 1e6).toFixed(6)} s`,
+  "hop": (packet) => packet.hop,
+  "direction": (packet) => packet.direction,
+  "number": (packet) => packet.index,
+  "flow": (packet) => packet.flow,
+  "kind": (packet) => packet.class,
+  "bytes": (packet) => packet.length_bytes,
+  "fate": (packet) => packet.fate + (packet.is_retransmission ? ", sent again" : ""),
+};
+
+function tableOf({ packets }) {
+  const table = document.createElement("table");
+  table.className = "numbers";
+  const titles = table.createTHead().insertRow();
+  for (const title of Object.keys(PACKET_COLUMNS)) titles.append(made("th", title));
+  const body = table.createTBody();
+  for (const packet of packets) {
+    const row = body.insertRow();
+    for (const [title, cell] of Object.entries(PACKET_COLUMNS)) {
+      const field = row.insertCell();
+      field.textContent = cell(packet);
+      field.dataset.label = title;
+    }
+  }
+  return table;
+}

@@ -1,0 +1,374 @@
+//! All requests of a trial, ready for any part of its plot.
+//!
+//! Rows are small (24 bytes), sorted by when they were due, and stay in memory, so that a part of two million requests is
+//! found without reading the record again. Which requests a report draws from the start is decided in `points`.
+
+use serde::Serialize;
+use squall_base::projection;
+use squall_base::record::{
+    Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, TrialRecord,
+};
+use squall_base::{Duration, Time};
+
+use super::region::Region;
+use crate::payload::{cause_code, mark_code, saturated};
+use crate::points::PointMark;
+
+/// Up to this many requests are all listed: a browser draws and searches them without delay.
+const LISTED_AT_MOST: usize = 20_000;
+
+projection! {
+    /// A row of requests.parquet.
+    #[derive(Clone, Copy, Debug)]
+    pub struct RequestCells of row: RequestRecord {
+        request: u64 = row.request, "request";
+        phase: Phase = row.phase, "phase";
+        intended: Time = row.intended, "intended_ns";
+        end: Time = row.end, "end_ns";
+        mark: PointMark = PointMark::of(row), "outcome", "status", "error";
+    }
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    start_us: u64,
+    request: u64,
+    latency_us: u32,
+    mark: PointMark,
+    cause: Option<Cause>,
+    is_warmup: bool,
+}
+
+impl Row {
+    /// Whether it shows in the latencies of a region.
+    fn is_visible(&self, region: &Region) -> bool {
+        match self.mark {
+            PointMark::Outcome(Outcome::Answered) => region.has_latency(self.latency_us),
+            PointMark::Outcome(Outcome::Censored) => region.has_any_above(self.latency_us),
+            // Failures are along the top edge, whatever the latencies.
+            _ => true,
+        }
+    }
+}
+
+/// Collects the rows of a trial.
+#[derive(Clone, Debug)]
+pub struct RequestIndexBuilder {
+    load_start: Duration,
+    rows: Vec<Row>,
+    causes: Vec<(u64, Cause)>,
+    dropped_us: Vec<u64>,
+}
+
+/// All requests of a trial, and when its links dropped packets.
+#[derive(Clone, Debug)]
+pub struct RequestIndex {
+    rows: Vec<Row>,
+    dropped_us: Vec<u64>,
+}
+
+/// Requests of a region: columns of equal length, sorted by when they were due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RequestPoints {
+    /// How many requests the region has.
+    pub total: usize,
+    /// Their places in the schedule.
+    pub request: Vec<u64>,
+    /// When they were due, from the first arrival of the load.
+    pub start_us: Vec<u64>,
+    /// Response time; a lower bound if unfinished, the time until the failure if failed.
+    pub latency_us: Vec<u32>,
+    /// How they ended: the place among the marks of the page's manifest.
+    pub mark: Vec<u8>,
+    /// What most of their time was spent on: 0 if unknown, otherwise one more than the place among the manifest's causes.
+    pub cause: Vec<u8>,
+    /// How many requests each stands for, itself included: those on the same pixel. Of these it is the last.
+    pub count: Vec<u32>,
+    /// How many of the first ones belong to the warm-up.
+    pub warmup_count: usize,
+    /// When links dropped packets, from the first arrival of the load, at most one time for each column of pixels.
+    pub dropped_us: Vec<u64>,
+}
+
+impl RequestIndexBuilder {
+    /// For the trial of this record.
+    pub fn new(record: &TrialRecord) -> RequestIndexBuilder {
+        RequestIndexBuilder {
+            load_start: record.load_start,
+            rows: Vec::new(),
+            causes: Vec::new(),
+            dropped_us: Vec::new(),
+        }
+    }
+
+    /// Adds a request.
+    pub fn add_request(&mut self, cells: RequestCells) {
+        self.rows.push(Row {
+            start_us: self.since_load_start_us(cells.intended),
+            request: cells.request,
+            latency_us: saturated(cells.end.since(cells.intended).as_nanos() / 1_000),
+            mark: cells.mark,
+            cause: None,
+            is_warmup: cells.phase == Phase::Warmup,
+        });
+    }
+
+    /// Adds what a request's time was spent on.
+    pub fn add_causes(&mut self, row: &CausesRecord) {
+        if let Some(cause) = row.spans.dominant().filter(|_| row.is_in_total()) {
+            self.causes.push((row.request, cause));
+        }
+    }
+
+    /// Adds a dropped packet, if it was dropped during the load.
+    pub fn add_drop(&mut self, row: &DropRecord) {
+        if row.dropped_at.as_nanos() < self.load_start.as_nanos() {
+            return;
+        }
+        let at_us = self.since_load_start_us(row.dropped_at);
+        self.dropped_us.push(at_us);
+    }
+
+    fn since_load_start_us(&self, at: Time) -> u64 {
+        let since_epoch = Duration::from_nanos(at.as_nanos());
+        (since_epoch - self.load_start).as_nanos() / 1_000
+    }
+
+    /// The index of everything that was added, in any order.
+    pub fn finish(mut self) -> RequestIndex {
+        self.rows.sort_unstable_by_key(|row| row.request);
+        self.causes.sort_unstable_by_key(|(request, _)| *request);
+        let mut causes = self.causes.iter().peekable();
+        for row in &mut self.rows {
+            while causes.next_if(|it| it.0 < row.request).is_some() {}
+            row.cause = causes
+                .next_if(|it| it.0 == row.request)
+                .map(|(_, cause)| *cause);
+        }
+        self.rows
+            .sort_unstable_by_key(|row| (row.start_us, row.request));
+        self.dropped_us.sort_unstable();
+        RequestIndex {
+            rows: self.rows,
+            dropped_us: self.dropped_us,
+        }
+    }
+}
+
+impl RequestIndex {
+    /// What a plot of this region shows.
+    pub fn points(&self, region: &Region) -> RequestPoints {
+        let rows = self.in_time(region);
+        let total = rows.iter().filter(|row| row.is_visible(region)).count();
+        let chosen: Vec<(&Row, u32)> = if total <= LISTED_AT_MOST {
+            let visible = rows.iter().filter(|row| row.is_visible(region));
+            visible.map(|row| (row, 1)).collect()
+        } else {
+            one_for_each_pixel(rows, region)
+        };
+        RequestPoints {
+            total,
+            request: chosen.iter().map(|(row, _)| row.request).collect(),
+            start_us: chosen.iter().map(|(row, _)| row.start_us).collect(),
+            latency_us: chosen.iter().map(|(row, _)| row.latency_us).collect(),
+            mark: chosen.iter().map(|(row, _)| mark_code(row.mark)).collect(),
+            cause: (chosen.iter())
+                .map(|(row, _)| cause_code(row.cause))
+                .collect(),
+            count: chosen.iter().map(|(_, count)| *count).collect(),
+            warmup_count: chosen.iter().take_while(|(row, _)| row.is_warmup).count(),
+            dropped_us: self.drops(region),
+        }
+    }
+
+    /// The rows that were due in a region's time.
+    fn in_time(&self, region: &Region) -> &[Row] {
+        let span = region.time;
+        let from = self.rows.partition_point(|row| row.start_us < span.from_us);
+        let to = self.rows.partition_point(|row| row.start_us <= span.to_us);
+        &self.rows[from..to]
+    }
+
+    fn drops(&self, region: &Region) -> Vec<u64> {
+        let within = (self.dropped_us.iter().copied()).filter(|at_us| region.time.has(*at_us));
+        let mut drops: Vec<u64> = within.collect();
+        drops.dedup_by_key(|at_us| region.column(*at_us));
+        drops
+    }
+}
+
+/// The last request on a pixel, and how many are on it.
+#[derive(Clone, Copy, Default)]
+struct Pixel {
+    last: usize,
+    count: u32,
+}
+
+/// The last visible request on each pixel, which covers the others there, sorted as `rows`. Requests that ended differently
+/// are drawn differently, so those have pixels of their own: answered, unfinished and failed ones.
+fn one_for_each_pixel<'a>(rows: &'a [Row], region: &Region) -> Vec<(&'a Row, u32)> {
+    let mut answered = vec![Pixel::default(); region.cells()];
+    let mut unfinished = vec![Pixel::default(); region.cells()];
+    let mut failed = vec![Pixel::default(); region.columns()];
+    for (place, row) in rows.iter().enumerate() {
+        if !row.is_visible(region) {
+            continue;
+        }
+        let pixel = match row.mark {
+            PointMark::Outcome(Outcome::Answered) => {
+                &mut answered[region.cell(row.start_us, row.latency_us)]
+            }
+            PointMark::Outcome(Outcome::Censored) => {
+                &mut unfinished[region.cell(row.start_us, row.latency_us)]
+            }
+            _ => &mut failed[region.column(row.start_us)],
+        };
+        pixel.last = place;
+        pixel.count += 1;
+    }
+    let pixels = answered.into_iter().chain(unfinished).chain(failed);
+    let mut used: Vec<Pixel> = pixels.filter(|pixel| pixel.count > 0).collect();
+    used.sort_unstable_by_key(|pixel| pixel.last);
+    used.into_iter()
+        .map(|pixel| (&rows[pixel.last], pixel.count))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(request: u64, start_us: u64, latency_us: u32, mark: PointMark) -> Row {
+        Row {
+            start_us,
+            request,
+            latency_us,
+            mark,
+            cause: None,
+            is_warmup: false,
+        }
+    }
+
+    fn index(rows: Vec<Row>, dropped_us: Vec<u64>) -> RequestIndex {
+        RequestIndexBuilder {
+            load_start: Duration::ZERO,
+            rows,
+            causes: Vec::new(),
+            dropped_us,
+        }
+        .finish()
+    }
+
+    fn region(from_us: u64, to_us: u64, latencies: (u32, u32)) -> Region {
+        let (low_us, high_us) = latencies;
+        let query = format!(
+            "from_us={from_us}&to_us={to_us}&low_us={low_us}&high_us={high_us}&columns=100&rows=50&scale=linear"
+        );
+        Region::parse(&query).unwrap()
+    }
+
+    const ANSWERED: PointMark = PointMark::Outcome(Outcome::Answered);
+    const UNFINISHED: PointMark = PointMark::Outcome(Outcome::Censored);
+    const FAILED: PointMark = PointMark::Outcome(Outcome::StreamReset);
+
+    #[test]
+    fn few_requests_are_all_listed_in_order() {
+        let index = index(
+            vec![
+                row(3, 30, 500, ANSWERED),
+                row(1, 10, 100, ANSWERED),
+                row(2, 20, 100, ANSWERED),
+                row(9, 90, 100, ANSWERED),
+            ],
+            vec![15, 95],
+        );
+        let points = index.points(&region(10, 30, (0, 1_000)));
+        assert_eq!(points.request, [1, 2, 3]);
+        assert_eq!(points.start_us, [10, 20, 30]);
+        assert_eq!(points.latency_us, [100, 100, 500]);
+        assert_eq!(points.count, [1, 1, 1]);
+        assert_eq!((points.total, points.dropped_us), (3, vec![15]));
+        // Less in height.
+        assert_eq!(index.points(&region(10, 30, (200, 1_000))).request, [3]);
+    }
+
+    #[test]
+    fn unfinished_requests_reach_upwards_and_failures_are_at_the_top() {
+        let rows = vec![
+            row(1, 10, 100, ANSWERED),
+            row(2, 20, 100, UNFINISHED),
+            row(3, 30, 100, FAILED),
+            row(4, 40, 9_000, UNFINISHED),
+        ];
+        let points = index(rows, Vec::new()).points(&region(0, 100, (500, 1_000)));
+        assert_eq!(points.request, [2, 3]);
+        assert_eq!(points.mark, [mark_code(UNFINISHED), mark_code(FAILED)]);
+    }
+
+    #[test]
+    fn many_requests_are_one_for_each_pixel_and_none_is_lost() {
+        // Two bands, and few failures.
+        let rows: Vec<Row> = (0..100_000)
+            .map(|n| match n % 1_000 {
+                7 => row(n, n, 0, FAILED),
+                _ if n % 2 == 0 => row(n, n, 100, ANSWERED),
+                _ => row(n, n, 900, ANSWERED),
+            })
+            .collect();
+        let points = index(rows, Vec::new()).points(&region(0, 99_999, (0, 1_000)));
+        assert_eq!(points.total, 100_000);
+        assert_eq!(points.count.iter().sum::<u32>(), 100_000);
+        // 100 columns, in each of which are both bands and a failure.
+        assert_eq!(points.request.len(), 300);
+        assert!(points.start_us.is_sorted());
+        let failures = points
+            .mark
+            .iter()
+            .filter(|mark| **mark == mark_code(FAILED));
+        assert_eq!(failures.count(), 100);
+    }
+
+    #[test]
+    fn zooming_in_reaches_single_requests() {
+        let rows: Vec<Row> = (0..100_000).map(|n| row(n, n, 100, ANSWERED)).collect();
+        let index = index(rows, Vec::new());
+        assert_eq!(
+            index.points(&region(0, 99_999, (0, 200))).request.len(),
+            100
+        );
+        let points = index.points(&region(50_000, 50_099, (0, 200)));
+        assert_eq!(points.request, (50_000..=50_099).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn causes_find_their_requests() {
+        let mut builder = RequestIndexBuilder {
+            load_start: Duration::ZERO,
+            rows: vec![
+                row(5, 1, 10, ANSWERED),
+                row(2, 2, 10, ANSWERED),
+                row(8, 3, 10, ANSWERED),
+            ],
+            causes: vec![(8, Cause::Loss), (1, Cause::Hol), (5, Cause::Queue)],
+            dropped_us: Vec::new(),
+        };
+        builder.rows[0].is_warmup = true;
+        let points = builder.finish().points(&region(0, 10, (0, 100)));
+        assert_eq!(points.request, [5, 2, 8]);
+        let (queue, loss) = (
+            cause_code(Some(Cause::Queue)),
+            cause_code(Some(Cause::Loss)),
+        );
+        assert_eq!(points.cause, [queue, 0, loss]);
+        assert_eq!(points.warmup_count, 1);
+    }
+
+    #[test]
+    fn drops_are_thinned_to_one_for_each_column() {
+        let index = index(Vec::new(), (0..10_000).collect());
+        let points = index.points(&region(0, 9_999, (0, 100)));
+        assert_eq!(points.dropped_us.len(), 100);
+        assert_eq!(points.total, 0);
+    }
+}

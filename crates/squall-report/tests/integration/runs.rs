@@ -1,0 +1,66 @@
+//! The pages of `squall view`: the list of runs with their trends, and the live page of a run.
+
+// In tests, a panic reports the failure.
+#![allow(clippy::unwrap_used)]
+
+use squall_analysis::RunSummary;
+use squall_report::{ListedRun, html, live_html, runs_page};
+
+use crate::support::overlay::NAMES;
+use crate::support::run::{Size, run};
+
+/// A run that began this many days after another.
+fn summary(day: u64) -> RunSummary {
+    let mut summary = run(&NAMES, Size::SMALL).summary();
+    summary.facts.started_unix_ns = Some((20_000 + day) * 86_400 * 1_000_000_000);
+    summary
+}
+
+#[test]
+fn list_has_the_runs_of_a_recipe_in_order_with_a_trend_for_each_condition() {
+    let (early, late) = (summary(0), summary(9));
+    let runs =
+        [("late <b>", 1, &late), ("early", 2, &early)].map(|(name, number, summary)| ListedRun {
+            name,
+            number,
+            summary,
+        });
+    let page = runs_page(&runs);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place(">early</a>, 2024-10-04") < place(">late &lt;b&gt;</a>, 2024-10-13"));
+    assert!(page.contains("<a href=\"/runs/1/compare/2\">compared with the run before</a>"));
+    let headline = &early.answer.as_ref().unwrap().headline;
+    assert_eq!(page.matches(headline.as_str()).count(), 2);
+    // Three variants under three conditions, in two runs.
+    assert_eq!(page.matches("<figure>").count(), 3);
+    assert_eq!(page.matches("<path class=\"curve\"").count(), 9);
+    assert_eq!(page.matches("<circle ").count(), 18);
+    for foreign in ["<script", "late <b>", "NaN", "src="] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn single_runs_and_runs_of_different_recipes_have_no_trend() {
+    let (one, mut other) = (summary(0), summary(1));
+    other.recipe = "another".to_owned();
+    let runs = [(1, &one), (2, &other)].map(|(number, summary)| ListedRun {
+        name: "run",
+        number,
+        summary,
+    });
+    let page = runs_page(&runs);
+    assert_eq!(page.matches("<section class=\"condition\"").count(), 2);
+    assert!(!page.contains("<figure>") && !page.contains("/compare/"));
+}
+
+#[test]
+fn live_page_may_ask_its_server_and_the_report_may_ask_nobody() {
+    let run = run(&NAMES, Size::SMALL);
+    let live = live_html(&run.summary(), &run.plots(), &[], &[], "/runs/3/");
+    let report = html(&run.summary(), &run.plots(), &[], &[]);
+    assert!(live.contains("\"source\":\"/runs/3/\"") && live.contains("connect-src 'self'"));
+    assert!(!report.contains("\"source\":") && !report.contains("connect-src"));
+    let folder = run.plan.trials[0].folder();
+    assert!(live.contains(&format!("\"trial\":\"{folder}\"")));
+}

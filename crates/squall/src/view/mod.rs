@@ -1,0 +1,62 @@
+//! `squall view`: serves the reports of runs on loopback, with all of their data.
+//!
+//! This file has the flags, opens the runs and waits for Ctrl-C. `http` is the server, `site` says what is at which path,
+//! `trials` keeps requests and packets of trials in memory. What a part of a plot shows is decided in squall-report's
+//! `view`, what a request waited for in `explain`. Nothing is written. docs/VIEW.md describes paths and answers.
+
+mod http;
+mod site;
+mod trials;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result};
+use squall_base::Duration;
+
+use crate::interrupt;
+use crate::outcome::CommandOutcome;
+use crate::output::print;
+use site::{Site, ViewedRun};
+
+/// How often to check for Ctrl-C.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  squall view runs/twilio-20261121T120000Z\n  squall view runs/twilio-*\n\n\
+        The page of a run is its report, but its plots show every request of the part that you zoom to, a click on a \
+        request shows its timeline, and the packets of the visible time are listed. Of several runs of a recipe, the first \
+        page also shows how their figures changed. Only this machine can reach it. Ctrl-C ends it."
+)]
+pub(crate) struct Arguments {
+    /// Folders of runs
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Port of 127.0.0.1 to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let runs = arguments.runs.iter().map(|path| ViewedRun::open(path));
+    let site = Arc::new(Site::new(runs.collect::<Result<_>>()?));
+    let port = arguments.port;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
+        format!("cannot listen on 127.0.0.1:{port}; --port 0 takes a free port")
+    })?;
+    let address = (listener.local_addr()).context("cannot find where the listener is")?;
+    interrupt::watch()?;
+    thread::Builder::new()
+        .name("squall-view".to_owned())
+        .spawn(move || http::serve(&listener, address.port(), &site))
+        .context("cannot start the server")?;
+    print(format_args!("http://{address}/\n"))?;
+    while !interrupt::is_requested() {
+        thread::sleep(LOOK_EVERY.into());
+    }
+    Ok(CommandOutcome::Success)
+}

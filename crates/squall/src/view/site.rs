@@ -1,0 +1,269 @@
+//! What `squall view` has at which path.
+//!
+//! Paths are compared with the numbers of the runs and the names of their trials, and no file is opened by a name from a
+//! request. Reports are made when they are first asked for. `http` has the connections, docs/VIEW.md the answers.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
+use squall_analysis::RunSummary;
+use squall_base::plan::Plan;
+use squall_record::{RunFolder, TrialFolder, read_json};
+use squall_report::view::{PacketIndex, Region, RequestIndex, Span};
+use squall_report::{ListedRun, runs_page};
+
+use super::trials::{Recent, TrialName, read_packet_index, read_request_index};
+use crate::commands::compare::{ComparedRun, comparison_text};
+use crate::commands::named::open_run;
+use crate::commands::report::{live_page, summary_of};
+use crate::explain::explain_request;
+use crate::outcome::BadInput;
+use crate::output::error_chain;
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What to respond.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content_type: &'static str,
+    /// Where to look instead.
+    pub(super) location: Option<String>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Answer {
+        Answer {
+            status: 200,
+            content_type,
+            location: None,
+            body: body.into(),
+        }
+    }
+
+    /// A few words.
+    pub(super) fn text(status: u16, words: String) -> Answer {
+        Answer {
+            status,
+            ..Answer::ok(TEXT, words)
+        }
+    }
+
+    fn json(value: &impl Serialize) -> Result<Answer> {
+        let body = serde_json::to_vec(value).context("cannot write the answer as JSON")?;
+        Ok(Answer::ok(JSON, body))
+    }
+
+    fn not_found() -> Answer {
+        Answer::text(404, "There is nothing here. / lists the runs.\n".to_owned())
+    }
+
+    fn to(location: String) -> Answer {
+        Answer {
+            location: Some(location),
+            ..Answer::text(302, String::new())
+        }
+    }
+}
+
+/// A run that is served.
+pub(super) struct ViewedRun {
+    name: String,
+    folder: RunFolder,
+    plan: Plan,
+    summary: RunSummary,
+    /// Its page, once it has been asked for.
+    page: Mutex<Option<Arc<str>>>,
+}
+
+impl ViewedRun {
+    /// Opens the folder of a run. Its summary is the stored one, or made from its trials if there is none.
+    pub(super) fn open(path: &Path) -> Result<ViewedRun> {
+        let (folder, plan) = open_run(path)?;
+        let summary = match read_json(folder.summary()) {
+            Ok(summary) => summary,
+            Err(_) => summary_of(&folder, &plan, &[])?,
+        };
+        // `.` has no name of its own.
+        let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let name = absolute.file_name().unwrap_or(absolute.as_os_str());
+        Ok(ViewedRun {
+            name: name.to_string_lossy().into_owned(),
+            folder,
+            plan,
+            summary,
+            page: Mutex::new(None),
+        })
+    }
+
+    fn compared(&self) -> ComparedRun<'_> {
+        ComparedRun {
+            folder: &self.folder,
+            plan: &self.plan,
+            summary: &self.summary,
+        }
+    }
+
+    /// Its page, where it has this number.
+    fn page(&self, number: usize) -> Result<Arc<str>> {
+        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = &*page {
+            return Ok(Arc::clone(page));
+        }
+        let made: Arc<str> = live_page(&self.folder, &self.plan, &run_path(number))?.into();
+        *page = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+fn run_path(number: usize) -> String {
+    format!("/runs/{number}/")
+}
+
+/// All runs, and what is in memory of their trials.
+pub(super) struct Site {
+    runs: Vec<ViewedRun>,
+    requests: Recent<RequestIndex>,
+    packets: Recent<PacketIndex>,
+}
+
+impl Site {
+    pub(super) fn new(runs: Vec<ViewedRun>) -> Site {
+        Site {
+            runs,
+            requests: Recent::new(),
+            packets: Recent::new(),
+        }
+    }
+
+    /// The answer to a GET of `target`, which is a path and perhaps a query.
+    pub(super) fn answer(&self, target: &str) -> Answer {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let found = self.find(path, query);
+        found.unwrap_or_else(|error| match error.downcast_ref::<BadInput>() {
+            Some(bad) => Answer::text(404, format!("{bad}\n")),
+            None => Answer::text(500, format!("squall: {}\n", error_chain(&error))),
+        })
+    }
+
+    fn find(&self, path: &str, query: &str) -> Result<Answer> {
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        match parts.as_slice() {
+            [""] if self.runs.len() == 1 => Ok(Answer::to(run_path(1))),
+            [""] => Ok(Answer::ok(HTML, runs_page(&self.listed()))),
+            ["runs.json"] => self.runs_json(),
+            ["runs", number, rest @ ..] => match self.run(number) {
+                Some((place, run)) => self.find_in_run(place, run, rest, query),
+                None => Ok(Answer::not_found()),
+            },
+            _ => Ok(Answer::not_found()),
+        }
+    }
+
+    fn find_in_run(
+        &self,
+        place: usize,
+        run: &ViewedRun,
+        parts: &[&str],
+        query: &str,
+    ) -> Result<Answer> {
+        match parts {
+            [] => Ok(Answer::to(run_path(place + 1))),
+            [""] => Ok(Answer::ok(HTML, run.page(place + 1)?.as_bytes())),
+            ["compare", number] => match self.run(number) {
+                Some((_, earlier)) => {
+                    let text = comparison_text(earlier.compared(), run.compared());
+                    Ok(Answer::ok(TEXT, text))
+                }
+                None => Ok(Answer::not_found()),
+            },
+            ["trials", folder, rest @ ..] => match trial(&run.folder, folder)? {
+                Some(trial) => {
+                    let name = (place, (*folder).to_owned());
+                    self.find_in_trial(&name, trial, rest, query)
+                }
+                None => Ok(Answer::not_found()),
+            },
+            _ => Ok(Answer::not_found()),
+        }
+    }
+
+    fn find_in_trial(
+        &self,
+        name: &TrialName,
+        trial: TrialFolder,
+        parts: &[&str],
+        query: &str,
+    ) -> Result<Answer> {
+        match parts {
+            ["points"] => match Region::parse(query) {
+                Ok(region) => {
+                    let index = self.requests.get(name, || read_request_index(&trial))?;
+                    Answer::json(&index.points(&region))
+                }
+                Err(said) => Ok(bad_query(&said)),
+            },
+            ["packets"] => match Span::parse(query) {
+                Ok(span) => {
+                    let index = self.packets.get(name, || read_packet_index(&trial))?;
+                    Answer::json(&index.packets(span))
+                }
+                Err(said) => Ok(bad_query(&said)),
+            },
+            ["requests", number] => match number.parse() {
+                Ok(number) => {
+                    let (explanation, text) = explain_request(trial, number)?;
+                    Answer::json(&json!({ "explanation": explanation, "text": text }))
+                }
+                Err(_) => Ok(Answer::not_found()),
+            },
+            _ => Ok(Answer::not_found()),
+        }
+    }
+
+    /// The run with this number, counted from 1, and its place.
+    fn run(&self, number: &str) -> Option<(usize, &ViewedRun)> {
+        let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+        Some((place, self.runs.get(place)?))
+    }
+
+    fn listed(&self) -> Vec<ListedRun<'_>> {
+        (1..)
+            .zip(&self.runs)
+            .map(|(number, run)| ListedRun {
+                name: &run.name,
+                number,
+                summary: &run.summary,
+            })
+            .collect()
+    }
+
+    fn runs_json(&self) -> Result<Answer> {
+        let runs = self.listed().into_iter().map(|run| {
+            json!({
+                "name": run.name,
+                "path": run_path(run.number),
+                "recipe": run.summary.recipe,
+                "profile": run.summary.profile,
+                "started_unix_ns": run.summary.facts.started_unix_ns,
+                "answer": run.summary.answer,
+            })
+        });
+        Answer::json(&runs.collect::<Vec<_>>())
+    }
+}
+
+fn bad_query(said: &str) -> Answer {
+    Answer::text(400, format!("{said}\n"))
+}
+
+/// The complete trial of a run with this folder.
+fn trial(run: &RunFolder, folder: &str) -> Result<Option<TrialFolder>> {
+    let trials = run.complete_trials()?;
+    Ok(trials.into_iter().find(|trial| trial.name() == folder))
+}

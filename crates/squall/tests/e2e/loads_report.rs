@@ -1,0 +1,75 @@
+//! `squall load --report`: the page of a real load.
+//!
+//! squall-report tests what is on the page.
+
+use std::fs;
+
+use squall_base::plan::Protocol;
+use tempfile::TempDir;
+
+use crate::served::{Serving, ask};
+use crate::support::{seat, squall, stderr};
+
+#[test]
+fn report_of_a_load_has_each_section_and_no_url() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = format!("{}/?token=secret", server.url(Protocol::H1));
+    let arguments = [
+        "-D",
+        "300ms",
+        "--rate",
+        "500",
+        "-c",
+        "2",
+        "--threshold",
+        "p(50)<10000",
+        "--report",
+        "load.html",
+    ];
+    let output = ask(home.path(), "load", Protocol::H1, &arguments, &url);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = fs::read_to_string(home.path().join("load.html")).expect("load.html");
+    let address = server.address("h1").to_string();
+    for part in [
+        "<p class=\"answer\">150 requests in 300 ms",
+        "<h2>Thresholds</h2>",
+        "aria-label=\"Response time by percentile\"",
+        "data-name=\"percentiles\"",
+        "<h2>Over time</h2>",
+        "<h2>Where the time went</h2>",
+        address.as_str(),
+    ] {
+        assert!(page.contains(part), "no {part}: {page}");
+    }
+    assert!(!page.contains("secret") && !page.contains("<script"));
+}
+
+#[test]
+fn report_of_several_versions_has_their_rounds_side_by_side() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--https", "0"]);
+    let url = format!("https://{}/", server.address("https"));
+    let output = squall(home.path())
+        .args([
+            "load",
+            "--http",
+            "1.1,2",
+            "--rounds",
+            "1",
+            "-n",
+            "50",
+            "-k",
+            "--report",
+            "load.html",
+            &url,
+        ])
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = fs::read_to_string(home.path().join("load.html")).expect("load.html");
+    assert!(page.contains("data-name=\"versions\""), "{page}");
+    assert_eq!(page.matches("<section class=\"condition\"").count(), 2);
+}

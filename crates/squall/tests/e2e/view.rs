@@ -1,0 +1,211 @@
+//! `squall view` of real runs: the page, its data, the list of runs, and who is refused.
+//!
+//! squall-report tests what a part of a plot shows, and what the list of runs says.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::constructed::recipe;
+use crate::support::{FinishedRun, run_recipe, seat, squall};
+
+/// Killed on drop.
+struct Viewing {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Viewing {
+    fn start(runs: &[&Path]) -> Viewing {
+        let mut child = squall(Path::new("."))
+            .arg("view")
+            .args(runs.iter().map(|run| OsStr::new(*run)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        stdout.read_line(&mut line).expect("it prints its URL");
+        let address = line
+            .strip_prefix("http://")
+            .and_then(|url| url.strip_suffix("/\n"));
+        let address = address.and_then(|address| address.parse().ok());
+        Viewing {
+            child,
+            address: address.unwrap_or_else(|| panic!("no URL: {line}")),
+        }
+    }
+
+    /// The status, the head and the body of the response to a request with this first line and host.
+    fn ask(&self, line: &str, host: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        let request = format!("{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("it responds");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).expect("a status");
+        let status = status.parse().expect("a number");
+        (status, head.to_owned(), body.to_owned())
+    }
+
+    /// The body at a path.
+    fn get(&self, path: &str) -> String {
+        let (status, head, body) = self.ask(&format!("GET {path}"), &self.address.to_string());
+        assert_eq!(status, 200, "{path}: {head} {body}");
+        body
+    }
+
+    fn get_json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.get(path)).expect("JSON")
+    }
+
+    /// The status at a path.
+    fn status(&self, path: &str) -> u16 {
+        let (status, ..) = self.ask(&format!("GET {path}"), &self.address.to_string());
+        status
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn end(mut self) -> ExitStatus {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGINT).expect("it runs");
+        self.child.wait().expect("it ends")
+    }
+}
+
+impl Drop for Viewing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A trial of 100 requests on a link that drops packets.
+fn lossy() -> FinishedRun {
+    let text = recipe(&["h2c"], "100/s", ("1KiB", "3kB"), "drop every 41", "1s");
+    run_recipe(&text, &[])
+}
+
+#[test]
+fn page_and_data_of_a_run_are_served_until_ctrl_c() {
+    let _seat = seat();
+    let run = lossy();
+    let viewing = Viewing::start(&[&run.folder]);
+    let (status, head, _) = viewing.ask("GET /", &viewing.address.to_string());
+    assert_eq!(status, 302, "{head}");
+    assert!(head.contains("location: /runs/1/"), "{head}");
+
+    let page = viewing.get("/runs/1/");
+    let report = std::fs::read_to_string(run.folder.join("report.html")).expect("report.html");
+    let answer = |page: &str| {
+        let (_, rest) = page.split_once("<header>").expect("a header");
+        rest.split_once("</main>").expect("the end").0.to_owned()
+    };
+    assert_eq!(answer(&page), answer(&report), "the same but for its data");
+    assert!(page.contains("\"source\":\"/runs/1/\"") && !report.contains("\"source\""));
+
+    let trial = run.only("h2c");
+    let folder = trial.record.trial.folder();
+    let trial_path = format!("/runs/1/trials/{folder}");
+    let whole =
+        "from_us=0&to_us=100000000&low_us=0&high_us=100000000&columns=700&rows=160&scale=linear";
+    let points = viewing.get_json(&format!("{trial_path}/points?{whole}"));
+    let mut rows = trial.requests.clone();
+    rows.sort_by_key(|row| (row.intended, row.request));
+    let numbers: Vec<u64> = rows.iter().map(|row| row.request).collect();
+    assert_eq!(points["request"], Value::from(numbers));
+    let latencies = (rows.iter()).map(|row| row.response_time().as_nanos() / 1_000);
+    assert_eq!(points["latency_us"], Value::from_iter(latencies));
+    assert_eq!(points["total"], trial.requests.len());
+    let drops = points["dropped_us"].as_array().expect("times");
+    assert!(!drops.is_empty());
+
+    let packets = viewing.get_json(&format!("{trial_path}/packets?from_us=0&to_us=100000000"));
+    assert_eq!(packets["total"], trial.packets.len());
+    let dropped = (trial.packets.iter()).filter(|packet| packet.fate.is_drop());
+    assert_eq!(packets["dropped"], dropped.count());
+    // TCP sends what is dropped again, at the latest when its timer expires.
+    assert!(packets["retransmitted"].as_u64() >= Some(1), "{packets}");
+
+    let request = viewing.get_json(&format!("{trial_path}/requests/7"));
+    assert_eq!(request["explanation"]["requests"][0]["request"], 7);
+    let text = request["text"].as_str().expect("text");
+    assert!(
+        text.contains("request 7: answered with 200 after"),
+        "{text}"
+    );
+    assert_eq!(
+        viewing.status(&format!("{trial_path}/requests/1000000")),
+        404
+    );
+    assert_eq!(viewing.end().code(), Some(0));
+}
+
+#[test]
+fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
+    let _seat = seat();
+    let (first, second) = (lossy(), lossy());
+    let viewing = Viewing::start(&[&second.folder, &first.folder]);
+    let list = viewing.get("/");
+    assert_eq!(list.matches("<li><p><a href=\"/runs/").count(), 2, "{list}");
+    // The earlier run is the first, wherever it was named.
+    let (before, after) = (list.find("/runs/2/\""), list.find("/runs/1/\""));
+    assert!(before < after && before.is_some(), "{list}");
+    assert!(list.contains("href=\"/runs/1/compare/2\""), "{list}");
+    assert!(list.contains("from run to run"), "{list}");
+    assert!(!list.contains("<script"));
+    let compared = viewing.get("/runs/1/compare/2");
+    assert!(compared.contains("before"), "{compared}");
+    let runs = viewing.get_json("/runs.json");
+    assert_eq!(runs[1]["path"], "/runs/2/");
+    assert_eq!(runs[0]["recipe"], runs[1]["recipe"]);
+}
+
+/// Other sites' names can lead to 127.0.0.1, and paths can lead out of a folder.
+#[test]
+fn foreign_hosts_other_methods_and_unknown_paths_are_refused() {
+    let _seat = seat();
+    let run = lossy();
+    let viewing = Viewing::start(&[&run.folder]);
+    let own = viewing.address.to_string();
+    for host in ["evil.example", "127.0.0.1", "127.0.0.1.evil.example:80"] {
+        let (status, _, body) = viewing.ask("GET /runs/1/", host);
+        assert_eq!(status, 403, "{host}: {body}");
+    }
+    let localhost = format!("localhost:{}", viewing.address.port());
+    assert_eq!(viewing.ask("GET /runs.json", &localhost).0, 200);
+    let (status, head, _) = viewing.ask("POST /runs/1/", &own);
+    assert_eq!(status, 405, "{head}");
+    assert!(head.contains("allow: GET, HEAD"), "{head}");
+    let (status, head, body) = viewing.ask("HEAD /runs.json", &own);
+    assert_eq!((status, body.as_str()), (200, ""));
+    assert!(
+        head.contains("cross-origin-resource-policy: same-origin"),
+        "{head}"
+    );
+
+    for path in [
+        "/nothing",
+        "/runs/0/",
+        "/runs/2/",
+        "/runs/1/summary.json",
+        "/runs/1/trials/../summary.json/points",
+        "/runs/1/trials/%2e%2e/points",
+        "/../../etc/passwd",
+    ] {
+        assert_eq!(viewing.status(path), 404, "{path}");
+    }
+    let folder = run.only("h2c").record.trial.folder();
+    assert_eq!(
+        viewing.status(&format!("/runs/1/trials/{folder}/points?from_us=1")),
+        400
+    );
+}
