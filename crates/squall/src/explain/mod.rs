@@ -18,7 +18,8 @@ use squall_base::plan::Trial;
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 use squall_record::{
-    read_causes, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
+    TrialFolder, read_causes, read_exchanges, read_frames, read_packets, read_requests,
+    read_sockets,
 };
 use squall_report::{Colour, explain as words};
 
