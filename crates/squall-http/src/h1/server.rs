@@ -21,7 +21,7 @@ use crate::engine::{Engine, StreamIo};
 use crate::error::{ConnectionError, CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::inbox::Inbox;
-use crate::message::{self, Interim, Response, Trailers};
+use crate::message::{Interim, Response, Trailers};
 
 /// How many requests may wait for their responses; bounds the memory, and no well-behaved client reaches it.
 pub const MAX_PIPELINED: usize = 1024;
@@ -564,11 +564,8 @@ impl PendingRequest {
 
     /// Whether only the end of the connection can delimit this response: HTTP/1.0 has no chunks.
     fn is_ended_by_close(&self, response: &Response) -> bool {
-        let has_no_length = matches!(
-            response.h1().body(),
-            message::Body::Streamed { length: None }
-        );
-        has_no_length && self.peer_version == Version::Http10
+        // Not by its serialised form, which copies a part of the body: it is made when it is sent.
+        response.body().length().is_none() && self.peer_version == Version::Http10
     }
 
     /// Drops a 100 (Continue) that a final response or an early body has made unnecessary, unless it is already partly

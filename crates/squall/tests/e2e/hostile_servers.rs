@@ -333,14 +333,14 @@ fn http3_answers() -> Vec<Server> {
         flood("garbage", &[&[0x0, 0x3]], b"garbage", ProtocolError),
         flood("endless HEADERS", &[ENDLESS_HEADERS], b"x", ProtocolError),
         flood("103", &[], EARLY_HINTS_3, ProtocolError),
-        flood("frames that mean nothing", &[], &[0x21, 0x0], Censored),
+        flood("frames that mean nothing", &[], &[0x21, 0x0], ProtocolError),
         flood(
             "DATA of one byte",
             &[HEADERS_3],
             &[0x0, 0x1, b'x'],
             Censored,
         ),
-        flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], Censored),
+        flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], ProtocolError),
         h3("PING", &[], Pings, Censored),
     ]
 }

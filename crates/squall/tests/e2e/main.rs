@@ -31,7 +31,6 @@ mod equal_variants;
 mod explain;
 mod export;
 mod fast_link;
-mod fast_trials;
 mod fetch;
 mod findings;
 mod findings_page;

@@ -218,7 +218,7 @@ const ABOUT_LOADS: &[Mistake] = &[
     ),
     ("load -n 0 {URL}", 2, "0 is not in 1.."),
     ("load -n ten {URL}", 2, "'--requests <COUNT>'"),
-    ("load -c 0 {URL}", 2, "0 is not in 1..=60000"),
+    ("load -c 0 {URL}", 2, "expected 1 to 60000"),
     ("load -D 5 {URL}", 2, "expected \"5ms\" or \"5s\""),
     ("load -D 0s {URL}", 2, "expected more than 0"),
     ("load --rate 10 {URL}", 2, "give -D TIME or -n COUNT"),

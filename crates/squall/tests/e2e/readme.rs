@@ -32,7 +32,7 @@ const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
 /// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
 /// test's server.
-const REPLACED: [(&str, &str); 28] = [
+const REPLACED: [(&str, &str); 29] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
     ("--https 8443", "--https 0"),
@@ -85,6 +85,10 @@ const REPLACED: [(&str, &str); 28] = [
         "squall run ./mine.toml --profile quick\n",
         "squall run ./mine.toml --profile quick --dry-run\n",
     ),
+    (
+        "squall run ./mine.toml --profile quick --try-fix",
+        "squall run ./mine.toml --profile quick --try-fix --dry-run",
+    ),
     // The only run that there is.
     ("runs/twilio-20261125T191917Z", "runs/*"),
     // Optional flags.
@@ -94,9 +98,11 @@ const REPLACED: [(&str, &str); 28] = [
 
 /// Parts of commands that may end with this exit code, too: a threshold that depends on the machine, a machine that lacks
 /// something, and trials that other work has disturbed.
-const MAY_END_WITH: [(&str, i32); 4] = [
+const MAY_END_WITH: [(&str, i32); 5] = [
     ("--threshold", 99),
     ("squall doctor", 1),
+    // The test's server does not speak gRPC.
+    ("application/grpc", 1),
     ("squall run", 3),
     ("squall report", 3),
 ];

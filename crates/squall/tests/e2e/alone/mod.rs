@@ -6,6 +6,7 @@
 
 mod clean_link;
 mod compare;
+mod fast_trials;
 mod independent;
 mod interruption;
 mod observed_quic;
