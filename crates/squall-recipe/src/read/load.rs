@@ -155,7 +155,7 @@ pub(super) fn read<'d>(
     let kind_name = table
         .optional("kind", |f| f.word("a kind of load", &words))?
         .unwrap_or(KindName::Open);
-    let foreign_keys = refuse_other_kinds(&table, kind_name, shapes::LOAD.keys);
+    let foreign_keys = refuse_other_kinds(&table, kind_name, &shapes::LOAD.keys());
     let spin = table.optional("spin", |f| {
         f.within(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")
     });
