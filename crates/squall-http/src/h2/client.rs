@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_nghttp2::{
@@ -85,7 +87,7 @@ impl Client {
     /// The value of HTTP2-Settings in an HTTP/1.1 request with `upgrade: h2c` (RFC 7540, section 3.2.1).
     pub fn upgrade_header(settings: &Http2Settings) -> Result<String, CreateError> {
         let payload = Setting::payload(&announced(Role::Client, settings)?)?;
-        Ok(base64url(&payload))
+        Ok(URL_SAFE_NO_PAD.encode(payload))
     }
 
     /// A connection that continues from HTTP/1.1 after `sent_bytes` and `received_bytes`. The server has answered a
@@ -371,41 +373,5 @@ impl Handler for ClientListener {
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
         self.shared.goaway(code, reason);
-    }
-}
-
-/// URL-safe Base64 without padding (RFC 4648, section 5), as HTTP2-Settings requires.
-fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let number = group
-            .iter()
-            .enumerate()
-            .fold(0, |sum, (at, byte)| sum | u32::from(*byte) << (16 - 8 * at));
-        for at in 0..=group.len() {
-            text.push(char::from(DIGITS[(number >> (18 - 6 * at)) as usize % 64]));
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64url_matches_rfc_4648() {
-        // RFC 4648, section 10, without the padding.
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg"),
-            ("ab", "YWI"),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg"),
-        ] {
-            assert_eq!(base64url(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
     }
 }
