@@ -16,9 +16,8 @@ use squall_nghttp2::{
 use super::client_session::ClientSession;
 use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
-use super::output::{BufferLimit, Mark, MessagePart, Output};
-use super::settings::{Role, Windows, announced, options};
-use super::updates::Updates;
+use super::output::{BufferLimit, Mark, MessagePart};
+use super::settings::{Role, announced, options};
 use crate::engine::Engine;
 use crate::error::{CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
@@ -65,23 +64,14 @@ impl Client {
     /// A new connection; its output begins with the preface and SETTINGS. Until the server's SETTINGS arrive, our own
     /// limit of concurrent streams stands in for the server's.
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
-        let windows = Windows::of(settings)?;
-        let options = options(settings)?;
         let listener = ClientListener {
             requests_left: settings.requests_per_connection,
             ..ClientListener::default()
         };
-        let mut session = ClientSession::new(listener, &options)?;
+        let mut session = ClientSession::new(listener, &options(settings)?)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
-        windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client(0), options.data_bytes);
-        let updates = Updates::new(settings.window_updates, windows);
-        Ok(Connection::over(
-            session,
-            output,
-            FrameTap::new(Way::Sent),
-            updates,
-        ))
+        let tap = FrameTap::new(Way::Sent);
+        Connection::over(session, FrameWalker::of_client(0), tap, settings)
     }
 
     /// The value of HTTP2-Settings in an HTTP/1.1 request with `upgrade: h2c` (RFC 7540, section 3.2.1).
@@ -99,8 +89,6 @@ impl Client {
         sent_bytes: u64,
         received_bytes: u64,
     ) -> Result<Client, CreateError> {
-        let windows = Windows::of(settings)?;
-        let options = options(settings)?;
         let mut listener = ClientListener {
             requests_left: settings.requests_per_connection,
             ..ClientListener::default()
@@ -112,13 +100,11 @@ impl Client {
             ..StreamState::default()
         };
         listener.unanswered = 1;
-        let mut session = ClientSession::new(listener, &options)?;
+        let mut session = ClientSession::new(listener, &options(settings)?)?;
         session.upgrade(&announced(Role::Client, settings)?, is_head)?;
-        windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client(sent_bytes), options.data_bytes);
+        let walker = FrameWalker::of_client(sent_bytes);
         let tap = FrameTap::upgraded(Way::Sent, sent_bytes, received_bytes);
-        let updates = Updates::new(settings.window_updates, windows);
-        Ok(Connection::over(session, output, tap, updates))
+        Connection::over(session, walker, tap, settings)
     }
 
     /// See [`crate::ClientConnection::is_ready`]. Not ready while output waits for the socket, or while an earlier
