@@ -27,24 +27,26 @@ use crate::trial::TrialStats;
 use crate::value::log_nanos;
 use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason};
 
-/// A figure that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeFigure {
-    /// Mean response time.
-    Mean,
-    /// Median response time.
-    Median,
-    /// The 90th percentile.
-    P90,
-    /// The 95th percentile.
-    P95,
-    /// The 99th percentile.
-    P99,
-    /// The 99.9th percentile.
-    P999,
-    /// Successful requests per second.
-    Rate,
+squall_base::words! {
+    /// A figure that is compared.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ChangeFigure {
+        /// Mean response time.
+        Mean = "mean",
+        /// Median response time.
+        Median = "median",
+        /// The 90th percentile.
+        P90 = "p90",
+        /// The 95th percentile.
+        P95 = "p95",
+        /// The 99th percentile.
+        P99 = "p99",
+        /// The 99.9th percentile.
+        P999 = "p99.9",
+        /// Successful requests per second.
+        Rate = "rate/s",
+    }
 }
 
 /// All cells of two runs, compared.
@@ -114,30 +116,6 @@ pub enum ChangeThresholdError {
 }
 
 impl ChangeFigure {
-    /// Every figure, in the order of this enum.
-    pub const ALL: [ChangeFigure; 7] = [
-        ChangeFigure::Mean,
-        ChangeFigure::Median,
-        ChangeFigure::P90,
-        ChangeFigure::P95,
-        ChangeFigure::P99,
-        ChangeFigure::P999,
-        ChangeFigure::Rate,
-    ];
-
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ChangeFigure::Mean => "mean",
-            ChangeFigure::Median => "median",
-            ChangeFigure::P90 => "p90",
-            ChangeFigure::P95 => "p95",
-            ChangeFigure::P99 => "p99",
-            ChangeFigure::P999 => "p99.9",
-            ChangeFigure::Rate => "rate/s",
-        }
-    }
-
     /// A trial's value; `None` for the rate, which is not a latency.
     fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
         Some(match self {
