@@ -59,6 +59,25 @@ pub struct FrameFacts {
     pub connection_window: Option<i64>,
 }
 
+impl FrameFacts {
+    /// A frame without flags and without anything that only some frames have.
+    pub const fn new(way: Way, layer: FrameLayer, kind: u64, length: u64) -> FrameFacts {
+        FrameFacts {
+            way,
+            layer,
+            kind,
+            flags: 0,
+            stream: None,
+            offset: None,
+            length,
+            packet: None,
+            value: None,
+            stream_window: None,
+            connection_window: None,
+        }
+    }
+}
+
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRecord {

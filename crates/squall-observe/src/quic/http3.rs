@@ -108,17 +108,10 @@ impl FrameReader {
         mut on_part: impl FnMut(Part<'_>),
     ) {
         let row = |header: Header, value| FrameFacts {
-            way: ordered.way,
-            layer: FrameLayer::Http3,
-            kind: header.kind,
-            flags: 0,
             stream: Some(ordered.stream),
             offset: Some(header.offset),
-            length: header.length,
-            packet: None,
             value,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(ordered.way, FrameLayer::Http3, header.kind, header.length)
         };
         loop {
             let item = self.reader.next(&mut bytes);
