@@ -61,7 +61,7 @@ impl Element for Victim {
     }
 
     fn from_text(text: VictimText) -> Option<Victim> {
-        let cause = Cause::ALL.into_iter().find(|c| c.name() == text.cause)?;
+        let cause = Cause::from_name(&text.cause)?;
         Some(Victim {
             request: text.request,
             cause,

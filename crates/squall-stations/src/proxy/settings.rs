@@ -1,7 +1,6 @@
 //! A proxy's settings and its report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use squall_base::Duration;
 use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings};
@@ -107,12 +106,6 @@ squall_base::words! {
         UpstreamReset = "upstream reset",
         /// The upstream violated its protocol: 502, or the exchange is cut off.
         UpstreamProtocol = "upstream broke the protocol",
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
