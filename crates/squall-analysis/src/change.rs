@@ -116,31 +116,28 @@ pub enum ChangeThresholdError {
 }
 
 impl ChangeFigure {
-    /// A trial's value; `None` for the rate, which is not a latency.
-    fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
+    /// The statistic of response times that it is; `None` for the rate, which is not a latency.
+    fn statistic(self) -> Option<Statistic> {
         Some(match self {
-            ChangeFigure::Mean => trial.mean,
-            ChangeFigure::Median => trial.median,
-            ChangeFigure::P90 => trial.p90,
-            ChangeFigure::P95 => trial.p95,
-            ChangeFigure::P99 => trial.p99,
-            ChangeFigure::P999 => trial.p999,
-            ChangeFigure::Rate => return None,
-        })
-    }
-
-    /// How far squall itself may have moved a trial's value, in nanoseconds.
-    fn own_error_ns(self, trial: &TrialStats) -> f64 {
-        let statistic = match self {
             ChangeFigure::Mean => Statistic::Mean,
             ChangeFigure::Median => Statistic::P50,
             ChangeFigure::P90 => Statistic::P90,
             ChangeFigure::P95 => Statistic::P95,
             ChangeFigure::P99 => Statistic::P99,
             ChangeFigure::P999 => Statistic::P999,
-            ChangeFigure::Rate => return 0.0,
-        };
-        trial.own_error_of_response(statistic).as_nanos() as f64
+            ChangeFigure::Rate => return None,
+        })
+    }
+
+    /// A trial's value; `None` for the rate.
+    fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
+        Some(trial.response().get(self.statistic()?))
+    }
+
+    /// How far squall itself may have moved a trial's value, in nanoseconds.
+    fn own_error_ns(self, trial: &TrialStats) -> f64 {
+        let error = self.statistic().map(|it| trial.own_error_of_response(it));
+        error.map_or(0.0, |error| error.as_nanos() as f64)
     }
 
     fn reading(self, trial: &TrialStats) -> Reading {
