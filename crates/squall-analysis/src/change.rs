@@ -353,15 +353,10 @@ impl FigureChange {
         ratio.least_visible = ratio.least_visible.map(|least| least.max(hidden));
         change.p = Some(p);
         change.ratio = Some(ratio);
-        change.finding = match effect.interval {
-            _ if !is_beyond => Difference::Same,
-            _ if is_few => Difference::TooFewPairs,
-            None => Difference::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
-                Difference::NoDifference
-            }
-            Some((low, _)) if low > 0.0 => Difference::Higher,
-            Some(_) => Difference::Lower,
+        change.finding = if is_beyond {
+            Difference::of_interval(effect.interval, is_few, p)
+        } else {
+            Difference::Same
         };
         change
     }
@@ -391,15 +386,8 @@ impl FigureChange {
         let p = sign_flip(logs, seed);
         self.p = Some(p);
         self.ratio = Some(Ratio::of_effect(&effect, Some(logs)));
-        self.finding = match effect.interval {
-            None => Difference::TooFewPairs,
-            Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Difference::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
-                Difference::NoDifference
-            }
-            Some((low, _)) if low > 0.0 => Difference::Higher,
-            Some(_) => Difference::Lower,
-        };
+        let is_few = smallest_sign_flip(logs.len()) > LEVEL;
+        self.finding = Difference::of_interval(effect.interval, is_few, p);
     }
 
     /// The medians of a latency, after and before; `None` if the figure is not a latency, or a median is not known exactly.
