@@ -62,7 +62,7 @@ pub(super) fn read(
         };
         return Err(field.refuse_key(mistake, EXPECTED));
     }
-    let Some(field) = section.field(side::key_of(end.side)) else {
+    let Some(field) = section.field(end.side.name()) else {
         return Ok(());
     };
     let may_have_settings = matches!(station.runs, Implementation::Program { .. }) && !is_load;
