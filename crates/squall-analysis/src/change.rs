@@ -27,24 +27,26 @@ use crate::trial::TrialStats;
 use crate::value::log_nanos;
 use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason};
 
-/// A figure that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChangeFigure {
-    /// Mean response time.
-    Mean,
-    /// Median response time.
-    Median,
-    /// The 90th percentile.
-    P90,
-    /// The 95th percentile.
-    P95,
-    /// The 99th percentile.
-    P99,
-    /// The 99.9th percentile.
-    P999,
-    /// Successful requests per second.
-    Rate,
+squall_base::words! {
+    /// A figure that is compared.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ChangeFigure {
+        /// Mean response time.
+        Mean = "mean",
+        /// Median response time.
+        Median = "median",
+        /// The 90th percentile.
+        P90 = "p90",
+        /// The 95th percentile.
+        P95 = "p95",
+        /// The 99th percentile.
+        P99 = "p99",
+        /// The 99.9th percentile.
+        P999 = "p99.9",
+        /// Successful requests per second.
+        Rate = "rate/s",
+    }
 }
 
 /// All cells of two runs, compared.
@@ -114,55 +116,28 @@ pub enum ChangeThresholdError {
 }
 
 impl ChangeFigure {
-    /// Every figure, in the order of this enum.
-    pub const ALL: [ChangeFigure; 7] = [
-        ChangeFigure::Mean,
-        ChangeFigure::Median,
-        ChangeFigure::P90,
-        ChangeFigure::P95,
-        ChangeFigure::P99,
-        ChangeFigure::P999,
-        ChangeFigure::Rate,
-    ];
-
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ChangeFigure::Mean => "mean",
-            ChangeFigure::Median => "median",
-            ChangeFigure::P90 => "p90",
-            ChangeFigure::P95 => "p95",
-            ChangeFigure::P99 => "p99",
-            ChangeFigure::P999 => "p99.9",
-            ChangeFigure::Rate => "rate/s",
-        }
-    }
-
-    /// A trial's value; `None` for the rate, which is not a latency.
-    fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
+    /// The statistic of response times that it is; `None` for the rate, which is not a latency.
+    fn statistic(self) -> Option<Statistic> {
         Some(match self {
-            ChangeFigure::Mean => trial.mean,
-            ChangeFigure::Median => trial.median,
-            ChangeFigure::P90 => trial.p90,
-            ChangeFigure::P95 => trial.p95,
-            ChangeFigure::P99 => trial.p99,
-            ChangeFigure::P999 => trial.p999,
-            ChangeFigure::Rate => return None,
-        })
-    }
-
-    /// How far squall itself may have moved a trial's value, in nanoseconds.
-    fn own_error_ns(self, trial: &TrialStats) -> f64 {
-        let statistic = match self {
             ChangeFigure::Mean => Statistic::Mean,
             ChangeFigure::Median => Statistic::P50,
             ChangeFigure::P90 => Statistic::P90,
             ChangeFigure::P95 => Statistic::P95,
             ChangeFigure::P99 => Statistic::P99,
             ChangeFigure::P999 => Statistic::P999,
-            ChangeFigure::Rate => return 0.0,
-        };
-        trial.own_error_of_response(statistic).as_nanos() as f64
+            ChangeFigure::Rate => return None,
+        })
+    }
+
+    /// A trial's value; `None` for the rate.
+    fn latency(self, trial: &TrialStats) -> Option<Option<Quantile>> {
+        Some(trial.response().get(self.statistic()?))
+    }
+
+    /// How far squall itself may have moved a trial's value, in nanoseconds.
+    fn own_error_ns(self, trial: &TrialStats) -> f64 {
+        let error = self.statistic().map(|it| trial.own_error_of_response(it));
+        error.map_or(0.0, |error| error.as_nanos() as f64)
     }
 
     fn reading(self, trial: &TrialStats) -> Reading {
@@ -378,15 +353,10 @@ impl FigureChange {
         ratio.least_visible = ratio.least_visible.map(|least| least.max(hidden));
         change.p = Some(p);
         change.ratio = Some(ratio);
-        change.finding = match effect.interval {
-            _ if !is_beyond => Difference::Same,
-            _ if is_few => Difference::TooFewPairs,
-            None => Difference::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
-                Difference::NoDifference
-            }
-            Some((low, _)) if low > 0.0 => Difference::Higher,
-            Some(_) => Difference::Lower,
+        change.finding = if is_beyond {
+            Difference::of_interval(effect.interval, is_few, p)
+        } else {
+            Difference::Same
         };
         change
     }
@@ -416,15 +386,8 @@ impl FigureChange {
         let p = sign_flip(logs, seed);
         self.p = Some(p);
         self.ratio = Some(Ratio::of_effect(&effect, Some(logs)));
-        self.finding = match effect.interval {
-            None => Difference::TooFewPairs,
-            Some(_) if smallest_sign_flip(logs.len()) > LEVEL => Difference::TooFewPairs,
-            Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
-                Difference::NoDifference
-            }
-            Some((low, _)) if low > 0.0 => Difference::Higher,
-            Some(_) => Difference::Lower,
-        };
+        let is_few = smallest_sign_flip(logs.len()) > LEVEL;
+        self.finding = Difference::of_interval(effect.interval, is_few, p);
     }
 
     /// The medians of a latency, after and before; `None` if the figure is not a latency, or a median is not known exactly.

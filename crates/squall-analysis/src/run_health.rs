@@ -5,25 +5,16 @@
 use crate::figure;
 use crate::summary::RunSummary;
 
-/// How far a run can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HealthGrade {
-    /// All planned trials are valid, and there is no warning.
-    Sound,
-    /// Some trials are missing or invalid, or there are warnings.
-    Doubtful,
-    /// All trials of some cell are invalid, no trial says anything, or a program ended by itself.
-    Unsound,
-}
-
-impl HealthGrade {
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HealthGrade::Sound => "sound",
-            HealthGrade::Doubtful => "doubtful",
-            HealthGrade::Unsound => "unsound",
-        }
+squall_base::words! {
+    /// How far a run can be trusted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HealthGrade {
+        /// All planned trials are valid, and there is no warning.
+        Sound = "sound",
+        /// Some trials are missing or invalid, or there are warnings.
+        Doubtful = "doubtful",
+        /// All trials of some cell are invalid, no trial says anything, or a program ended by itself.
+        Unsound = "unsound",
     }
 }
 

@@ -19,7 +19,7 @@ use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time
 use crate::own_error::OwnErrors;
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
-use crate::stats::within::{self, SeriesFigure};
+use crate::stats::within;
 use crate::tail::Tails;
 use crate::target_times::{TargetTimes, target_times};
 use crate::value::Value;
@@ -243,7 +243,8 @@ impl TrialStats {
             .map_or(self.own_error, |own| own.min(self.own_error))
     }
 
-    fn response(&self) -> Figures {
+    /// The figures of its response times.
+    pub(crate) fn response(&self) -> Figures {
         Figures {
             mean: self.mean,
             median: self.median,
@@ -451,7 +452,7 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
             Quantile::Never
         }
     };
-    let of = |figure: SeriesFigure, value: Option<Quantile>| {
+    let of = |figure: Statistic, value: Option<Quantile>| {
         let (low, high) = found[figure as usize]?;
         Some(match value? {
             Quantile::Exact(_) => Interval {
@@ -465,13 +466,13 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
         })
     };
     Intervals {
-        mean: of(SeriesFigure::Mean, stats.mean),
-        median: of(SeriesFigure::Median, stats.median),
-        interquartile_range: of(SeriesFigure::InterquartileRange, stats.interquartile_range),
-        p90: of(SeriesFigure::P90, stats.p90),
-        p95: of(SeriesFigure::P95, stats.p95),
-        p99: of(SeriesFigure::P99, stats.p99),
-        p999: of(SeriesFigure::P999, stats.p999),
+        mean: of(Statistic::Mean, stats.mean),
+        median: of(Statistic::P50, stats.median),
+        interquartile_range: of(Statistic::Iqr, stats.interquartile_range),
+        p90: of(Statistic::P90, stats.p90),
+        p95: of(Statistic::P95, stats.p95),
+        p99: of(Statistic::P99, stats.p99),
+        p999: of(Statistic::P999, stats.p999),
     }
 }
 

@@ -362,18 +362,25 @@ impl Difference {
         let p = sign_flip(&logs, seed);
         let beyond: Vec<f64> = pairs.iter().filter_map(Pair::beyond_error).collect();
         let is_beyond = crate::stats::effect::median(&beyond).is_some_and(|ns| ns > 0.0);
-        let finding = match effect.interval {
+        let finding = match Difference::of_interval(effect.interval, is_few, p) {
             _ if all(PairResult::Same) => Difference::Same,
-            _ if is_few => Difference::TooFewPairs,
+            Difference::Higher | Difference::Lower if !is_beyond => Difference::WithinOwnError,
+            finding => finding,
+        };
+        (finding, Some(p))
+    }
+
+    /// What an effect shows, by its interval and its p-value. `is_few`: there are so few runs that chance could produce
+    /// whatever they show.
+    pub(crate) fn of_interval(interval: Option<(f64, f64)>, is_few: bool, p: f64) -> Difference {
+        match interval.filter(|_| !is_few) {
             None => Difference::TooFewPairs,
             Some((low, high)) if (low <= 0.0 && high >= 0.0) || p > LEVEL => {
                 Difference::NoDifference
             }
-            Some(_) if !is_beyond => Difference::WithinOwnError,
             Some((low, _)) if low > 0.0 => Difference::Higher,
             Some(_) => Difference::Lower,
-        };
-        (finding, Some(p))
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub fn is_redacted(headers: &[(String, String)], url: &str) -> bool {
 /// A text of any kind without the secrets in it: the part of each URL before its host, the values of query parameters, and
 /// those of header fields that are written as `name: value`, up to a quote or the end of the line.
 pub fn redacted_text(text: &str) -> Cow<'_, str> {
-    let mut secrets: Vec<Range<usize>> = users(text)
+    let secrets: Vec<Range<usize>> = users(text)
         .chain(parameters(text))
         .chain(fields(text))
         .filter(|range| !range.is_empty() && text[range.clone()] != *REDACTED)
@@ -100,19 +100,23 @@ pub fn redacted_text(text: &str) -> Cow<'_, str> {
     if secrets.is_empty() {
         return Cow::Borrowed(text);
     }
-    secrets.sort_by_key(|range| range.start);
+    Cow::Owned(replaced(text, secrets, REDACTED))
+}
+
+/// `text` with each of these ranges replaced. One may contain another.
+pub fn replaced(text: &str, mut ranges: Vec<Range<usize>>, replacement: &str) -> String {
+    ranges.sort_by_key(|range| range.start);
     let mut shown = String::with_capacity(text.len());
     let mut end = 0;
-    for secret in secrets {
-        // One secret may contain another.
-        if secret.start >= end {
-            shown.push_str(&text[end..secret.start]);
-            shown.push_str(REDACTED);
-            end = secret.end;
+    for range in ranges {
+        if range.start >= end {
+            shown.push_str(&text[end..range.start]);
+            shown.push_str(replacement);
+            end = range.end;
         }
     }
     shown.push_str(&text[end..]);
-    Cow::Owned(shown)
+    shown
 }
 
 /// Where the next character of this kind is, from `start`, or the end of the text.

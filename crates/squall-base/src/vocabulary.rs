@@ -3,8 +3,8 @@
 //! Names are written out and do not follow from the variants, because files keep them when a variant is renamed. The names
 //! that serde gives a variant are attributes of the enumeration, because JSON may have others.
 
-/// Declares an enumeration with a name for each variant: the enumeration itself, `ALL` and `name`. The variants are
-/// numbered from 0 in the order of `ALL`.
+/// Declares an enumeration with a name for each variant: the enumeration itself, which prints as the name, `ALL`, `name`
+/// and `from_name`. The variants are numbered from 0 in the order of `ALL`. It must be `Copy`.
 ///
 /// ```
 /// squall_base::words! {
@@ -19,6 +19,8 @@
 /// }
 ///
 /// assert_eq!(Lamp::ALL.map(Lamp::name), ["on", "off"]);
+/// assert_eq!(Lamp::from_name("off").map(|lamp| lamp.to_string()), Some("off".to_owned()));
+/// assert!(Lamp::from_name("dim").is_none());
 /// ```
 #[macro_export]
 macro_rules! words {
@@ -48,6 +50,17 @@ macro_rules! words {
                 match self {
                     $($Words::$Word => $name,)+
                 }
+            }
+
+            /// The variant with this name.
+            pub fn from_name(name: &str) -> Option<$Words> {
+                $Words::ALL.into_iter().find(|word| word.name() == name)
+            }
+        }
+
+        impl ::std::fmt::Display for $Words {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
             }
         }
     };

@@ -144,6 +144,16 @@ pub(crate) enum TcpEngine<S: Side> {
     H2(Box<S::H2>),
 }
 
+/// Calls the same method of either engine.
+macro_rules! either {
+    ($engine:expr, $inner:ident => $call:expr) => {
+        match $engine {
+            TcpEngine::H1($inner) => $call,
+            TcpEngine::H2($inner) => $call,
+        }
+    };
+}
+
 impl<S: Side> TcpEngine<S> {
     pub(crate) fn new(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
         Ok(match version {
@@ -158,55 +168,34 @@ impl<S: Side> TcpEngine<S> {
         bytes: &[u8],
         inbox: &mut Inbox<S::Event>,
     ) -> Result<(), ConnectionError> {
-        match self {
-            TcpEngine::H1(h1) => h1.receive(bytes, inbox),
-            TcpEngine::H2(h2) => h2.receive(bytes, inbox),
-        }
+        either!(self, engine => engine.receive(bytes, inbox))
     }
 
     pub(crate) fn receive_end(
         &mut self,
         inbox: &mut Inbox<S::Event>,
     ) -> Result<(), ConnectionError> {
-        match self {
-            TcpEngine::H1(h1) => h1.receive_end(inbox),
-            TcpEngine::H2(h2) => h2.receive_end(inbox),
-        }
+        either!(self, engine => engine.receive_end(inbox))
     }
 
     pub(crate) fn output(&mut self) -> &[u8] {
-        match self {
-            TcpEngine::H1(h1) => h1.output(),
-            TcpEngine::H2(h2) => h2.output(),
-        }
+        either!(self, engine => engine.output())
     }
 
     pub(crate) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<S::Event>) {
-        match self {
-            TcpEngine::H1(h1) => h1.advance_output(n, inbox),
-            TcpEngine::H2(h2) => h2.advance_output(n, inbox),
-        }
+        either!(self, engine => engine.advance_output(n, inbox));
     }
 
     pub(crate) fn set_manual_consumption(&mut self) {
-        match self {
-            TcpEngine::H1(h1) => h1.set_manual_consumption(),
-            TcpEngine::H2(h2) => h2.set_manual_consumption(),
-        }
+        either!(self, engine => engine.set_manual_consumption());
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        match self {
-            TcpEngine::H1(h1) => h1.is_open(),
-            TcpEngine::H2(h2) => h2.is_open(),
-        }
+        either!(self, engine => engine.is_open())
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        match self {
-            TcpEngine::H1(h1) => h1.buffered_bytes(),
-            TcpEngine::H2(h2) => h2.buffered_bytes(),
-        }
+        either!(self, engine => engine.buffered_bytes())
     }
 }
 
@@ -228,68 +217,45 @@ pub type ClientStreams<'a> = ConnectionStreams<'a, Client>;
 /// The streams of a server's connection.
 pub type ServerStreams<'a> = ConnectionStreams<'a, Server>;
 
+/// Calls the same method of the streams of any version. If there are none, the result is `$none`.
+macro_rules! any {
+    ($streams:expr, $inner:ident => $call:expr, $none:expr) => {
+        match $streams {
+            ConnectionStreams::H1($inner) => $call,
+            ConnectionStreams::H2($inner) => $call,
+            ConnectionStreams::H3($inner) => $call,
+            ConnectionStreams::None => $none,
+        }
+    };
+}
+
 impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
     fn body_room(&self, stream: StreamId) -> usize {
-        match self {
-            ConnectionStreams::H1(h1) => h1.body_room(stream),
-            ConnectionStreams::H2(h2) => h2.body_room(stream),
-            ConnectionStreams::H3(h3) => h3.body_room(stream),
-            ConnectionStreams::None => 0,
-        }
+        any!(self, streams => streams.body_room(stream), 0)
     }
 
     fn body_waiting(&self, stream: StreamId) -> usize {
-        match self {
-            ConnectionStreams::H1(h1) => h1.body_waiting(stream),
-            ConnectionStreams::H2(h2) => h2.body_waiting(stream),
-            ConnectionStreams::H3(h3) => h3.body_waiting(stream),
-            ConnectionStreams::None => 0,
-        }
+        any!(self, streams => streams.body_waiting(stream), 0)
     }
 
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        match self {
-            ConnectionStreams::H1(h1) => h1.send_body(stream, bytes),
-            ConnectionStreams::H2(h2) => h2.send_body(stream, bytes),
-            ConnectionStreams::H3(h3) => h3.send_body(stream, bytes),
-            ConnectionStreams::None => 0,
-        }
+        any!(self, streams => streams.send_body(stream, bytes), 0)
     }
 
     fn end_body(&mut self, stream: StreamId) {
-        match self {
-            ConnectionStreams::H1(h1) => h1.end_body(stream),
-            ConnectionStreams::H2(h2) => h2.end_body(stream),
-            ConnectionStreams::H3(h3) => h3.end_body(stream),
-            ConnectionStreams::None => {}
-        }
+        any!(self, streams => streams.end_body(stream), ());
     }
 
     fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        match self {
-            ConnectionStreams::H1(h1) => h1.end_body_with(stream, trailers),
-            ConnectionStreams::H2(h2) => h2.end_body_with(stream, trailers),
-            ConnectionStreams::H3(h3) => h3.end_body_with(stream, trailers),
-            ConnectionStreams::None => {}
-        }
+        any!(self, streams => streams.end_body_with(stream, trailers), ());
     }
 
     fn consume(&mut self, stream: StreamId, n: u64) {
-        match self {
-            ConnectionStreams::H1(h1) => h1.consume(stream, n),
-            ConnectionStreams::H2(h2) => h2.consume(stream, n),
-            ConnectionStreams::H3(h3) => h3.consume(stream, n),
-            ConnectionStreams::None => {}
-        }
+        any!(self, streams => streams.consume(stream, n), ());
     }
 
     fn reset(&mut self, stream: StreamId, code: u64) {
-        match self {
-            ConnectionStreams::H1(h1) => h1.reset(stream, code),
-            ConnectionStreams::H2(h2) => h2.reset(stream, code),
-            ConnectionStreams::H3(h3) => h3.reset(stream, code),
-            ConnectionStreams::None => {}
-        }
+        any!(self, streams => streams.reset(stream, code), ());
     }
 }
 
@@ -297,12 +263,7 @@ impl ClientStreams<'_> {
     /// Takes a request; only allowed when the connection is ready or gathers requests
     /// ([`crate::ClientConnection::is_ready`], [`crate::ClientConnection::gather`]).
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
-        match self {
-            ConnectionStreams::H1(h1) => h1.submit(request),
-            ConnectionStreams::H2(h2) => h2.submit(request),
-            ConnectionStreams::H3(h3) => h3.submit(request),
-            ConnectionStreams::None => Err(SubmitError::NotReady),
-        }
+        any!(self, streams => streams.submit(request), Err(SubmitError::NotReady))
     }
 }
 
@@ -318,23 +279,13 @@ impl ServerStreams<'_> {
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
-        match self {
-            ConnectionStreams::H1(h1) => h1.respond(stream, response),
-            ConnectionStreams::H2(h2) => h2.respond(stream, response),
-            ConnectionStreams::H3(h3) => h3.respond(stream, response),
-            ConnectionStreams::None => Err(RespondError::NotWaiting(stream)),
-        }
+        any!(self, streams => streams.respond(stream, response), Err(RespondError::NotWaiting(stream)))
     }
 
     /// Sends an interim response (RFC 9110, section 15.2) before the final one. Does nothing if the stream is gone or
     /// already answered, or if the client speaks HTTP/1.0. Drops the response if there is no room because the client is
     /// not reading.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
-        match self {
-            ConnectionStreams::H1(h1) => h1.inform(stream, interim),
-            ConnectionStreams::H2(h2) => h2.inform(stream, interim),
-            ConnectionStreams::H3(h3) => h3.inform(stream, interim),
-            ConnectionStreams::None => {}
-        }
+        any!(self, streams => streams.inform(stream, interim), ());
     }
 }

@@ -15,22 +15,14 @@ use squall_base::Duration;
 
 use crate::error::SetupError;
 
-/// The scheduling that a thread got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduling {
-    /// SCHED_FIFO: runs as soon as it is runnable.
-    Fifo,
-    /// The default policy, because real-time was refused (no CAP_SYS_NICE, RLIMIT_RTPRIO 0).
-    Other,
-}
-
-impl Scheduling {
-    /// Its name in the record.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scheduling::Fifo => "fifo",
-            Scheduling::Other => "other",
-        }
+squall_base::words! {
+    /// The scheduling that a thread got.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scheduling {
+        /// SCHED_FIFO: runs as soon as it is runnable.
+        Fifo = "fifo",
+        /// The default policy, because real-time was refused (no CAP_SYS_NICE, RLIMIT_RTPRIO 0).
+        Other = "other",
     }
 }
 

@@ -3,14 +3,14 @@
 //! `reassembly` puts each direction in order. This module handles the beginning, the end and gaps, and chooses between
 //! TLS, cleartext HTTP and unreadable content; it does not parse any of them itself (`tls` and `plain` do).
 
-use squall_base::record::{self, Side, Way};
+use squall_base::record::{self, PerWay, Side, Way};
 use squall_base::{Duration, Time};
 
 use crate::connection_record::{
     ConnectionRecord, Ending, OpaqueReason, Traffic, Transport, side_of,
 };
 use crate::context::Context;
-use crate::exchange::{Observations, PerWay, Sink, opposite};
+use crate::exchange::{Observations, Sink};
 use crate::packet::Segment;
 use crate::plain::{Plaintext, StreamStart};
 use crate::reassembly::{MAX_WAITING_BYTES, Reassembly};
@@ -59,7 +59,7 @@ impl Connection {
     pub(crate) fn new(number: u32, now: Time, way: Way, segment: &Segment<'_>) -> Connection {
         let client = match (segment.syn, segment.ack) {
             (true, None) => Some(way),
-            (true, Some(_)) => Some(opposite(way)),
+            (true, Some(_)) => Some(way.opposite()),
             (false, _) => None,
         };
         // Servers usually have the lower port.
@@ -72,7 +72,7 @@ impl Connection {
         } else {
             (segment.destination, segment.source)
         };
-        let assumed_client = client.unwrap_or(if is_from_client { way } else { opposite(way) });
+        let assumed_client = client.unwrap_or(if is_from_client { way } else { way.opposite() });
         let content = match client {
             Some(_) => Content::Unknown(Vec::new()),
             None => Content::Plain(Box::new(Plaintext::new(false, StreamStart::Missed(None)))),
@@ -123,7 +123,7 @@ impl Connection {
         }
         let (own, other) = (
             &self.halves.of(way).stream,
-            &self.halves.of(opposite(way)).stream,
+            &self.halves.of(way.opposite()).stream,
         );
         // A SYN, like a keep-alive probe, has the sequence number before the first byte's.
         let is_early = own.has_begun() && own.is_before_first(segment.seq.wrapping_add(1));
@@ -142,7 +142,7 @@ impl Connection {
         self.record.last = now;
         self.note_handshake(segment, context);
         self.note_window(segment, way);
-        let room = self.room(opposite(way));
+        let room = self.room(way.opposite());
         let half = self.halves.of_mut(way);
         let first = segment.seq.wrapping_add(u32::from(segment.syn));
         half.stream.begin(first);
@@ -199,7 +199,7 @@ impl Connection {
         if let Some(ack) = segment.ack
             && segment.syn == (client != way)
         {
-            self.halves.of_mut(opposite(way)).stream.begin(ack);
+            self.halves.of_mut(way.opposite()).stream.begin(ack);
         }
     }
 
@@ -207,14 +207,14 @@ impl Connection {
     /// unknown.
     fn room(&self, way: Way) -> u64 {
         let half = self.halves.of(way);
-        match (half.scale, self.halves.of(opposite(way)).scale) {
+        match (half.scale, self.halves.of(way.opposite()).scale) {
             (Some(_), Some(_)) => half.window,
             _ => MAX_WAITING_BYTES,
         }
     }
 
     fn note_window(&mut self, segment: &Segment<'_>, way: Way) {
-        let other_scales = self.halves.of(opposite(way)).scale;
+        let other_scales = self.halves.of(way.opposite()).scale;
         let half = self.halves.of_mut(way);
         if segment.syn {
             // A SYN without the option has no scale. Scales apply only if both sides announced one.
@@ -229,7 +229,7 @@ impl Connection {
 
     /// Skips bytes that were acknowledged but have not arrived within [`GAP_PATIENCE`]: they are missing.
     fn watch_gaps(&mut self, segment: &Segment<'_>, context: &mut Context<'_>) {
-        let half = self.halves.of_mut(opposite(context.way));
+        let half = self.halves.of_mut(context.way.opposite());
         let acknowledged = segment.ack.filter(|_| !segment.rst);
         if let Some(to) = acknowledged.and_then(|ack| half.stream.beyond(ack)) {
             let (since, before) = half.gap.unwrap_or((context.now, 0));
@@ -318,7 +318,7 @@ impl Connection {
         };
         let mut start = 0;
         for (at, bytes) in early {
-            self.feed(opposite(client), at, start, &bytes, context);
+            self.feed(client.opposite(), at, start, &bytes, context);
             start += bytes.len() as u64;
         }
     }
@@ -452,7 +452,7 @@ impl Connection {
             Side::Server => Way::Received,
         };
         self.record.from_client = self.halves.of(client).traffic;
-        self.record.from_server = self.halves.of(opposite(client)).traffic;
+        self.record.from_server = self.halves.of(client.opposite()).traffic;
         context.rows.connections.push(self.record);
     }
 

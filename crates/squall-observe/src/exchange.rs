@@ -5,7 +5,7 @@
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
-use squall_base::record::{Beginning, ExchangeRecord, FrameFacts, FrameRecord, Side, Way};
+use squall_base::record::{Beginning, ExchangeRecord, FrameFacts, FrameRecord, PerWay, Side};
 
 use crate::trail::{Passage, Trail};
 
@@ -101,40 +101,5 @@ pub(crate) struct Exchange {
     pub(crate) status: Option<u16>,
 }
 
-/// One value per direction.
-#[derive(Debug, Default)]
-pub(crate) struct PerWay<T> {
-    sent: T,
-    received: T,
-}
-
-impl<T> PerWay<T> {
-    pub(crate) fn new(sent: T, received: T) -> PerWay<T> {
-        PerWay { sent, received }
-    }
-
-    pub(crate) fn of(&self, way: Way) -> &T {
-        match way {
-            Way::Sent => &self.sent,
-            Way::Received => &self.received,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, way: Way) -> &mut T {
-        match way {
-            Way::Sent => &mut self.sent,
-            Way::Received => &mut self.received,
-        }
-    }
-}
-
 /// The trails of both directions.
 pub(crate) type Trails = PerWay<Trail>;
-
-/// The opposite direction.
-pub(crate) fn opposite(way: Way) -> Way {
-    match way {
-        Way::Sent => Way::Received,
-        Way::Received => Way::Sent,
-    }
-}

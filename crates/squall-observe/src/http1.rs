@@ -150,7 +150,7 @@ impl Http1 {
         trails: &Trails,
         sink: &mut Sink<'_>,
     ) -> Result<Result<usize, Upgrade>, OpaqueReason> {
-        let trail = trails.of(crate::exchange::opposite(self.client));
+        let trail = trails.of(self.client.opposite());
         let Some(first) = self.pending.front_mut() else {
             return Err(OpaqueReason::Unclear(
                 "a response came that no request asked for".to_owned(),

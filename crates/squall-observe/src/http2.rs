@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use squall_base::plan::Protocol;
-use squall_base::record::{FrameFacts, Way};
+use squall_base::record::{FrameFacts, PerWay, Way};
 use squall_base::traceparent::{TRACEPARENT, traced_request};
 use squall_http::frames::{CLIENT_PREFACE, Frame, FrameKind, FrameTap, Inflater};
 
 use crate::connection_record::OpaqueReason;
-use crate::exchange::{Exchange, PerWay, Sink, Trails};
+use crate::exchange::{Exchange, Sink, Trails};
 use crate::trail::{Carrier, Passage};
 
 /// The longest frame whose payload is read: more than any endpoint announces for header sections.

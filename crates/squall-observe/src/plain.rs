@@ -9,7 +9,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::Way;
 
 use crate::connection_record::OpaqueReason;
-use crate::exchange::{Sink, Trails, opposite};
+use crate::exchange::{Sink, Trails};
 use crate::first_bytes::{
     MAX_LINE_BYTES, ProtocolGuess, begins_request, begins_settings, guess_protocol, starts_preface,
 };
@@ -271,7 +271,7 @@ impl Plaintext {
         };
         let held = std::mem::take(&mut detection.held);
         if detection.is_joined && matches!(protocol, Protocol::H2 | Protocol::H2c) {
-            self.unproven_server = Some(opposite(client));
+            self.unproven_server = Some(client.opposite());
         }
         let offset = |way| self.trails.of(way).end();
         self.state = match protocol {
@@ -280,7 +280,7 @@ impl Plaintext {
                 client,
                 protocol,
                 offset(client),
-                offset(opposite(client)),
+                offset(client.opposite()),
             ))),
         };
         for (way, bytes, carrier) in held {

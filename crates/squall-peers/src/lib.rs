@@ -19,7 +19,7 @@ mod station;
 mod template;
 
 pub use driver::{Driver, Refusal};
-pub use drivers::generic::{GenericError, GenericReadinessCheck, GenericStation, RawStation};
+pub use drivers::generic::{GenericError, GenericStation, RawStation};
 pub use drivers::{driver, drivers};
 pub use find::{FindError, InstalledProgram, SearchPath, Version, path_of};
 pub use inventory::{find, inventory};

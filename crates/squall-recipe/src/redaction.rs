@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use squall_base::secrets::{REDACTED, is_secret_name, redacted_text};
+use squall_base::secrets::{REDACTED, is_secret_name, redacted_text, replaced};
 use toml::de::{DeTable, DeValue};
 
 /// The key of a table of header fields.
@@ -17,15 +17,7 @@ pub fn redacted(text: &str) -> String {
     if let Ok(document) = DeTable::parse(text) {
         find_in_table(document.get_ref(), &mut secrets);
     }
-    secrets.sort_by_key(|range| range.start);
-    let mut shown = String::with_capacity(text.len());
-    let mut end = 0;
-    for secret in secrets {
-        shown.push_str(&text[end..secret.start]);
-        shown.push_str(&format!("\"{REDACTED}\""));
-        end = secret.end;
-    }
-    shown.push_str(&text[end..]);
+    let shown = replaced(text, secrets, &format!("\"{REDACTED}\""));
     redacted_text(&shown).into_owned()
 }
 

@@ -26,10 +26,8 @@ pub fn schema() -> Value {
 
 /// A table with these keys and no others.
 fn table(shape: &Shape) -> Value {
-    let keys = shape
-        .keys
-        .iter()
-        .map(|key| ((*key).to_owned(), value(shape, key)));
+    let keys = shape.keys().into_iter();
+    let keys = keys.map(|key| (key.to_owned(), value(shape, key)));
     json!({
         "type": "object",
         "title": shape.label,

@@ -90,22 +90,23 @@ impl<'d> Section<'d> {
         table: &'d DeTable<'d>,
         problems: &'d Problems<'d>,
     ) -> Section<'d> {
+        let keys = shape.keys();
         for key in table
             .keys()
-            .filter(|key| !shape.keys.contains(&key.get_ref().as_ref()))
+            .filter(|key| !keys.contains(&key.get_ref().as_ref()))
         {
             let name = key.get_ref().to_string();
-            let hint = did_you_mean(&name, shape.keys.iter().copied()).or_else(|| {
+            let hint = did_you_mean(&name, keys.iter().copied()).or_else(|| {
                 let home = shapes::ALL
                     .iter()
-                    .find(|s| s.keys.contains(&name.as_str()))?;
+                    .find(|s| s.keys().contains(&name.as_str()))?;
                 Some(format!("`{name}` is a key of {}", home.label))
             });
             let mistake = Mistake::UnknownKey {
                 key: name,
                 table: label.clone(),
             };
-            problems.report(key.span(), mistake, listed(shape.keys), hint);
+            problems.report(key.span(), mistake, listed(&keys), hint);
         }
         Section {
             label,

@@ -6,23 +6,15 @@ use squall_base::plan::{Implementation, Station, StationOptions};
 
 use crate::path::LayoutStation;
 
-/// What runs where a path names a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StationMode {
-    /// That program.
-    #[default]
-    Real,
-    /// A client, proxy or server of our own, with the settings of the program's preset.
-    Embedded,
-}
-
-impl StationMode {
-    /// Its word on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            StationMode::Real => "real",
-            StationMode::Embedded => "embedded",
-        }
+squall_base::words! {
+    /// What runs where a path names a program.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum StationMode {
+        /// That program.
+        #[default]
+        Real = "real",
+        /// A client, proxy or server of our own, with the settings of the program's preset.
+        Embedded = "embedded",
     }
 }
 

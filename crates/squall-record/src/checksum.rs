@@ -115,10 +115,7 @@ fn checksum_of(path: &Path) -> Result<FileChecksum, RecordError> {
             }
         }
     };
-    let (bytes, crc32) = read().map_err(|source| RecordError::Read {
-        path: path.into(),
-        source,
-    })?;
+    let (bytes, crc32) = read().map_err(RecordError::read(path))?;
     let name = path.file_name().unwrap_or_default();
     Ok(FileChecksum {
         name: name.to_string_lossy().into_owned(),

@@ -5,7 +5,7 @@
 //! module.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
@@ -218,6 +218,38 @@ pub enum RecordError {
         /// The serializer's error.
         source: serde_json::Error,
     },
+}
+
+/// For `map_err`: what the operating system refused, and with which path.
+impl RecordError {
+    pub(crate) fn create(path: &Path) -> impl Fn(io::Error) -> RecordError {
+        move |source| RecordError::Create {
+            path: path.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> RecordError {
+        move |source| RecordError::Write {
+            path: path.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> RecordError {
+        move |source| RecordError::Read {
+            path: path.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn rename(from: &Path, to: &Path) -> impl Fn(io::Error) -> RecordError {
+        move |source| RecordError::Rename {
+            from: from.into(),
+            to: to.into(),
+            source,
+        }
+    }
 }
 
 /// What is wrong with a cell of a table.

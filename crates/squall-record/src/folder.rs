@@ -56,20 +56,15 @@ impl RunFolder {
         let made = run.root.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::create_dir(&run.root))
             .and_then(|()| fs::create_dir(run.trials()))
-            .map_err(|source| RecordError::Create {
-                path: run.root.clone(),
-                source,
-            })?;
+            .map_err(RecordError::create(&run.root))?;
         Ok(run)
     }
 
     /// Opens the folder of an earlier run. It must have a plan.json.
     pub fn open(root: impl Into<PathBuf>) -> Result<RunFolder, RecordError> {
         let run = RunFolder { root: root.into() };
-        fs::metadata(run.plan()).map_err(|source| RecordError::Read {
-            path: run.plan(),
-            source,
-        })?;
+        let plan = run.plan();
+        fs::metadata(&plan).map_err(RecordError::read(&plan))?;
         Ok(run)
     }
 
@@ -128,10 +123,7 @@ impl RunFolder {
             .truncate(false)
             .write(true)
             .open(&path);
-        let file = opened.map_err(|source| RecordError::Create {
-            path: path.clone(),
-            source,
-        })?;
+        let file = opened.map_err(RecordError::create(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(RunLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
@@ -156,13 +148,11 @@ impl RunFolder {
     /// All complete trials, sorted by name, which is the order of the plan. One whose trial.json is damaged is among them, so
     /// that reading it fails: it must not be missing without a word.
     pub fn complete_trials(&self) -> Result<Vec<TrialFolder>, RecordError> {
-        let failed = |source| RecordError::Read {
-            path: self.trials(),
-            source,
-        };
+        let trials = self.trials();
+        let failed = RecordError::read(&trials);
         let mut complete = Vec::new();
-        for entry in fs::read_dir(self.trials()).map_err(failed)? {
-            complete.extend(TrialFolder::with_record(entry.map_err(failed)?.path()));
+        for entry in fs::read_dir(&trials).map_err(&failed)? {
+            complete.extend(TrialFolder::with_record(entry.map_err(&failed)?.path()));
         }
         complete.sort_by(|a, b| a.root.cmp(&b.root));
         Ok(complete)
@@ -181,15 +171,10 @@ impl RunFolder {
             Some(complete) => complete.root().to_owned(),
             None => partial_name(&trial),
         };
-        let create = |folder: PathBuf| {
-            fs::create_dir_all(&folder).map_err(|source| RecordError::Create {
-                path: folder,
-                source,
-            })
-        };
         // A worker that died early has left no folder.
-        create(source.clone())?;
-        create(self.attempts())?;
+        for folder in [&source, &self.attempts()] {
+            fs::create_dir_all(folder).map_err(RecordError::create(folder))?;
+        }
         // Before the folder is moved, so that a folder of an attempt always has it.
         write_json(source.join(ATTEMPT), attempt)?;
         let target = self.root.join(attempt.folder());
@@ -197,27 +182,21 @@ impl RunFolder {
         fs::rename(&source, &target)
             .and_then(|()| sync_folder(&self.attempts()))
             .and_then(|()| sync_folder(&self.trials()))
-            .map_err(|error| RecordError::Rename {
-                from: source,
-                to: target.clone(),
-                source: error,
-            })?;
+            .map_err(RecordError::rename(&source, &target))?;
         Ok(target)
     }
 
     /// The failed attempts that were repeated, sorted by trial and attempt.
     pub fn failed_attempts(&self) -> Result<Vec<FailedAttempt>, RecordError> {
-        let failed = |source| RecordError::Read {
-            path: self.attempts(),
-            source,
-        };
-        let entries = match fs::read_dir(self.attempts()) {
+        let attempts = self.attempts();
+        let failed = RecordError::read(&attempts);
+        let entries = match fs::read_dir(&attempts) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed)?,
+            entries => entries.map_err(&failed)?,
         };
         let mut attempts: Vec<FailedAttempt> = Vec::new();
         for entry in entries {
-            let path = entry.map_err(failed)?.path().join(ATTEMPT);
+            let path = entry.map_err(&failed)?.path().join(ATTEMPT);
             if path.is_file() {
                 attempts.push(read_versioned(&path)?);
             }
@@ -392,11 +371,7 @@ impl TrialFolder {
         remove_if_there(&partial)?;
         fs::rename(&root, &partial)
             .and_then(|()| root.parent().map_or(Ok(()), sync_folder))
-            .map_err(|source| RecordError::Rename {
-                from: root,
-                to: partial.clone(),
-                source,
-            })?;
+            .map_err(RecordError::rename(&root, &partial))?;
         Ok(partial)
     }
 }
@@ -430,10 +405,7 @@ impl PartialTrial {
         remove_if_there(&target.root)?;
         let root = partial_name(&target.root);
         remove_if_there(&root)?;
-        fs::create_dir_all(&root).map_err(|source| RecordError::Create {
-            path: root.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&root).map_err(RecordError::create(&root))?;
         let files = TrialFiles { root };
         Ok(PartialTrial { files, target })
     }
@@ -447,11 +419,7 @@ impl PartialTrial {
         sync_folder(&files.root)
             .and_then(|()| fs::rename(&files.root, &target.root))
             .and_then(|()| target.root.parent().map_or(Ok(()), sync_folder))
-            .map_err(|source| RecordError::Rename {
-                from: files.root,
-                to: target.root.clone(),
-                source,
-            })?;
+            .map_err(RecordError::rename(&files.root, &target.root))?;
         Ok(TrialFolder { files: target })
     }
 }

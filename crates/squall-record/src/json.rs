@@ -102,23 +102,13 @@ fn write_text(path: &Path, text: &str, readers: Readers) -> Result<(), RecordErr
         Readers::All => File::create(&temporary_path),
         Readers::Owner => create_private(&temporary_path),
     };
-    let mut file = created.map_err(|source| RecordError::Create {
-        path: temporary_path.clone(),
-        source,
-    })?;
+    let mut file = created.map_err(RecordError::create(&temporary_path))?;
     let written = file
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
-        .map_err(|source| RecordError::Write {
-            path: path.into(),
-            source,
-        });
+        .map_err(RecordError::write(path));
     let renamed = written.and_then(|()| {
-        fs::rename(&temporary_path, path).map_err(|source| RecordError::Rename {
-            from: temporary_path.clone(),
-            to: path.into(),
-            source,
-        })
+        fs::rename(&temporary_path, path).map_err(RecordError::rename(&temporary_path, path))
     });
     if renamed.is_err() {
         // It takes space that may be short. If it cannot be removed, the error above matters more.
@@ -176,10 +166,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<u32, RecordError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
-    read_at_most(path, MAX_JSON).map_err(|source| RecordError::Read {
-        path: path.into(),
-        source,
-    })
+    read_at_most(path, MAX_JSON).map_err(RecordError::read(path))
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {

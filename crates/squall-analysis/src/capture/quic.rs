@@ -290,18 +290,12 @@ fn unseen(time: u64) -> SentPacket {
 }
 
 fn stream_frame(missing: &MissingStreamBytes) -> FrameFacts {
+    let length = missing.end - missing.start;
     FrameFacts {
-        way: Way::Sent,
-        layer: FrameLayer::Quic,
-        kind: *STREAM.start(),
-        flags: 0,
         stream: Some(missing.stream),
         offset: Some(missing.start),
-        length: missing.end - missing.start,
         packet: Some(missing.number),
-        value: None,
-        stream_window: None,
-        connection_window: None,
+        ..FrameFacts::new(Way::Sent, FrameLayer::Quic, *STREAM.start(), length)
     }
 }
 

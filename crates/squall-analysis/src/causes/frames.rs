@@ -131,19 +131,7 @@ pub(super) struct StreamFrames {
     spans: Vec<Bytes>,
 }
 
-const NO_FRAME: FrameFacts = FrameFacts {
-    way: Way::Sent,
-    layer: FrameLayer::Http2,
-    kind: 0,
-    flags: 0,
-    stream: None,
-    offset: None,
-    length: 0,
-    packet: None,
-    value: None,
-    stream_window: None,
-    connection_window: None,
-};
+const NO_FRAME: FrameFacts = FrameFacts::new(Way::Sent, FrameLayer::Http2, 0, 0);
 
 /// Codes a frame with its time relative to the one before.
 fn code(

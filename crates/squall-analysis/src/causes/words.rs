@@ -18,8 +18,7 @@ pub(crate) fn cause<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok
 /// Reads a cause by its name.
 pub(crate) fn read_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cause, D::Error> {
     let word = String::deserialize(deserializer)?;
-    let cause = Cause::ALL.into_iter().find(|cause| cause.name() == word);
-    cause.ok_or_else(|| D::Error::custom(format_args!("unknown cause `{word}`")))
+    Cause::from_name(&word).ok_or_else(|| D::Error::custom(format_args!("unknown cause `{word}`")))
 }
 
 /// Writes a repair by its name.

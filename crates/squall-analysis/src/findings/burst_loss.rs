@@ -32,11 +32,8 @@ const OF_DROPS_AT_LEAST: f64 = 0.5;
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut drops, mut in_bursts, mut by_side) = (0, 0, [0_u64; 2]);
     for (_, packets) in case.flows().tcp() {
-        for (side, direction) in [
-            (Side::Client, Direction::Up),
-            (Side::Server, Direction::Down),
-        ] {
-            let (all, bursts) = count_drops(&packets, direction);
+        for side in Side::ALL {
+            let (all, bursts) = count_drops(&packets, side.sends());
             drops += all;
             in_bursts += bursts;
             by_side[side as usize] += bursts;

@@ -6,16 +6,18 @@
 use serde::{Deserialize, Serialize};
 use squall_base::plan::SettingChange;
 
-/// How much a finding matters, by the share that it costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Less than [`Severity::SERIOUS_FROM`].
-    Minor,
-    /// Less than [`Severity::GRAVE_FROM`].
-    Serious,
-    /// At least that much, or the trial is not evidence at all.
-    Grave,
+squall_base::words! {
+    /// How much a finding matters, by the share that it costs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Severity {
+        /// Less than [`Severity::SERIOUS_FROM`].
+        Minor = "minor",
+        /// Less than [`Severity::GRAVE_FROM`].
+        Serious = "serious",
+        /// At least that much, or the trial is not evidence at all.
+        Grave = "grave",
+    }
 }
 
 impl Severity {
@@ -30,15 +32,6 @@ impl Severity {
             share if share >= Severity::GRAVE_FROM => Severity::Grave,
             share if share >= Severity::SERIOUS_FROM => Severity::Serious,
             _ => Severity::Minor,
-        }
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Minor => "minor",
-            Severity::Serious => "serious",
-            Severity::Grave => "grave",
         }
     }
 }

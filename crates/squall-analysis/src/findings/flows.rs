@@ -87,8 +87,8 @@ impl DirectionTotals {
 /// All packets of a link.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    up: DirectionTotals,
-    down: DirectionTotals,
+    /// By direction.
+    totals: [DirectionTotals; Direction::ALL.len()],
     tcp: BTreeMap<u32, PackedFlow>,
 }
 
@@ -181,10 +181,7 @@ impl Flows {
         if row.is_copy {
             return;
         }
-        let totals = match row.direction {
-            Direction::Up => &mut self.up,
-            Direction::Down => &mut self.down,
-        };
+        let totals = &mut self.totals[row.direction as usize];
         totals.packets += 1;
         if row.fate != Fate::Delivered {
             *totals.drops.entry(row.fate).or_default() += 1;
@@ -215,10 +212,7 @@ impl Flows {
     }
 
     pub(super) fn totals(&self, direction: Direction) -> &DirectionTotals {
-        match direction {
-            Direction::Up => &self.up,
-            Direction::Down => &self.down,
-        }
+        &self.totals[direction as usize]
     }
 
     /// TCP's flows by number; for the client's hop, that is the number of the connection (docs/RECORD.md). The packets of

@@ -39,12 +39,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let (mut costs, mut stalls, mut sides) = (Costs::default(), 0, [0_u64; 2]);
     for (flow, packets) in case.flows().tcp() {
-        for (side, direction) in [
-            (Side::Client, Direction::Up),
-            (Side::Server, Direction::Down),
-        ] {
+        for side in Side::ALL {
             let full = full_segment(case, side, &packets);
-            for (time, waited) in delayed_segments(&packets, direction, full) {
+            for (time, waited) in delayed_segments(&packets, side.sends(), full) {
                 stalls += 1;
                 sides[side as usize] += 1;
                 let mut rows = case.rows_of(flow).filter(|row| row.is_measured);

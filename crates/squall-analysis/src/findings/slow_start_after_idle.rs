@@ -42,10 +42,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         .attributed()
         .map(|(row, causes)| (row.request, causes.root_spans()[Cause::Cwnd]))
         .collect();
-    for (side, direction) in [
-        (Side::Client, Direction::Up),
-        (Side::Server, Direction::Down),
-    ] {
+    for side in Side::ALL {
         // BBR controls the window by itself and has no such rule (tcp_slow_start_after_idle_check: cong_control).
         if !case.is_tcp() || case.congestion_control(side).starts_with("bbr") {
             continue;
@@ -59,7 +56,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         let rto = sockets.filter_map(|socket| socket.least_rto_us).min();
         let rto = rto.map_or(LEAST_RTO, Duration::from_micros);
         for (flow, packets) in case.flows().tcp() {
-            for restart in restarts_of(&packets, direction, rto) {
+            for restart in restarts_of(&packets, side.sends(), rto) {
                 restarts += 1;
                 (side_of, example) = (side, Some(restart));
                 let rows = case.rows_of(flow).filter(|row| row.is_measured);

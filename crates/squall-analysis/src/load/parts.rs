@@ -6,50 +6,28 @@
 use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
 
-/// A part of the response time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Intended to taken up: the generator itself was late.
-    Lag,
-    /// Taken up to slot: no connection or stream was free.
-    Queue,
-    /// Slot to connected, if the request opened its connection: the TCP handshake.
-    Connect,
-    /// Connected to secured, for such a request: the TLS or QUIC handshake.
-    Tls,
-    /// From there until the socket had taken its last byte: flow control and socket buffer.
-    Send,
-    /// Last byte written to first byte of the response: the network's round trip and the server.
-    Wait,
-    /// First to last byte of the response.
-    Receive,
+squall_base::words! {
+    /// A part of the response time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Part {
+        /// Intended to taken up: the generator itself was late.
+        Lag = "lag",
+        /// Taken up to slot: no connection or stream was free.
+        Queue = "queue",
+        /// Slot to connected, if the request opened its connection: the TCP handshake.
+        Connect = "connect",
+        /// Connected to secured, for such a request: the TLS or QUIC handshake.
+        Tls = "tls",
+        /// From there until the socket had taken its last byte: flow control and socket buffer.
+        Send = "send",
+        /// Last byte written to first byte of the response: the network's round trip and the server.
+        Wait = "wait",
+        /// First to last byte of the response.
+        Receive = "receive",
+    }
 }
 
 impl Part {
-    /// Every part, in the order of time.
-    pub const ALL: [Part; 7] = [
-        Part::Lag,
-        Part::Queue,
-        Part::Connect,
-        Part::Tls,
-        Part::Send,
-        Part::Wait,
-        Part::Receive,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Part::Lag => "lag",
-            Part::Queue => "queue",
-            Part::Connect => "connect",
-            Part::Tls => "tls",
-            Part::Send => "send",
-            Part::Wait => "wait",
-            Part::Receive => "receive",
-        }
-    }
-
     /// What the time was spent on, in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {

@@ -14,6 +14,7 @@
 //! enough independent requests lie beyond a quantile to bound it at all. `tests/integration/coverage.rs` simulates what such intervals
 //! cover. What moves figures from run to run is not considered here: `effect` does that.
 
+use squall_base::plan::Statistic;
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 use statrs::function::beta::beta_reg;
 
@@ -38,58 +39,26 @@ const LOOKED_AT: usize = 8_192;
 /// How certain it must be that there are enough independent requests.
 const SURE: f64 = 0.95;
 
-/// A figure of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SeriesFigure {
-    /// The mean of the finite values.
-    Mean,
-    /// The median.
-    Median,
-    /// The 75th percentile less the 25th.
-    InterquartileRange,
-    /// The 90th percentile.
-    P90,
-    /// The 95th percentile.
-    P95,
-    /// The 99th percentile.
-    P99,
-    /// The 99.9th percentile.
-    P999,
-}
-
-impl SeriesFigure {
-    /// Every figure, in the order of this enum.
-    pub const ALL: [SeriesFigure; 7] = [
-        SeriesFigure::Mean,
-        SeriesFigure::Median,
-        SeriesFigure::InterquartileRange,
-        SeriesFigure::P90,
-        SeriesFigure::P95,
-        SeriesFigure::P99,
-        SeriesFigure::P999,
-    ];
-
-    /// The highest quantile that the figure uses; `None` for the mean.
-    const fn quantile(self) -> Option<f64> {
-        match self {
-            SeriesFigure::Mean => None,
-            SeriesFigure::Median => Some(0.5),
-            SeriesFigure::InterquartileRange => Some(0.75),
-            SeriesFigure::P90 => Some(0.9),
-            SeriesFigure::P95 => Some(0.95),
-            SeriesFigure::P99 => Some(0.99),
-            SeriesFigure::P999 => Some(0.999),
-        }
+/// The highest quantile that a figure uses; `None` for the mean.
+const fn quantile(figure: Statistic) -> Option<f64> {
+    match figure {
+        Statistic::Mean => None,
+        Statistic::P50 => Some(0.5),
+        Statistic::Iqr => Some(0.75),
+        Statistic::P90 => Some(0.9),
+        Statistic::P95 => Some(0.95),
+        Statistic::P99 => Some(0.99),
+        Statistic::P999 => Some(0.999),
     }
 }
 
-/// The 95 % interval of each figure of `series`, in the order of [`SeriesFigure::ALL`]. `series` is in the order of time;
+/// The 95 % interval of each figure of `series`, in the order of [`Statistic::ALL`]. `series` is in the order of time;
 /// values of requests that never ended are infinite. Batches are at least `batch_at_least` values long. An end may be
 /// infinite.
 pub fn intervals(
     series: &[f64],
     batch_at_least: f64,
-) -> [Option<(f64, f64)>; SeriesFigure::ALL.len()] {
+) -> [Option<(f64, f64)>; Statistic::ALL.len()] {
     let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let run = RunSeries {
@@ -97,10 +66,10 @@ pub fn intervals(
         sorted,
         batch_at_least,
     };
-    SeriesFigure::ALL.map(|figure| match figure {
-        SeriesFigure::Mean => run.of_mean(),
-        SeriesFigure::InterquartileRange => run.of_range(),
-        _ => run.of_quantile(figure.quantile()?),
+    Statistic::ALL.map(|figure| match figure {
+        Statistic::Mean => run.of_mean(),
+        Statistic::Iqr => run.of_range(),
+        _ => run.of_quantile(quantile(figure)?),
     })
 }
 
@@ -385,11 +354,11 @@ mod tests {
         };
         let series: Vec<f64> = (0..5_000).map(value).collect();
         let found = intervals(&series, 1.0);
-        let high = |figure: SeriesFigure| found[figure as usize].map(|(_, high)| high);
-        assert_eq!(high(SeriesFigure::P99), Some(f64::INFINITY));
-        assert!(high(SeriesFigure::P95).is_some_and(f64::is_finite));
-        assert!(high(SeriesFigure::Mean).is_some_and(f64::is_finite));
-        assert_eq!(high(SeriesFigure::P999), None);
+        let high = |figure: Statistic| found[figure as usize].map(|(_, high)| high);
+        assert_eq!(high(Statistic::P99), Some(f64::INFINITY));
+        assert!(high(Statistic::P95).is_some_and(f64::is_finite));
+        assert!(high(Statistic::Mean).is_some_and(f64::is_finite));
+        assert_eq!(high(Statistic::P999), None);
     }
 
     #[test]
@@ -401,7 +370,7 @@ mod tests {
         assert!(Batches::of(&[3.0; 1_000], 1.0).is_none());
         assert_eq!(intervals(&[], 1.0), [None; 7]);
         let found = intervals(&[3.0; 1_000], 1.0);
-        assert_eq!(found[SeriesFigure::P90 as usize], Some((3.0, 3.0)));
+        assert_eq!(found[Statistic::P90 as usize], Some((3.0, 3.0)));
     }
 
     #[test]

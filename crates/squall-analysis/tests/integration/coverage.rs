@@ -8,7 +8,8 @@
 use squall_analysis::stats::effect::Effect;
 use squall_analysis::stats::order::interval_ranks;
 use squall_analysis::stats::random::Random;
-use squall_analysis::stats::within::{SeriesFigure, intervals};
+use squall_analysis::stats::within::intervals;
+use squall_base::plan::Statistic;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// The number of simulated experiments. The promise is 95 %, so 95 % +- 2 of the intervals must contain the truth; 4,000
@@ -140,9 +141,9 @@ impl Kind {
         }
     }
 
-    fn truth(self, figure: SeriesFigure) -> f64 {
+    fn truth(self, figure: Statistic) -> f64 {
         match figure {
-            SeriesFigure::Mean => match self {
+            Statistic::Mean => match self {
                 Kind::Independent | Kind::Autocorrelated(_) => 0.5f64.exp(),
                 Kind::Symmetric(_) => 0.0,
                 Kind::HeavyTail => 1.5,
@@ -151,12 +152,12 @@ impl Kind {
                     (1.0 + 9.0 * slow) * (WIDTH * WIDTH / 2.0).exp()
                 }
             },
-            SeriesFigure::InterquartileRange => self.quantile(0.75) - self.quantile(0.25),
-            SeriesFigure::Median => self.quantile(0.5),
-            SeriesFigure::P90 => self.quantile(0.9),
-            SeriesFigure::P95 => self.quantile(0.95),
-            SeriesFigure::P99 => self.quantile(0.99),
-            SeriesFigure::P999 => self.quantile(0.999),
+            Statistic::Iqr => self.quantile(0.75) - self.quantile(0.25),
+            Statistic::P50 => self.quantile(0.5),
+            Statistic::P90 => self.quantile(0.9),
+            Statistic::P95 => self.quantile(0.95),
+            Statistic::P99 => self.quantile(0.99),
+            Statistic::P999 => self.quantile(0.999),
         }
     }
 
@@ -165,20 +166,20 @@ impl Kind {
     /// one; then wrong intervals must only not be more frequent among all runs than allowed.
     fn check(self, name: &str, count: usize, runs: u64, expected: &std::ops::RangeInclusive<f64>) {
         let mut random = Random::new(32);
-        let mut held = [(0usize, 0usize); SeriesFigure::ALL.len()];
+        let mut held = [(0usize, 0usize); Statistic::ALL.len()];
         for _ in 0..runs {
             let series = self.series(&mut random, count);
             for (place, interval) in intervals(&series, 1.0).into_iter().enumerate() {
                 let Some((low, high)) = interval else {
                     continue;
                 };
-                let truth = self.truth(SeriesFigure::ALL[place]);
+                let truth = self.truth(Statistic::ALL[place]);
                 held[place].0 += 1;
                 held[place].1 += usize::from((low..=high).contains(&truth));
             }
         }
         let mut off = Vec::new();
-        for (figure, (given, held)) in SeriesFigure::ALL.into_iter().zip(held) {
+        for (figure, (given, held)) in Statistic::ALL.into_iter().zip(held) {
             let is_mostly = 2 * given as u64 >= runs;
             let share = held as f64 / given.max(1) as f64;
             let wrong = (given - held) as f64 / runs as f64;

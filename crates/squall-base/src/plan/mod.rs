@@ -23,7 +23,6 @@ mod stages;
 mod words;
 mod workload;
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -117,12 +116,6 @@ impl Protocol {
             Version::Http2 => "h2",
             Version::Http3 => "h3",
         }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -348,9 +341,6 @@ impl FromStr for Protocol {
     type Err = UnknownProtocol;
 
     fn from_str(text: &str) -> Result<Protocol, UnknownProtocol> {
-        Protocol::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| UnknownProtocol(text.to_owned()))
+        Protocol::from_name(text).ok_or_else(|| UnknownProtocol(text.to_owned()))
     }
 }

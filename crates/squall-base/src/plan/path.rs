@@ -3,8 +3,6 @@
 //! squall-recipe parses paths; squall-peers knows what programs can do. A path has one more station than hops and at
 //! least one hop. One to [`LINKS_AT_MOST`] hops cross a link.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Connections, PoolSettings, Protocol, Side, SideSettings};
@@ -90,12 +88,6 @@ crate::words! {
         RequestsPerConnection = "requests_per_connection",
         /// Bytes that a server sends in small TLS records before it sends large ones: `warmup` of `records`.
         SmallRecords = "records",
-    }
-}
-
-impl fmt::Display for ProgramSetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

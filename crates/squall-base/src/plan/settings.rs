@@ -430,23 +430,14 @@ pub struct PoolSettings {
 
 macro_rules! read_by_name {
     ($type:ty) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
         impl FromStr for $type {
             type Err = UnknownWord;
 
             fn from_str(text: &str) -> Result<$type, UnknownWord> {
-                <$type>::ALL
-                    .into_iter()
-                    .find(|value| value.name() == text)
-                    .ok_or_else(|| UnknownWord {
-                        text: text.to_owned(),
-                        expected: <$type>::ALL.map(<$type>::name).join(", "),
-                    })
+                <$type>::from_name(text).ok_or_else(|| UnknownWord {
+                    text: text.to_owned(),
+                    expected: <$type>::ALL.map(<$type>::name).join(", "),
+                })
             }
         }
     };

@@ -16,6 +16,48 @@ crate::words! {
     }
 }
 
+impl Way {
+    /// The opposite direction.
+    pub const fn opposite(self) -> Way {
+        match self {
+            Way::Sent => Way::Received,
+            Way::Received => Way::Sent,
+        }
+    }
+}
+
+/// One value per direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerWay<T> {
+    /// That of what was sent.
+    pub sent: T,
+    /// That of what was received.
+    pub received: T,
+}
+
+impl<T> PerWay<T> {
+    /// Two values.
+    pub const fn new(sent: T, received: T) -> PerWay<T> {
+        PerWay { sent, received }
+    }
+
+    /// The value of one direction.
+    pub const fn of(&self, way: Way) -> &T {
+        match way {
+            Way::Sent => &self.sent,
+            Way::Received => &self.received,
+        }
+    }
+
+    /// The value of one direction, to be changed.
+    pub const fn of_mut(&mut self, way: Way) -> &mut T {
+        match way {
+            Way::Sent => &mut self.sent,
+            Way::Received => &mut self.received,
+        }
+    }
+}
+
 crate::words! {
     /// The protocol layer of a frame: each layer numbers its types separately.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +99,25 @@ pub struct FrameFacts {
     pub stream_window: Option<i64>,
     /// HTTP/2: what the sender of DATA may still send on the connection after this frame, for DATA and WINDOW_UPDATE.
     pub connection_window: Option<i64>,
+}
+
+impl FrameFacts {
+    /// A frame without flags and without anything that only some frames have.
+    pub const fn new(way: Way, layer: FrameLayer, kind: u64, length: u64) -> FrameFacts {
+        FrameFacts {
+            way,
+            layer,
+            kind,
+            flags: 0,
+            stream: None,
+            offset: None,
+            length,
+            packet: None,
+            value: None,
+            stream_window: None,
+            connection_window: None,
+        }
+    }
 }
 
 /// One frame.

@@ -25,7 +25,7 @@ pub use counts::{EndingCounts, SideCounts, WireCounts};
 pub use drops::{DropRecord, Repair, Victim};
 pub use exchange::{Beginning, ExchangeRecord, Extent};
 pub use failure::{FailedAttempt, ProcessEnd, StationExit};
-pub use frame::{FrameFacts, FrameLayer, FrameRecord, Way, frame_name};
+pub use frame::{FrameFacts, FrameLayer, FrameRecord, PerWay, Way, frame_name};
 pub use lag::{LAG_QUANTILES, LagFault, is_slight, lag_fault};
 pub use late::{LateSpan, LateSpans};
 pub use packet::{Direction, Fate, PacketClass, PacketRecord};

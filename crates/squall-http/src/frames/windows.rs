@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use squall_base::record::Way;
+use squall_base::record::{PerWay, Way};
 
 use crate::streams::Streams;
 
@@ -17,30 +17,6 @@ const MAX_STREAMS: usize = 1 << 16;
 
 /// Cap on unacknowledged SETTINGS frames, more than any real peer has.
 const MAX_UNACKNOWLEDGED: usize = 1 << 10;
-
-/// One value per direction.
-#[derive(Clone, Copy, Debug)]
-struct PerWay<T> {
-    sent: T,
-    received: T,
-}
-
-impl<T> PerWay<T> {
-    fn of(&mut self, way: Way) -> &mut T {
-        match way {
-            Way::Sent => &mut self.sent,
-            Way::Received => &mut self.received,
-        }
-    }
-}
-
-/// The opposite direction.
-fn opposite(way: Way) -> Way {
-    match way {
-        Way::Sent => Way::Received,
-        Way::Received => Way::Sent,
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -65,10 +41,7 @@ pub(super) struct Windows {
 impl Windows {
     /// Windows of a new connection whose client's frames go `client`.
     pub(super) fn new(client: Way) -> Windows {
-        let initial = PerWay {
-            sent: INITIAL_WINDOW_BYTES,
-            received: INITIAL_WINDOW_BYTES,
-        };
+        let initial = PerWay::new(INITIAL_WINDOW_BYTES, INITIAL_WINDOW_BYTES);
         Windows {
             connection: initial,
             initial,
@@ -88,22 +61,22 @@ impl Windows {
     /// Handles DATA going `way`: it consumes both windows, padding included.
     pub(super) fn data(&mut self, way: Way, id: u32, len: u32) -> (Option<i64>, i64) {
         let stream = self.streams.find(id).map(|stream| {
-            let window = stream.windows.of(way);
+            let window = stream.windows.of_mut(way);
             *window -= i64::from(len);
             *window
         });
-        let connection = self.connection.of(way);
+        let connection = self.connection.of_mut(way);
         *connection -= i64::from(len);
         (stream, *connection)
     }
 
     /// Handles WINDOW_UPDATE going `way`: it enlarges a window for DATA in the opposite direction.
     pub(super) fn update(&mut self, way: Way, id: u32, increment: u32) -> (Option<i64>, i64) {
-        let data_way = opposite(way);
+        let data_way = way.opposite();
         if id == 0 {
-            *self.connection.of(data_way) += i64::from(increment);
+            *self.connection.of_mut(data_way) += i64::from(increment);
         } else if let Some(stream) = self.streams.find(id) {
-            *stream.windows.of(data_way) += i64::from(increment);
+            *stream.windows.of_mut(data_way) += i64::from(increment);
         }
         self.of(data_way, id)
     }
@@ -123,10 +96,7 @@ impl Windows {
         }
         let state = Stream {
             windows: self.initial,
-            has_ended: PerWay {
-                sent: false,
-                received: false,
-            },
+            has_ended: PerWay::new(false, false),
         };
         self.streams.insert(id, state);
     }
@@ -134,7 +104,7 @@ impl Windows {
     /// Handles END_STREAM going `way`.
     pub(super) fn end(&mut self, way: Way, id: u32) {
         if let Some(stream) = self.streams.find(id) {
-            *stream.has_ended.of(way) = true;
+            *stream.has_ended.of_mut(way) = true;
             if stream.has_ended.sent && stream.has_ended.received {
                 self.close(id);
             }
@@ -180,9 +150,9 @@ impl Windows {
             return;
         };
         let change = initial - *self.initial.of(way);
-        *self.initial.of(way) = initial;
+        *self.initial.of_mut(way) = initial;
         for stream in self.streams.values_mut() {
-            *stream.windows.of(way) += change;
+            *stream.windows.of_mut(way) += change;
         }
     }
 }

@@ -378,27 +378,24 @@ impl Client {
     }
 
     /// The request of this exchange, if it is still being written.
+    fn message(&self, stream: StreamId) -> Option<&Outgoing> {
+        let upload = self.upload.as_ref()?;
+        (upload.stream == stream).then_some(&upload.message)
+    }
+
     fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
-        let upload = self.upload.as_mut();
-        upload
-            .filter(|upload| upload.stream == stream)
-            .map(|upload| &mut upload.message)
+        let upload = self.upload.as_mut()?;
+        (upload.stream == stream).then_some(&mut upload.message)
     }
 }
 
 impl StreamIo for Client {
     fn body_room(&self, stream: StreamId) -> usize {
-        let upload = self.upload.as_ref();
-        upload
-            .filter(|upload| upload.stream == stream)
-            .map_or(0, |upload| upload.message.room())
+        self.message(stream).map_or(0, Outgoing::room)
     }
 
     fn body_waiting(&self, stream: StreamId) -> usize {
-        let upload = self.upload.as_ref();
-        upload
-            .filter(|upload| upload.stream == stream)
-            .map_or(0, |upload| upload.message.buffered_bytes())
+        self.message(stream).map_or(0, Outgoing::buffered_bytes)
     }
 
     /// Bytes beyond the announced length are never taken.

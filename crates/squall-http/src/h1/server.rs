@@ -382,6 +382,14 @@ impl Server {
         self.requests.get_mut(index)
     }
 
+    /// The response on its way to the socket, if it is this exchange's turn.
+    fn message(&self, stream: StreamId) -> Option<&Outgoing> {
+        match &self.requests.get(self.place(stream)?)?.response_state {
+            ResponseState::Sending(message) => Some(message),
+            _ => None,
+        }
+    }
+
     fn message_mut(&mut self, stream: StreamId) -> Option<&mut Outgoing> {
         match &mut self.request_mut(stream)?.response_state {
             ResponseState::Sending(message) => Some(message),
@@ -396,23 +404,11 @@ impl StreamIo for Server {
     /// The response to a HEAD request takes no bytes, and neither does any response while those before it are not
     /// completely written.
     fn body_room(&self, stream: StreamId) -> usize {
-        let request = self
-            .place(stream)
-            .and_then(|index| self.requests.get(index));
-        match request.map(|request| &request.response_state) {
-            Some(ResponseState::Sending(message)) => message.room(),
-            _ => 0,
-        }
+        self.message(stream).map_or(0, Outgoing::room)
     }
 
     fn body_waiting(&self, stream: StreamId) -> usize {
-        let request = self
-            .place(stream)
-            .and_then(|index| self.requests.get(index));
-        match request.map(|request| &request.response_state) {
-            Some(ResponseState::Sending(message)) => message.buffered_bytes(),
-            _ => 0,
-        }
+        self.message(stream).map_or(0, Outgoing::buffered_bytes)
     }
 
     /// Bytes beyond the announced length are never taken.

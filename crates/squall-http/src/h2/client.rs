@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_nghttp2::{
@@ -14,9 +16,8 @@ use squall_nghttp2::{
 use super::client_session::ClientSession;
 use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
-use super::output::{BufferLimit, Mark, MessagePart, Output};
-use super::settings::{Role, Windows, announced, options};
-use super::updates::Updates;
+use super::output::{BufferLimit, Mark, MessagePart};
+use super::settings::{Role, announced, options};
 use crate::engine::Engine;
 use crate::error::{CreateError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
@@ -63,29 +64,20 @@ impl Client {
     /// A new connection; its output begins with the preface and SETTINGS. Until the server's SETTINGS arrive, our own
     /// limit of concurrent streams stands in for the server's.
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
-        let windows = Windows::of(settings)?;
-        let options = options(settings)?;
         let listener = ClientListener {
             requests_left: settings.requests_per_connection,
             ..ClientListener::default()
         };
-        let mut session = ClientSession::new(listener, &options)?;
+        let mut session = ClientSession::new(listener, &options(settings)?)?;
         session.submit_settings(&announced(Role::Client, settings)?)?;
-        windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client(0), options.data_bytes);
-        let updates = Updates::new(settings.window_updates, windows);
-        Ok(Connection::over(
-            session,
-            output,
-            FrameTap::new(Way::Sent),
-            updates,
-        ))
+        let tap = FrameTap::new(Way::Sent);
+        Connection::over(session, FrameWalker::of_client(0), tap, settings)
     }
 
     /// The value of HTTP2-Settings in an HTTP/1.1 request with `upgrade: h2c` (RFC 7540, section 3.2.1).
     pub fn upgrade_header(settings: &Http2Settings) -> Result<String, CreateError> {
         let payload = Setting::payload(&announced(Role::Client, settings)?)?;
-        Ok(base64url(&payload))
+        Ok(URL_SAFE_NO_PAD.encode(payload))
     }
 
     /// A connection that continues from HTTP/1.1 after `sent_bytes` and `received_bytes`. The server has answered a
@@ -97,8 +89,6 @@ impl Client {
         sent_bytes: u64,
         received_bytes: u64,
     ) -> Result<Client, CreateError> {
-        let windows = Windows::of(settings)?;
-        let options = options(settings)?;
         let mut listener = ClientListener {
             requests_left: settings.requests_per_connection,
             ..ClientListener::default()
@@ -110,13 +100,11 @@ impl Client {
             ..StreamState::default()
         };
         listener.unanswered = 1;
-        let mut session = ClientSession::new(listener, &options)?;
+        let mut session = ClientSession::new(listener, &options(settings)?)?;
         session.upgrade(&announced(Role::Client, settings)?, is_head)?;
-        windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_client(sent_bytes), options.data_bytes);
+        let walker = FrameWalker::of_client(sent_bytes);
         let tap = FrameTap::upgraded(Way::Sent, sent_bytes, received_bytes);
-        let updates = Updates::new(settings.window_updates, windows);
-        Ok(Connection::over(session, output, tap, updates))
+        Connection::over(session, walker, tap, settings)
     }
 
     /// See [`crate::ClientConnection::is_ready`]. Not ready while output waits for the socket, or while an earlier
@@ -371,41 +359,5 @@ impl Handler for ClientListener {
 
     fn goaway_sending(&mut self, code: u32, reason: &[u8]) {
         self.shared.goaway(code, reason);
-    }
-}
-
-/// URL-safe Base64 without padding (RFC 4648, section 5), as HTTP2-Settings requires.
-fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let number = group
-            .iter()
-            .enumerate()
-            .fold(0, |sum, (at, byte)| sum | u32::from(*byte) << (16 - 8 * at));
-        for at in 0..=group.len() {
-            text.push(char::from(DIGITS[(number >> (18 - 6 * at)) as usize % 64]));
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64url_matches_rfc_4648() {
-        // RFC 4648, section 10, without the padding.
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg"),
-            ("ab", "YWI"),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg"),
-        ] {
-            assert_eq!(base64url(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
     }
 }

@@ -6,18 +6,20 @@
 
 use std::mem;
 
+use squall_base::plan::Http2Settings;
 use squall_base::record::Way;
 use squall_nghttp2::{Body, Error, FrameKind, Handler, Http2Session};
 
 use super::allowance::FrameAllowance;
 use super::ear::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
+use super::settings::{Windows, options};
 use super::updates::{DataPiece, Updates};
 use crate::connection::Http2Announcements;
 use crate::engine::{Engine, StreamIo};
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, CreateError};
 use crate::event::StreamId;
-use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap};
+use crate::frames::{FRAME_HEADER_BYTES, Frame, FrameTap, FrameWalker};
 use crate::inbox::Inbox;
 use crate::message::{self, Trailers};
 
@@ -90,21 +92,24 @@ pub struct Connection<L: Listener> {
 }
 
 impl<L: Listener> Connection<L> {
+    /// A connection over a session whose SETTINGS are submitted. `walker` and `tap` begin where it does.
     pub(super) fn over(
-        session: L::Session,
-        output: Output,
+        mut session: L::Session,
+        walker: FrameWalker,
         tap: FrameTap,
-        updates: Updates,
-    ) -> Connection<L> {
-        Connection {
+        settings: &Http2Settings,
+    ) -> Result<Connection<L>, CreateError> {
+        let windows = Windows::of(settings)?;
+        windows.announce(&mut session)?;
+        Ok(Connection {
             session,
-            output,
+            output: Output::new(walker, options(settings)?.data_bytes),
             tap,
-            updates,
+            updates: Updates::new(settings.window_updates, windows),
             allowance: FrameAllowance::new(),
             failure: None,
             has_ended: false,
-        }
+        })
     }
 
     /// The SETTINGS of both sides, and counts of GOAWAYs and resets.

@@ -15,9 +15,8 @@ use squall_nghttp2::{
 use super::connection::{self, Connection, Listener};
 use super::ear::ListenerState;
 use super::opened::ClientStreamIds;
-use super::output::{BufferLimit, Mark, MessagePart, Output};
-use super::settings::{Role, Windows, announced, options};
-use super::updates::Updates;
+use super::output::{BufferLimit, Mark, MessagePart};
+use super::settings::{Role, announced, options};
 use crate::error::{CreateError, RespondError};
 use crate::event::{ServerEvent, StreamId};
 use crate::frames::{FrameTap, FrameWalker};
@@ -69,23 +68,14 @@ const MOST_INTERIM_BYTES: usize = 64 * 1024;
 impl Server {
     /// A new connection.
     pub fn new(settings: &Http2Settings) -> Result<Server, CreateError> {
-        let windows = Windows::of(settings)?;
-        let options = options(settings)?;
         let listener = ServerListener {
             requests_left: settings.goaway_after,
             ..ServerListener::default()
         };
-        let mut session = Session::server(listener, &options)?;
+        let mut session = Session::server(listener, &options(settings)?)?;
         session.submit_settings(&announced(Role::Server, settings)?)?;
-        windows.announce(&mut session)?;
-        let output = Output::new(FrameWalker::of_server(0), options.data_bytes);
-        let updates = Updates::new(settings.window_updates, windows);
-        Ok(Connection::over(
-            session,
-            output,
-            FrameTap::new(Way::Received),
-            updates,
-        ))
+        let tap = FrameTap::new(Way::Received);
+        Connection::over(session, FrameWalker::of_server(0), tap, settings)
     }
 
     /// See [`crate::ServerStreams::respond`]. A response to HEAD has no body, even if it is streamed.

@@ -180,16 +180,9 @@ impl Message {
 /// The facts of a received frame.
 pub(super) fn received(stream: u64, header: Header, value: Option<u64>) -> FrameFacts {
     FrameFacts {
-        way: Way::Received,
-        layer: FrameLayer::Http3,
-        kind: header.kind,
-        flags: 0,
         stream: Some(stream),
         offset: Some(header.offset),
-        length: header.length,
-        packet: None,
         value,
-        stream_window: None,
-        connection_window: None,
+        ..FrameFacts::new(Way::Received, FrameLayer::Http3, header.kind, header.length)
     }
 }

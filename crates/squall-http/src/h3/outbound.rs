@@ -167,17 +167,9 @@ impl Outbound {
     fn log(&mut self, kind: u64, length: u64, value: Option<u64>) {
         if self.logs_frames {
             self.frames.push_back(FrameFacts {
-                way: Way::Sent,
-                layer: FrameLayer::Http3,
-                kind,
-                flags: 0,
-                stream: None,
                 offset: Some(self.end()),
-                length,
-                packet: None,
                 value,
-                stream_window: None,
-                connection_window: None,
+                ..FrameFacts::new(Way::Sent, FrameLayer::Http3, kind, length)
             });
         }
     }

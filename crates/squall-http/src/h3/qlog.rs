@@ -134,18 +134,13 @@ struct Raw {
 
 impl Frame<'_> {
     fn facts(&self, way: Way, packet: Option<u64>) -> FrameFacts {
+        let length = self.raw.and_then(|raw| raw.payload_length).unwrap_or(0);
         FrameFacts {
-            way,
-            layer: FrameLayer::Quic,
-            kind: self.kind(),
-            flags: 0,
             stream: self.stream_id,
             offset: self.offset,
-            length: self.raw.and_then(|raw| raw.payload_length).unwrap_or(0),
             packet,
             value: self.value(),
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(way, FrameLayer::Quic, self.kind(), length)
         }
     }
 

@@ -37,22 +37,14 @@ const _: () = assert!(
 /// `host`, `connection: te`, `transfer-encoding: chunked` and line ends.
 const MOST_FIXED_BYTES: usize = 80;
 
-/// How a request's target is reached (RFC 9110, section 4.2); HTTP/2 and HTTP/3 send it as `:scheme`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// Cleartext.
-    Http,
-    /// Over TLS.
-    Https,
-}
-
-impl Scheme {
-    /// The scheme's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
+squall_base::words! {
+    /// How a request's target is reached (RFC 9110, section 4.2); HTTP/2 and HTTP/3 send it as `:scheme`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scheme {
+        /// Cleartext.
+        Http = "http",
+        /// Over TLS.
+        Https = "https",
     }
 }
 

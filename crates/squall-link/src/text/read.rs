@@ -223,7 +223,7 @@ fn drop_rule(words: &mut Words<'_>) -> Result<(DropRule, bool), TextError> {
                 *flow = Some(words.whole_u32(0)?);
             }
             (DropRule::Every { class, .. }, name) => {
-                *class = class_of(name);
+                *class = PacketClass::from_name(name);
                 options.retain(|option| *option == "and");
             }
         }
@@ -249,17 +249,12 @@ fn drop_subject(words: &mut Words<'_>) -> Result<(DropRule, Vec<&'static str>), 
         _ => {
             let rule = DropRule::Nth {
                 number: words.whole_u64(1)?,
-                class: class_of(name),
+                class: PacketClass::from_name(name),
                 flow: None,
             };
             Ok((rule, vec!["of"]))
         }
     }
-}
-
-fn class_of(name: &str) -> Option<PacketClass> {
-    let is_called_so = |class: &PacketClass| class.name() == name;
-    PacketClass::ALL.into_iter().find(is_called_so)
 }
 
 /// `1-1448`.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use octets::Octets;
 use squall_base::Time;
-use squall_base::record::{self, FrameFacts, Side, Way};
+use squall_base::record::{self, FrameFacts, PerWay, Side, Way};
 
 use super::frames::{self, Content, Frame};
 use super::handshake::{Handshake, Level};
@@ -20,7 +20,7 @@ use super::protection::{DecryptedPacket, Opener, PacketNumbers};
 use super::streams::{Chunk, Streams};
 use crate::connection_record::{ConnectionRecord, Ending, OpaqueReason, Traffic, Transport};
 use crate::context::Context;
-use crate::exchange::{Observations, PerWay, Sink, opposite};
+use crate::exchange::{Observations, Sink};
 use crate::packet::Datagram;
 use crate::tls::{Keys, Suite};
 
@@ -140,7 +140,7 @@ impl Connection {
             facts: Vec::new(),
         };
         connection.learn_id(way, first.destination);
-        connection.learn_id(opposite(way), first.source);
+        connection.learn_id(way.opposite(), first.source);
         connection.begin_initial(first.version, first.destination);
         connection
     }
@@ -197,7 +197,7 @@ impl Connection {
     fn begin_initial(&mut self, version: Version, destination: &[u8]) {
         if let Some([client, server]) = Opener::initial(version, destination) {
             self.halves.of_mut(self.client).initial = Some(client);
-            self.halves.of_mut(opposite(self.client)).initial = Some(server);
+            self.halves.of_mut(self.client.opposite()).initial = Some(server);
         }
     }
 
@@ -266,7 +266,7 @@ impl Connection {
             return;
         };
         self.counts.initial_opened += 1;
-        self.learn_id(opposite(way), packet.source);
+        self.learn_id(way.opposite(), packet.source);
         if self.halves.of_mut(way).numbers[0].insert(decrypted.number) {
             let level = Some(Level::Initial);
             self.frames(way, context.now, level, &decrypted, context.rows);
@@ -518,9 +518,9 @@ impl Connection {
                 let (mut sink, http3) = self.sink(rows);
                 http3.stop(way, stream, code, &mut sink);
             }
-            (Content::NewConnectionId(id), ..) => self.learn_id(opposite(way), id),
+            (Content::NewConnectionId(id), ..) => self.learn_id(way.opposite(), id),
             (Content::Ack, _, Some(largest)) if level.is_none() => {
-                let seen = self.halves.of(opposite(way)).numbers[2].largest();
+                let seen = self.halves.of(way.opposite()).numbers[2].largest();
                 self.counts.has_gaps |= seen.is_none_or(|seen| largest > seen);
             }
             (Content::ConnectionClose, ..) => {
@@ -627,7 +627,7 @@ impl Connection {
             self.record.opaque = Some(OpaqueReason::Snaplen);
         }
         self.record.from_client = self.halves.of(self.client).traffic;
-        self.record.from_server = self.halves.of(opposite(self.client)).traffic;
+        self.record.from_server = self.halves.of(self.client.opposite()).traffic;
         self.record.tls = Some(self.handshake.facts.clone());
         rows.connections.push(self.record);
     }

@@ -55,17 +55,11 @@ impl Frame<'_> {
     /// The frame's row.
     pub(crate) fn facts(&self, way: Way, packet: u64) -> FrameFacts {
         FrameFacts {
-            way,
-            layer: FrameLayer::Quic,
-            kind: self.kind,
-            flags: 0,
             stream: self.stream,
             offset: self.offset,
-            length: self.length,
             packet: Some(packet),
             value: self.value,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(way, FrameLayer::Quic, self.kind, self.length)
         }
     }
 }

@@ -5,10 +5,9 @@
 //! (session tickets) are skipped.
 
 use squall_base::Time;
-use squall_base::record::Way;
+use squall_base::record::{PerWay, Way};
 
 use crate::connection_record::{OpaqueReason, TlsFacts};
-use crate::exchange::PerWay;
 use crate::tls::hello::{self, ClientHello, TLS13};
 use crate::tls::{CLIENT_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, SERVER_HELLO};
 use crate::waiting::OutOfOrderQueue;

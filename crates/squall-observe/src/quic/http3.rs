@@ -8,14 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::plan::Protocol;
-use squall_base::record::{FrameFacts, FrameLayer, Way};
+use squall_base::record::{FrameFacts, FrameLayer, PerWay, Way};
 use squall_base::traceparent::{TRACEPARENT, traced_request};
 use squall_http::h3::wire::{self, Header, Item, Reader};
 
 use super::qpack::{Decoder, QpackError, SectionOutcome};
 use super::streams::OrderedBytes;
 use crate::connection_record::OpaqueReason;
-use crate::exchange::{Exchange, PerWay, Sink, opposite};
+use crate::exchange::{Exchange, Sink};
 
 /// Limit for header sections that wait for QPACK instructions.
 const MAX_BLOCKED_BYTES: usize = 4 << 20;
@@ -108,17 +108,10 @@ impl FrameReader {
         mut on_part: impl FnMut(Part<'_>),
     ) {
         let row = |header: Header, value| FrameFacts {
-            way: ordered.way,
-            layer: FrameLayer::Http3,
-            kind: header.kind,
-            flags: 0,
             stream: Some(ordered.stream),
             offset: Some(header.offset),
-            length: header.length,
-            packet: None,
             value,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(ordered.way, FrameLayer::Http3, header.kind, header.length)
         };
         loop {
             let item = self.reader.next(&mut bytes);
@@ -380,7 +373,7 @@ impl Http3 {
                     Part::Data(_) | Part::Payload(..) => {}
                 });
                 if let Some(capacity) = settings {
-                    self.decoders.of_mut(opposite(way)).set_limit(capacity);
+                    self.decoders.of_mut(way.opposite()).set_limit(capacity);
                 }
                 if let Some(id) = goaway {
                     self.go_away(way, id, sink);

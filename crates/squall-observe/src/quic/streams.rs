@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::Time;
-use squall_base::record::Way;
+use squall_base::record::{PerWay, Way};
 
 use crate::connection_record::OpaqueReason;
-use crate::exchange::PerWay;
 use crate::waiting::OutOfOrderQueue;
 
 /// Limit for bytes waiting beyond gaps in all streams of a connection, whatever limits the endpoints announced.

@@ -12,10 +12,10 @@ mod key_log;
 mod lane;
 
 use squall_base::Time;
-use squall_base::record::{Side, Way};
+use squall_base::record::{PerWay, Side, Way};
 
 use crate::connection_record::{OpaqueReason, TlsFacts};
-use crate::exchange::{PerWay, Sink, opposite};
+use crate::exchange::Sink;
 use crate::plain::{Plaintext, StreamStart};
 use crate::trail::{Carrier, Piece};
 use cipher::{Cipher, DecryptedRecord};
@@ -434,7 +434,7 @@ impl Tls {
         if hello.version == TLS13 {
             self.facts.resumed = Some(hello.has_psk);
             self.halves
-                .of_mut(opposite(self.client))
+                .of_mut(self.client.opposite())
                 .enter(Epoch::Handshake);
             let (offers, retried) = (self.offers_early_data(), self.facts.retried);
             let epoch = if offers && !retried {

@@ -113,9 +113,7 @@ impl GenericClient {
 
 fn rows(text: &str) -> Option<(String, RowFormat)> {
     let (format, file) = text.split_once(' ')?;
-    let format = RowFormat::ALL
-        .into_iter()
-        .find(|known| known.name() == format && *known != RowFormat::Chromium)?;
+    let format = RowFormat::from_name(format).filter(|known| *known != RowFormat::Chromium)?;
     let file = file.trim();
     let is_plain = !file.is_empty() && !file.contains('/') && !file.starts_with('.');
     is_plain.then(|| (file.to_owned(), format))

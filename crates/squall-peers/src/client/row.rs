@@ -8,40 +8,20 @@ use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use thiserror::Error;
 
-/// The program whose log format it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowFormat {
-    /// h2load's `--log-file`.
-    H2load,
-    /// k6's `--out json`.
-    K6,
-    /// fortio's `-access-log-file` in JSON.
-    Fortio,
-    /// The lines that squall keeps of its conversation with Chromium.
-    Chromium,
-    /// curl's `--write-out %{json}`, each line prefixed with the time of arrival in nanoseconds since 1970 and a tab.
-    Curl,
-}
-
-impl RowFormat {
-    /// Every format.
-    pub const ALL: [RowFormat; 5] = [
-        RowFormat::H2load,
-        RowFormat::K6,
-        RowFormat::Fortio,
-        RowFormat::Curl,
-        RowFormat::Chromium,
-    ];
-
-    /// Its name in recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            RowFormat::H2load => "h2load",
-            RowFormat::K6 => "k6",
-            RowFormat::Fortio => "fortio",
-            RowFormat::Curl => "curl",
-            RowFormat::Chromium => "chromium",
-        }
+squall_base::words! {
+    /// The program whose log format it is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RowFormat {
+        /// h2load's `--log-file`.
+        H2load = "h2load",
+        /// k6's `--out json`.
+        K6 = "k6",
+        /// fortio's `-access-log-file` in JSON.
+        Fortio = "fortio",
+        /// curl's `--write-out %{json}`, each line prefixed with the time of arrival in nanoseconds since 1970 and a tab.
+        Curl = "curl",
+        /// The lines that squall keeps of its conversation with Chromium.
+        Chromium = "chromium",
     }
 }
 

@@ -49,18 +49,7 @@ pub struct GenericStation {
     name: String,
     words: Vec<Template>,
     configuration: Option<Template>,
-    ready: GenericReadinessCheck,
-}
-
-/// How such a program shows that it is ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GenericReadinessCheck {
-    /// It accepts a TCP connection.
-    Tcp,
-    /// It responds to this target over HTTP/1.1 in cleartext, with any status.
-    Get(String),
-    /// It prints this.
-    Output(String),
+    ready: ReadinessCheck,
 }
 
 /// Why a recipe's station is invalid.
@@ -135,7 +124,7 @@ impl GenericStation {
         if is_named != configuration.is_some() {
             return Err(GenericError::Configuration { station: station() });
         }
-        let ready = GenericReadinessCheck::read(&raw.ready).ok_or_else(|| GenericError::Ready {
+        let ready = readiness_check(&raw.ready).ok_or_else(|| GenericError::Ready {
             station: station(),
             found: raw.ready.clone(),
         })?;
@@ -148,19 +137,18 @@ impl GenericStation {
     }
 }
 
-impl GenericReadinessCheck {
-    fn read(text: &str) -> Option<GenericReadinessCheck> {
-        if text == "tcp" {
-            return Some(GenericReadinessCheck::Tcp);
-        }
-        if let Some(target) = text.strip_prefix("http GET ") {
-            let target = target.trim();
-            return squall_base::plan::message::is_target(target)
-                .then(|| GenericReadinessCheck::Get(target.to_owned()));
-        }
-        let output = text.strip_prefix("output ")?.trim();
-        (!output.is_empty()).then(|| GenericReadinessCheck::Output(output.to_owned()))
+/// How the program shows that it is ready; `None` if the text does not say.
+fn readiness_check(text: &str) -> Option<ReadinessCheck> {
+    if text == "tcp" {
+        return Some(ReadinessCheck::Tcp);
     }
+    if let Some(target) = text.strip_prefix("http GET ") {
+        let target = target.trim();
+        return squall_base::plan::message::is_target(target)
+            .then(|| ReadinessCheck::Get(target.to_owned()));
+    }
+    let output = text.strip_prefix("output ")?.trim();
+    (!output.is_empty()).then(|| ReadinessCheck::Output(output.to_owned()))
 }
 
 impl Driver for GenericStation {
@@ -229,11 +217,7 @@ impl Driver for GenericStation {
     }
 
     fn readiness_check(&self, _order: &Order) -> ReadinessCheck {
-        match &self.ready {
-            GenericReadinessCheck::Tcp => ReadinessCheck::Tcp,
-            GenericReadinessCheck::Get(target) => ReadinessCheck::Get(target.clone()),
-            GenericReadinessCheck::Output(output) => ReadinessCheck::Output(output.clone()),
-        }
+        self.ready.clone()
     }
 }
 

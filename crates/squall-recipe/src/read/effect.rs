@@ -97,7 +97,7 @@ pub(super) fn check(section: &Section<'_>, ends: &[HopEnd]) -> Result<(), Report
         let Some(table) = section.field(kind.key) else {
             continue;
         };
-        for key in kind.shape.keys {
+        for key in kind.shape.keys() {
             if let Some(field) = table.inner(key) {
                 outcome = outcome.and(check_key(&field, kind.key, kind.is_used, ends));
             }

@@ -244,7 +244,7 @@ fn read_program_side(
     if end.applier == Applier::Host {
         return program::read(section, station, end, program_settings);
     }
-    let Some(field) = section.field(side::key_of(end.side)) else {
+    let Some(field) = section.field(end.side.name()) else {
         return Ok(());
     };
     let table = field.section(&shapes::SIDE, &format!("`{}`", field.key))?;

@@ -35,46 +35,7 @@ pub(super) enum KindName {
     Hold,
 }
 
-/// The keys of each kind, in addition to those of all kinds.
-const KINDS: [(KindName, &str, &[&str]); 6] = [
-    (
-        KindName::Open,
-        "open",
-        &["rate", "stages", "arrivals", "targets"],
-    ),
-    (
-        KindName::Closed,
-        "closed",
-        &["users", "think", "stagger", "requests", "targets"],
-    ),
-    (
-        KindName::Script,
-        "script",
-        &[
-            "script",
-            "users",
-            "stagger",
-            "speed",
-            "media",
-            "drop_cookies",
-        ],
-    ),
-    (
-        KindName::Page,
-        "page",
-        &["page", "users", "think", "stagger", "pages"],
-    ),
-    (
-        KindName::Tiles,
-        "tiles",
-        &["tiles", "tile", "users", "think", "stagger", "pages"],
-    ),
-    (
-        KindName::Hold,
-        "hold",
-        &["other", "after", "users", "think", "stagger", "pages"],
-    ),
-];
+/// The keys of all kinds.
 const COMMON_KEYS: [&str; 5] = ["kind", "warmup", "duration", "drain", "spin"];
 
 /// `[load]` without its times.
@@ -113,6 +74,34 @@ pub(super) enum UntimedKind {
 }
 
 impl KindName {
+    const ALL: [KindName; 6] = [
+        KindName::Open,
+        KindName::Closed,
+        KindName::Script,
+        KindName::Page,
+        KindName::Tiles,
+        KindName::Hold,
+    ];
+
+    /// Its keys, in addition to those of all kinds.
+    const fn keys(self) -> &'static [&'static str] {
+        match self {
+            KindName::Open => &["rate", "stages", "arrivals", "targets"],
+            KindName::Closed => &["users", "think", "stagger", "requests", "targets"],
+            KindName::Script => &[
+                "script",
+                "users",
+                "stagger",
+                "speed",
+                "media",
+                "drop_cookies",
+            ],
+            KindName::Page => &["page", "users", "think", "stagger", "pages"],
+            KindName::Tiles => &["tiles", "tile", "users", "think", "stagger", "pages"],
+            KindName::Hold => &["other", "after", "users", "think", "stagger", "pages"],
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             KindName::Open => "open",
@@ -151,11 +140,11 @@ pub(super) fn read<'d>(
     let table = root.required("load", LOAD, |f| {
         f.section(&shapes::LOAD, shapes::LOAD.label)
     })?;
-    let words = KINDS.map(|(kind_name, name, _)| (name, kind_name));
+    let words = KindName::ALL.map(|kind| (kind.name(), kind));
     let kind_name = table
         .optional("kind", |f| f.word("a kind of load", &words))?
         .unwrap_or(KindName::Open);
-    let foreign_keys = refuse_other_kinds(&table, kind_name, shapes::LOAD.keys);
+    let foreign_keys = refuse_other_kinds(&table, kind_name, &shapes::LOAD.keys());
     let spin = table.optional("spin", |f| {
         f.within(&(Duration::ZERO..=MAX_SPIN), "at most 10ms")
     });
@@ -184,10 +173,9 @@ fn refuse_other_kinds(
     kind_name: KindName,
     keys: &[&str],
 ) -> Result<(), ReportedProblem> {
-    let own = KINDS.iter().find(|(of, ..)| *of == kind_name);
     let own: Vec<&str> = COMMON_KEYS
         .iter()
-        .chain(own.into_iter().flat_map(|(.., keys)| *keys))
+        .chain(kind_name.keys())
         .copied()
         .filter(|key| keys.contains(key))
         .collect();
@@ -201,8 +189,9 @@ fn refuse_other_kinds(
         let Some(field) = table.field(key) else {
             continue;
         };
-        let with: Vec<&str> = (KINDS.iter())
-            .filter_map(|(_, name, keys)| keys.contains(key).then_some(*name))
+        let with = KindName::ALL.into_iter();
+        let with: Vec<&str> = (with.filter(|kind| kind.keys().contains(key)))
+            .map(KindName::name)
             .collect();
         let mistake = Mistake::OtherKind {
             key: (*key).to_owned(),

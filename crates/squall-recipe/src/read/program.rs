@@ -62,7 +62,7 @@ pub(super) fn read(
         };
         return Err(field.refuse_key(mistake, EXPECTED));
     }
-    let Some(field) = section.field(side::key_of(end.side)) else {
+    let Some(field) = section.field(end.side.name()) else {
         return Ok(());
     };
     let may_have_settings = matches!(station.runs, Implementation::Program { .. }) && !is_load;
@@ -79,11 +79,11 @@ pub(super) fn read(
         let Some(inner) = table.field(kind.key) else {
             continue;
         };
-        for key in kind.shape.keys {
+        for key in kind.shape.keys() {
             let Some(field) = inner.inner(key) else {
                 continue;
             };
-            let is_of_requests = ["requests_per_connection", "goaway_after"].contains(key);
+            let is_of_requests = ["requests_per_connection", "goaway_after"].contains(&key);
             if is_of_requests && matches!(field.value(), DeValue::String(_)) {
                 let expected = "a number of requests; without one the program does as it does";
                 return Err(field.out_of_range("never", expected));
@@ -96,7 +96,7 @@ pub(super) fn read(
             if !effect::is_for_host(end, kind.key, key) {
                 let mistake = Mistake::UnsupportedSetting {
                     station: station_name(),
-                    key: (*key).to_owned(),
+                    key: key.to_owned(),
                 };
                 return Err(field.refuse_key(mistake, &expected(end, may_have_settings)));
             }

@@ -109,10 +109,10 @@ pub(super) fn read(
     protocols: &[Protocol],
     both: &SideSettings,
 ) -> Result<SideSettings, ReportedProblem> {
-    let Some(field) = variant.field(key_of(side)) else {
+    let Some(field) = variant.field(side.name()) else {
         return Ok(both.clone());
     };
-    let table = field.section(&shapes::SIDE, &format!("`{}`", key_of(side)))?;
+    let table = field.section(&shapes::SIDE, &format!("`{}`", side.name()))?;
     let preset = table.optional("preset", |f| preset(&f, side));
     let mut settings = both.clone();
     if let Ok(Some(preset)) = &preset {
@@ -140,7 +140,7 @@ pub(super) fn check(
         return Ok(());
     };
     let blamed = variant
-        .field(key_of(side))
+        .field(side.name())
         .and_then(|own| own.inner(conflict.table()))
         .or_else(|| variant.field(conflict.table()));
     let expected = conflict.expected();
@@ -153,15 +153,8 @@ pub(super) fn check(
 /// Whether a table has settings of that side.
 pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
     let common = SETTINGS_TABLES.map(|kind| kind.key);
-    let mut keys = common.into_iter().chain([key_of(side)]);
+    let mut keys = common.into_iter().chain([side.name()]);
     keys.any(|key| table.field(key).is_some())
-}
-
-pub(super) const fn key_of(side: Side) -> &'static str {
-    match side {
-        Side::Client => "client",
-        Side::Server => "server",
-    }
 }
 
 fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, ReportedProblem> {
@@ -512,14 +505,7 @@ fn size_or(field: &Field<'_>, word: &str) -> Result<Option<Bytes>, ReportedProbl
 
 /// A number of segments, or `"kernel"`.
 fn segments(field: &Field<'_>) -> Result<Option<u32>, ReportedProblem> {
-    match field.value() {
-        DeValue::String(text) if text == "kernel" => Ok(None),
-        DeValue::String(text) => {
-            let expected = "a whole number from 1 to 2147483647, or \"kernel\"";
-            Err(field.malformed(text, "a number of segments", expected, &["kernel"]))
-        }
-        _ => count(field).map(Some),
-    }
+    count_or(field, "kernel", "a number of segments")
 }
 
 /// A rate in bits, or `"kernel"`.
@@ -556,13 +542,22 @@ fn count(field: &Field<'_>) -> Result<u32, ReportedProblem> {
     field.integer(&(1..=MAX_COUNT))
 }
 
-/// A count, or `"never"`.
+/// A number of requests, or `"never"`.
 fn count_or_never(field: &Field<'_>) -> Result<Option<u32>, ReportedProblem> {
+    count_or(field, "never", "a number of requests")
+}
+
+/// A count, or that word.
+fn count_or(
+    field: &Field<'_>,
+    word: &'static str,
+    rule: &'static str,
+) -> Result<Option<u32>, ReportedProblem> {
     match field.value() {
-        DeValue::String(text) if text == "never" => Ok(None),
+        DeValue::String(text) if text == word => Ok(None),
         DeValue::String(text) => {
-            let expected = "a whole number from 1 to 2147483647, or \"never\"";
-            Err(field.malformed(text, "a number of requests", expected, &["never"]))
+            let expected = format!("a whole number from 1 to 2147483647, or \"{word}\"");
+            Err(field.malformed(text, rule, &expected, &[word]))
         }
         _ => count(field).map(Some),
     }

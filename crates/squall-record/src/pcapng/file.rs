@@ -75,10 +75,7 @@ impl PcapngFile {
     /// Creates the file `path`, replacing an existing one. `epoch` is an instant on the clock of the packets' times,
     /// and `epoch_unix_ns` the same instant in nanoseconds since 1970-01-01 00:00 UTC.
     pub fn create(path: PathBuf, epoch: Time, epoch_unix_ns: u64) -> Result<Self, RecordError> {
-        let file = File::create(&path).map_err(|source| RecordError::Create {
-            path: path.clone(),
-            source,
-        })?;
+        let file = File::create(&path).map_err(RecordError::create(&path))?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, file);
         let application = concat!("squall ", env!("CARGO_PKG_VERSION"));
         match PcapngWriter::new(out, application, &INTERFACES) {
@@ -153,10 +150,7 @@ impl PcapngFile {
         let comment = packet.comment.as_deref();
         self.writer
             .packet(interface, time, Some(direction), &self.frame, comment)
-            .map_err(|source| RecordError::Write {
-                path: self.path.clone(),
-                source,
-            })
+            .map_err(RecordError::write(&self.path))
     }
 
     /// The wall-clock time of `at`, which may be before the epoch: one of the two differences is zero.

@@ -15,10 +15,6 @@ use crate::private::create_private;
 /// squall, in a block that Wireshark and tshark use automatically. The new file is written under a temporary name and
 /// then replaces the old one. Only its owner may read it (mode 0600).
 pub fn add_secrets(path: &Path, key_log: &str) -> Result<(), RecordError> {
-    let failed = |source| RecordError::Write {
-        path: path.to_path_buf(),
-        source,
-    };
     let mut temporary_path = path.as_os_str().to_owned();
     temporary_path.push(".partial");
     let temporary_path = PathBuf::from(temporary_path);
@@ -28,7 +24,7 @@ pub fn add_secrets(path: &Path, key_log: &str) -> Result<(), RecordError> {
         // It may not exist.
         let _ = fs::remove_file(&temporary_path);
     }
-    written.map_err(failed)
+    written.map_err(RecordError::write(path))
 }
 
 fn write_with(from: &Path, to: &Path, key_log: &str) -> io::Result<()> {

@@ -145,9 +145,8 @@ fn responsible(
     match (direction, index) {
         (None, None) => Ok(None),
         (Some(word), Some(index)) => {
-            let found = Direction::ALL.into_iter().find(|d| d.name() == word);
             let unknown = || columns.fault("responsible_direction", row, CellFault::UnknownWord);
-            let direction = found.ok_or_else(unknown)?;
+            let direction = Direction::from_name(word).ok_or_else(unknown)?;
             Ok(Some(PacketRef {
                 hop: PacketRecord::ONLY_LINK,
                 direction,

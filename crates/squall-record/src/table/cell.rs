@@ -16,6 +16,12 @@ use super::columns::{Columns, FlagColumn, NullableColumn, Number, RequiredColumn
 use super::packing::{CellWriteError, RowGroup};
 use crate::RecordError;
 
+/// The result of appending cells.
+pub(super) type Encoded = Result<(), CellWriteError>;
+
+/// The column of a type, opened for reading.
+pub(super) type Opened<'a, T> = Result<<T as ReadCell>::Column<'a>, RecordError>;
+
 /// A type that one column stores.
 pub(super) trait WriteCell: Sized {
     /// The column's logical type.
@@ -23,11 +29,7 @@ pub(super) trait WriteCell: Sized {
     const IS_NULLABLE: bool;
 
     /// Appends the cell of each row to the group's next column.
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError>;
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded;
 }
 
 /// A type that is read back from one column.
@@ -36,10 +38,7 @@ pub(super) trait ReadCell: WriteCell {
     type Column<'a>;
 
     /// Decodes the column with this name. One that was not requested is empty.
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError>;
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self>;
 
     /// The cell of a row. Called at most once for each row.
     fn at(column: &Self::Column<'_>, row: usize) -> Self;
@@ -102,11 +101,7 @@ impl<T: Number> WriteCell for T {
     const TYPE: DataType = T::Stored::DATA_TYPE;
     const IS_NULLABLE: bool = false;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         if T::IS_WIDE {
             return group.numbers(rows, |row| cell(row).to_bits());
         }
@@ -118,10 +113,7 @@ impl<T: Number> WriteCell for T {
 impl<T: Number> ReadCell for T {
     type Column<'a> = RequiredColumn<'a, T>;
 
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
         columns.numbers(name)
     }
 
@@ -140,11 +132,7 @@ impl<T: Number> WriteCell for Option<T> {
     const TYPE: DataType = T::Stored::DATA_TYPE;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         if !T::IS_SIGNED {
             return group.optional_numbers(rows, |row| cell(row).map(T::to_bits));
         }
@@ -158,10 +146,7 @@ impl<T: Number> WriteCell for Option<T> {
 impl<T: Number> ReadCell for Option<T> {
     type Column<'a> = NullableColumn<'a, T>;
 
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
         columns.optional_numbers(name)
     }
 
@@ -180,11 +165,7 @@ impl WriteCell for bool {
     const TYPE: DataType = DataType::Boolean;
     const IS_NULLABLE: bool = false;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         group.flags(rows, cell);
         Ok(())
     }
@@ -193,10 +174,7 @@ impl WriteCell for bool {
 impl ReadCell for bool {
     type Column<'a> = FlagColumn<'a>;
 
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
         columns.flags(name)
     }
 
@@ -215,11 +193,7 @@ impl WriteCell for Option<String> {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         let texts: Vec<Option<String>> = rows.iter().map(cell).collect();
         group.texts(&texts, Option::as_deref);
         Ok(())
@@ -229,10 +203,7 @@ impl WriteCell for Option<String> {
 impl ReadCell for Option<String> {
     type Column<'a> = Vec<cell::Cell<Option<String>>>;
 
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
         let texts = columns.texts(name)?;
         Ok(texts.into_iter().map(cell::Cell::new).collect())
     }
@@ -254,11 +225,7 @@ macro_rules! word_cells {
             const TYPE: DataType = DataType::Utf8;
             const IS_NULLABLE: bool = false;
 
-            fn encode<R>(
-                rows: &[R],
-                group: &mut RowGroup,
-                cell: impl Fn(&R) -> Self,
-            ) -> Result<(), CellWriteError> {
+            fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
                 group.words(rows, &<$Word>::ALL.map(<$Word>::name), |row| cell(row) as usize);
                 Ok(())
             }
@@ -267,10 +234,7 @@ macro_rules! word_cells {
         impl ReadCell for $Word {
             type Column<'a> = WordColumn<'a, $Word>;
 
-            fn open<'a>(
-                columns: &'a Columns<'a>,
-                name: &'static str,
-            ) -> Result<Self::Column<'a>, RecordError> {
+            fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
                 columns.words(name, &<$Word>::ALL, <$Word>::name)
             }
 

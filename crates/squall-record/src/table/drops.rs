@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use squall_base::record::{Cause, Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
 
-use super::cell::{ReadCell, WriteCell, table};
+use super::cell::{Encoded, Opened, ReadCell, WriteCell, table};
 use super::columns::Columns;
-use super::packing::{CellWriteError, RowGroup};
-use crate::RecordError;
+use super::packing::RowGroup;
 use crate::error::CellFault;
 
 /// A victim in its JSON form.
@@ -61,7 +60,7 @@ impl Element for Victim {
     }
 
     fn from_text(text: VictimText) -> Option<Victim> {
-        let cause = Cause::ALL.into_iter().find(|c| c.name() == text.cause)?;
+        let cause = Cause::from_name(&text.cause)?;
         Some(Victim {
             request: text.request,
             cause,
@@ -74,11 +73,7 @@ impl<T: Element> WriteCell for List<T> {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         Option::<String>::encode(rows, group, |row| {
             let texts: Vec<T::Text> = cell(row).0.iter().map(T::to_text).collect();
             // Numbers and words can always be written as JSON.
@@ -91,10 +86,7 @@ impl<T: Element> WriteCell for List<T> {
 impl<T: Element> ReadCell for List<T> {
     type Column<'a> = Vec<Cell<Vec<T>>>;
 
-    fn open<'a>(
-        columns: &'a Columns<'a>,
-        name: &'static str,
-    ) -> Result<Self::Column<'a>, RecordError> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
         let list = |(row, json): (usize, Option<String>)| {
             let Some(json) = json else {
                 return Ok(Cell::default());

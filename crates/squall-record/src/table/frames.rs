@@ -6,9 +6,9 @@ use arrow_schema::DataType;
 use squall_base::Time;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::cell::{WriteCell, table};
+use super::cell::{Encoded, WriteCell, table};
 use super::columns::{Columns, RequiredColumn, WordColumn};
-use super::packing::{CellWriteError, RowGroup};
+use super::packing::RowGroup;
 use crate::RecordError;
 
 /// Frame types of a layer that are found by index; the few named types above are searched for.
@@ -54,11 +54,7 @@ impl WriteCell for FrameName {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(
-        rows: &[R],
-        group: &mut RowGroup,
-        cell: impl Fn(&R) -> Self,
-    ) -> Result<(), CellWriteError> {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
         let key = |row: &R| {
             let FrameName(layer, kind) = cell(row);
             (layer, kind)

@@ -68,10 +68,7 @@ impl<R: TableRow> Rows<R> {
     }
 
     fn begin(path: &Path, is_wanted: impl Fn(&Column) -> bool) -> Result<Rows<R>, RecordError> {
-        let file = File::open(path).map_err(|source| RecordError::Read {
-            path: path.into(),
-            source,
-        })?;
+        let file = File::open(path).map_err(RecordError::read(path))?;
         let not_parquet = |source| RecordError::NotParquet {
             path: path.into(),
             source,

@@ -32,10 +32,7 @@ impl<R: TableRow> TableWriter<R> {
     /// Creates the file `path`, replacing an existing one.
     pub fn create(path: impl AsRef<Path>) -> Result<TableWriter<R>, RecordError> {
         let path = path.as_ref().to_path_buf();
-        let file = File::create(&path).map_err(|source| RecordError::Create {
-            path: path.clone(),
-            source,
-        })?;
+        let file = File::create(&path).map_err(RecordError::create(&path))?;
         let begin = || {
             let properties = Arc::new(properties::<R>());
             SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)

@@ -1,7 +1,6 @@
 //! A proxy's settings and its report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use squall_base::Duration;
 use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings};
@@ -83,52 +82,30 @@ pub struct ProxySettings {
     pub is_realtime: bool,
 }
 
-/// Why a request did not get its upstream's response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
-    /// The request cannot be passed on: 400, 501.
-    BadRequest,
-    /// The client stopped sending its request: 408.
-    ClientIdle,
-    /// The client reset the stream or its connection.
-    ClientGone,
-    /// No connection to the upstream could be made: 502.
-    ConnectFailed,
-    /// No connection to the upstream could be made in time: 504.
-    ConnectTimeout,
-    /// The upstream did not respond in time: 504.
-    AnswerTimeout,
-    /// The response stalled for too long: the exchange is cut off.
-    IdleTimeout,
-    /// The upstream closed the connection: 502, or the exchange is cut off.
-    UpstreamClosed,
-    /// The upstream reset the stream: 502, or the exchange is cut off.
-    UpstreamReset,
-    /// The upstream violated its protocol: 502, or the exchange is cut off.
-    UpstreamProtocol,
-}
-
-impl Failure {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Failure::BadRequest => "bad request",
-            Failure::ClientIdle => "client idle",
-            Failure::ClientGone => "client gone",
-            Failure::ConnectFailed => "connect failed",
-            Failure::ConnectTimeout => "connect timeout",
-            Failure::AnswerTimeout => "answer timeout",
-            Failure::IdleTimeout => "idle timeout",
-            Failure::UpstreamClosed => "upstream closed",
-            Failure::UpstreamReset => "upstream reset",
-            Failure::UpstreamProtocol => "upstream broke the protocol",
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+squall_base::words! {
+    /// Why a request did not get its upstream's response.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Failure {
+        /// The request cannot be passed on: 400, 501.
+        BadRequest = "bad request",
+        /// The client stopped sending its request: 408.
+        ClientIdle = "client idle",
+        /// The client reset the stream or its connection.
+        ClientGone = "client gone",
+        /// No connection to the upstream could be made: 502.
+        ConnectFailed = "connect failed",
+        /// No connection to the upstream could be made in time: 504.
+        ConnectTimeout = "connect timeout",
+        /// The upstream did not respond in time: 504.
+        AnswerTimeout = "answer timeout",
+        /// The response stalled for too long: the exchange is cut off.
+        IdleTimeout = "idle timeout",
+        /// The upstream closed the connection: 502, or the exchange is cut off.
+        UpstreamClosed = "upstream closed",
+        /// The upstream reset the stream: 502, or the exchange is cut off.
+        UpstreamReset = "upstream reset",
+        /// The upstream violated its protocol: 502, or the exchange is cut off.
+        UpstreamProtocol = "upstream broke the protocol",
     }
 }
 

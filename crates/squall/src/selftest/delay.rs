@@ -113,26 +113,17 @@ impl Scenario {
     }
 
     const fn pace(self) -> Pace {
-        match self {
-            Scenario::Idle => Pace {
-                packets: 200,
-                burst: 1,
-                every: Duration::from_millis(2),
-                packet_bytes: 100,
-            },
-            Scenario::Busy => Pace {
-                packets: 1_000,
-                burst: 1,
-                every: Duration::from_millis(1),
-                packet_bytes: 100,
-            },
+        let (packets, burst, every) = match self {
+            Scenario::Idle => (200, 1, Duration::from_millis(2)),
+            Scenario::Busy => (1_000, 1, Duration::from_millis(1)),
             // In small bursts: the sender sleeps between them and leaves its processor to the reader.
-            Scenario::ManyPackets => Pace {
-                packets: 50_000,
-                burst: 5,
-                every: Duration::from_micros(100),
-                packet_bytes: 100,
-            },
+            Scenario::ManyPackets => (50_000, 5, Duration::from_micros(100)),
+        };
+        Pace {
+            packets,
+            burst,
+            every,
+            packet_bytes: 100,
         }
     }
 
