@@ -194,7 +194,7 @@ fn request_has_its_stages_packets_frames_and_words() {
     );
     // Six stages, of which one is too short to be seen, and two times in which the connection's window was shut.
     assert_eq!(markup.matches("class=\"stage cause-").count(), 7);
-    assert!(markup.contains("</span>X loss 64.8 ms</span>"), "{markup}");
+    assert!(markup.contains("</span>L loss 64.8 ms</span>"), "{markup}");
     assert_eq!(markup.matches("class=\"packet lost\"").count(), 1);
     assert_eq!(markup.matches("class=\"packet again\"").count(), 1);
     assert_eq!(markup.matches("class=\"tick\"").count(), 1);
@@ -237,7 +237,7 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     );
     assert!(markup.contains("<a href=\"#request-6-1000\">request 1000</a>"));
     assert!(
-        markup.contains("<tr><th scope=\"row\">W window_connection, ms</th><td>35.0</td></tr>")
+        markup.contains("<tr><th scope=\"row\">N window_connection, ms</th><td>35.0</td></tr>")
     );
 }
 
