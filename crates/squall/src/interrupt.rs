@@ -25,6 +25,20 @@ pub(crate) fn watch() -> Result<()> {
     Ok(())
 }
 
+/// Makes an interrupt call `clean_up` and end the process. Call it once.
+pub(crate) fn watch_and_exit(clean_up: impl Fn() + Send + 'static) -> Result<()> {
+    let ignores_hangup = process::ignores_hangup();
+    ctrlc::set_handler(move || {
+        clean_up();
+        std::process::exit(i32::from(INTERRUPTED));
+    })
+    .context("cannot watch for Ctrl-C")?;
+    if ignores_hangup {
+        process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
+    }
+    Ok(())
+}
+
 /// Like [`watch`], but an interrupt also requests `stop`. Call it once.
 pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
     ctrlc::set_handler(move || {

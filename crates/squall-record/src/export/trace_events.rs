@@ -2,8 +2,9 @@
 //!
 //! A trial is a process and a connection a thread. A request is a slice, in which its causes are nested; each dropped
 //! packet is a short slice on a thread of its link, with a flow to every request that it delayed. Slices of a thread
-//! must not overlap, so a connection with concurrent requests has several threads ("lanes"). Times count from the
-//! trial's epoch. Nothing here follows causes: squall-analysis does.
+//! must not overlap, so a connection with concurrent requests has several threads ("lanes"). Threads are numbered from 1
+//! across the trace, connections before links: Perfetto takes only numbers of 32 bits, and sorts threads by them. Times
+//! count from the trial's epoch. Nothing here follows causes: squall-analysis does.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,12 +14,6 @@ use squall_base::Time;
 use squall_base::record::{Cause, Direction, DropRecord, RequestRecord};
 
 use super::{Elements, ExportError};
-
-/// The first thread of the links; those of connections have the numbers below.
-const FIRST_LINK_THREAD: u64 = 1 << 40;
-
-/// How many threads a connection may have before its numbers meet those of the next.
-const LANES_AT_MOST: u64 = 1 << 16;
 
 /// A span of a request with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +45,7 @@ pub struct TraceExport<W> {
     events: Elements<W>,
     has_head: bool,
     processes: u64,
+    threads: u64,
     flows: u64,
 }
 
@@ -60,6 +56,27 @@ struct Slot {
     to: Time,
 }
 
+/// For each connection, the threads that its concurrent requests need.
+#[derive(Default)]
+struct Lanes {
+    /// For each lane, when it becomes free; `None` has the requests without a connection.
+    of: BTreeMap<Option<u32>, Vec<Time>>,
+}
+
+impl Lanes {
+    /// The first lane of a connection that is free during this span, which it takes.
+    fn take(&mut self, connection: Option<u32>, (from, to): (Time, Time)) -> usize {
+        let lanes = self.of.entry(connection).or_default();
+        let free = lanes.iter().position(|free| *free <= from);
+        let place = free.unwrap_or(lanes.len());
+        match lanes.get_mut(place) {
+            Some(lane) => *lane = to,
+            None => lanes.push(to),
+        }
+        place
+    }
+}
+
 impl<W: Write> TraceExport<W> {
     /// Creates the export without writing anything yet.
     pub fn new(writer: W) -> TraceExport<W> {
@@ -67,6 +84,7 @@ impl<W: Write> TraceExport<W> {
             events: Elements::new("trace", writer),
             has_head: false,
             processes: 0,
+            threads: 0,
             flows: 0,
         }
     }
@@ -106,12 +124,15 @@ impl<W: Write> TraceExport<W> {
         }))
     }
 
-    /// Names a thread. Threads are sorted by number.
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> Result<(), ExportError> {
+    /// Begins a thread and returns its number. Threads are sorted by number.
+    fn thread(&mut self, pid: u64, name: &str) -> Result<u64, ExportError> {
+        self.threads += 1;
+        let tid = self.threads;
         self.name(pid, tid, "thread_name", name)?;
         self.events.add(&json!({
             "ph": "M", "pid": pid, "tid": tid, "name": "thread_sort_index", "args": { "sort_index": tid },
-        }))
+        }))?;
+        Ok(tid)
     }
 
     /// Writes the requests, and returns where each of them is.
@@ -123,21 +144,23 @@ impl<W: Write> TraceExport<W> {
     ) -> Result<BTreeMap<u64, Slot>, ExportError> {
         let mut rows: Vec<&RequestRecord> = process.requests.iter().collect();
         rows.sort_by_key(|row| (row.intended, row.request));
-        // For each connection, when each of its lanes becomes free.
-        let mut lanes: BTreeMap<Option<u32>, Vec<Time>> = BTreeMap::new();
-        let mut slots = BTreeMap::new();
-        for row in rows {
-            let (from, to) = (row.intended, row.end.max(row.intended));
-            let of_connection = lanes.entry(row.connection).or_default();
-            let lane = of_connection.iter().position(|free| *free <= from);
-            let place = lane.unwrap_or(of_connection.len());
-            let thread = thread_number(row.connection, place);
-            if lane.is_none() {
-                of_connection.push(to);
-                self.thread(pid, thread, &thread_name(row.connection, place))?;
-            } else {
-                of_connection[place] = to;
+        let span = |row: &RequestRecord| (row.intended, row.end.max(row.intended));
+        let mut lanes = Lanes::default();
+        let placed: Vec<(&RequestRecord, usize)> = rows
+            .into_iter()
+            .map(|row| (row, lanes.take(row.connection, span(row))))
+            .collect();
+        let mut threads = BTreeMap::new();
+        for (connection, lanes) in &lanes.of {
+            for lane in 0..lanes.len() {
+                let thread = self.thread(pid, &thread_name(*connection, lane))?;
+                threads.insert((*connection, lane), thread);
             }
+        }
+        let mut slots = BTreeMap::new();
+        for (row, lane) in placed {
+            let (from, to) = span(row);
+            let thread = threads[&(row.connection, lane)];
             self.slice(pid, thread, (from, to), request_slice(row, &title(row)))?;
             for stage in process.stages.get(&row.request).into_iter().flatten() {
                 let span = (stage.from.max(from).min(to), stage.to.max(from).min(to));
@@ -159,12 +182,15 @@ impl<W: Write> TraceExport<W> {
         let mut threads: BTreeMap<(u8, Direction), u64> = BTreeMap::new();
         for drop in drops {
             let link = (drop.packet.hop, drop.packet.direction);
-            let next = FIRST_LINK_THREAD + threads.len() as u64;
-            let tid = *threads.entry(link).or_insert(next);
-            if tid == next {
-                let name = format!("drops of hop {}, {}", link.0, link.1.name());
-                self.thread(pid, tid, &name)?;
-            }
+            let tid = match threads.get(&link) {
+                Some(tid) => *tid,
+                None => {
+                    let name = format!("drops of hop {}, {}", link.0, link.1.name());
+                    let tid = self.thread(pid, &name)?;
+                    threads.insert(link, tid);
+                    tid
+                }
+            };
             let at = drop.dropped_at;
             self.slice(
                 pid,
@@ -208,13 +234,6 @@ impl<W: Write> TraceExport<W> {
         content["dur"] = json!(to.since(from).as_nanos() as f64 / 1e3);
         self.events.add(&content)
     }
-}
-
-/// Thread 1 has the requests without a connection.
-fn thread_number(connection: Option<u32>, lane: usize) -> u64 {
-    let group = connection.map_or(0, |connection| u64::from(connection) + 1);
-    let lane = (lane as u64).min(LANES_AT_MOST - 1);
-    1 + group * LANES_AT_MOST + lane
 }
 
 fn thread_name(connection: Option<u32>, lane: usize) -> String {

@@ -164,6 +164,55 @@ fn causes_are_inside_their_request_and_drops_point_to_their_victims() {
 }
 
 #[test]
+fn every_thread_of_a_trace_has_a_number_of_its_own_that_fits_32_bits() {
+    let mut without_connection = request(2, 100, 20);
+    without_connection.connection = None;
+    let mut later_connection = request(3, 100, 20);
+    later_connection.connection = Some(70_000);
+    let requests = [
+        request(0, 100, 20),
+        request(1, 110, 50),
+        without_connection,
+        later_connection,
+    ];
+    let drops = [drop_at(ms(105), &[0])];
+    let process = TraceProcess {
+        name: "a trial",
+        requests: &requests,
+        stages: &BTreeMap::new(),
+        drops: &drops,
+    };
+    let mut export = TraceExport::new(Vec::new());
+    for _ in 0..2 {
+        export
+            .append(&process, |_| "GET /".to_owned())
+            .expect("a Vec takes everything");
+    }
+    let trace = text(export.finish().expect("a Vec takes everything"));
+    let trace: Value = serde_json::from_str(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let names = thread_names(events);
+    let numbers: Vec<u64> = names.keys().copied().collect();
+    assert_eq!(numbers, (1..=10).collect::<Vec<u64>>());
+    let of_first: Vec<&str> = names.values().take(5).map(String::as_str).collect();
+    assert_eq!(
+        of_first,
+        [
+            "no connection",
+            "connection 0",
+            "connection 0, lane 2",
+            "connection 70000",
+            "drops of hop 1, down"
+        ]
+    );
+    // No slice is on a thread of the other process.
+    for slice in events.iter().filter(|event| event["ph"] == "X") {
+        let thread = slice["tid"].as_u64().expect("a thread");
+        assert_eq!(slice["pid"], thread.div_ceil(5), "{slice}");
+    }
+}
+
+#[test]
 fn empty_trace_is_json() {
     let export = TraceExport::new(Vec::new());
     let trace = text(export.finish().expect("a Vec takes everything"));

@@ -317,13 +317,15 @@ fn page_without_details_has_neither_list_nor_dialog() {
     assert!(!page.contains("id=\"details\"") && !page.contains("<dialog"));
 }
 
-fn open(name: &str, width: u32) -> Option<Page> {
+/// Opens a page with the details of a request and a connection.
+pub(crate) fn open(name: &str, width: u32) -> Option<Page> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
     std::fs::write(&file, page(&run(&NAMES, Size::SMALL))).unwrap();
     chromium::open(&file, width, 900)
 }
 
-fn shows(id: &str) -> String {
+/// Whether the dialog shows this.
+pub(crate) fn shows(id: &str) -> String {
     format!("document.getElementById('detail').dataset.shows === '{id}'")
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `support` makes the runs and drives Chromium.
 
+mod accessible;
 mod browser;
 mod causes;
 mod deliveries;

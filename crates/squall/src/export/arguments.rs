@@ -2,7 +2,7 @@
 //!
 //! Only what clap can check; `mod` selects the trials and writes the formats.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use squall_base::record::Side;
 
@@ -11,9 +11,9 @@ use crate::trials::TrialSelection;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall export runs/twilio-20261121T120000Z --to cells -o cells.csv\n  \
-    squall export runs/twilio-20261121T120000Z --variant h2c --to trace -o trace.json\n  \
-    squall export runs/twilio-20261121T120000Z --trial 4 --to har -o trial.har\n  \
-    squall export runs/twilio-20261121T120000Z --trial 4 --to pcapng -o trial.pcapng\n  \
+    squall export runs/twilio-20261121T120000Z --variant h1 --to trace -o h1.json\n  \
+    squall export runs/twilio-20261121T120000Z --trial 4 --to har -o 4.har\n  \
+    squall export runs/twilio-20261121T120000Z --trial 4 --to pcapng -o 4.pcapng\n  \
     squall export requests.parquet --to hgrm\n\n\
     cells, openmetrics and trace take all selected trials, the other formats one. docs/RECORD.md describes the formats."
 )]
@@ -23,13 +23,22 @@ pub(crate) struct Arguments {
     /// Format of the output
     #[arg(long, value_name = "FORMAT")]
     pub(super) to: Format,
-    /// Write to this file instead of stdout
+    /// Write to this file, which is replaced once the export is complete [default: stdout]
     #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
     #[command(flatten)]
     pub(super) selection: TrialSelection,
     #[command(flatten)]
     pub(super) part: Part,
+}
+
+impl Arguments {
+    /// The file to write; `None` is stdout.
+    pub(super) fn output(&self) -> Option<&Path> {
+        self.output
+            .as_deref()
+            .filter(|path| *path != Path::new("-"))
+    }
 }
 
 /// Which part of a trial to write, for formats of a single hop, connection or side.
@@ -52,7 +61,12 @@ pub(super) struct Part {
 impl Part {
     /// Whether any flag was given.
     pub(super) fn is_given(&self) -> bool {
-        self.hop.is_some() || self.connection.is_some() || self.side.is_some()
+        self.hop.is_some() || self.is_of_a_connection()
+    }
+
+    /// Whether a flag for a connection or a side of it was given.
+    pub(super) fn is_of_a_connection(&self) -> bool {
+        self.connection.is_some() || self.side.is_some()
     }
 }
 

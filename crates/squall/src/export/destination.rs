@@ -1,27 +1,26 @@
 //! Where an export is written: a file, or stdout, whose reader may have closed it.
+//!
+//! A file is written next to its place and takes that place once it is complete. So what was there before stays until
+//! then, even if it is what the export is made from, and an export that fails or is interrupted leaves nothing.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use squall_record::export::ExportError;
+
+use crate::interrupt;
+
+/// The file that is not complete yet.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// An open file or stdout.
 pub(super) enum Destination {
     File(BufWriter<File>),
     Stdout(io::Stdout),
-}
-
-impl Destination {
-    /// Opens the file, or stdout without one. A file that is already there is replaced.
-    pub(super) fn open(path: Option<&Path>) -> Result<Destination> {
-        let Some(path) = path else {
-            return Ok(Destination::Stdout(io::stdout()));
-        };
-        let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Destination::File(BufWriter::new(file)))
-    }
 }
 
 impl Write for Destination {
@@ -47,13 +46,28 @@ impl Write for Destination {
     }
 }
 
-/// Opens the destination and writes an export to it.
+/// Writes an export to the file, or to stdout without one.
 pub(super) fn write_to(
     path: Option<&Path>,
     write: impl FnOnce(Destination) -> Result<Destination, ExportError>,
 ) -> Result<()> {
-    finished(write(Destination::open(path)?), path)?;
-    Ok(())
+    write_with(path, |out| finished(write(out), path))
+}
+
+/// Like [`write_to`], for a `write` that can fail otherwise, too. It calls [`finished`] itself.
+pub(super) fn write_with(
+    path: Option<&Path>,
+    write: impl FnOnce(Destination) -> Result<Destination>,
+) -> Result<()> {
+    let Some(path) = path else {
+        write(Destination::Stdout(io::stdout()))?;
+        return Ok(());
+    };
+    in_place_of(path, |draft| {
+        let file = File::create(draft).map_err(|error| cannot_make(path, error))?;
+        write(Destination::File(BufWriter::new(file)))?;
+        Ok(())
+    })
 }
 
 /// Adds the file's name to an error.
@@ -61,5 +75,65 @@ pub(super) fn finished<T>(written: Result<T, ExportError>, path: Option<&Path>) 
     match path {
         Some(path) => written.with_context(|| format!("cannot write {}", path.display())),
         None => Ok(written?),
+    }
+}
+
+/// Calls `write` with the name of a file in the same folder, which becomes `path` once it is complete. Devices and
+/// pipes, and files in a folder where no other can be made, are written directly.
+pub(super) fn in_place_of(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    // What a symbolic link leads to, not the link.
+    let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let found = fs::metadata(&place);
+    if found.as_ref().is_ok_and(|found| !found.is_file()) {
+        return write(&place);
+    }
+    let mut draft = place.clone().into_os_string();
+    draft.push(format!(".{}.tmp", process::id()));
+    let draft = PathBuf::from(draft);
+    interrupt::watch_and_exit(|| discard(&mut unfinished()))?;
+    match File::create(&draft) {
+        Ok(_) => *unfinished() = Some(draft.clone()),
+        Err(_) if found.is_ok() => return write(&place),
+        Err(error) => return Err(cannot_make(path, error)),
+    }
+    let written = write(&draft).and_then(|()| keep(&draft, &place));
+    discard(&mut unfinished());
+    written
+}
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves the complete file to its place.
+fn keep(draft: &Path, place: &Path) -> Result<()> {
+    let mut unfinished = unfinished();
+    fs::rename(draft, place).with_context(|| format!("cannot write {}", place.display()))?;
+    *unfinished = None;
+    Ok(())
+}
+
+/// Removes the file that is not complete, if there is one. If it cannot be removed, the reason why it is not complete
+/// matters more.
+fn discard(unfinished: &mut Option<PathBuf>) {
+    if let Some(draft) = unfinished.take() {
+        let _ = fs::remove_file(draft);
+    }
+}
+
+/// Why a file cannot be made, and what to do.
+fn cannot_make(path: &Path, error: io::Error) -> Error {
+    let cannot = format!("cannot make {}", path.display());
+    if path.is_dir() {
+        return Error::msg(format!("{cannot}: it is a folder; name a file in it"));
+    }
+    match path.parent() {
+        Some(folder) if error.kind() == ErrorKind::NotFound && !folder.as_os_str().is_empty() => {
+            Error::msg(format!(
+                "{cannot}: there is no folder {}; make it first, or name a file elsewhere",
+                folder.display()
+            ))
+        }
+        _ => Error::new(error).context(cannot),
     }
 }

@@ -14,6 +14,8 @@ mod packets;
 mod requests;
 mod trace;
 
+use std::path::Path;
+
 use anyhow::Result;
 use squall_base::record::{DropRecord, RequestRecord};
 use squall_record::{RecordError, read_drops, read_requests};
@@ -26,9 +28,16 @@ use requests::Load;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
-    if arguments.part.is_given() && !arguments.to.kind().is_of_a_hop() {
+    let kind = arguments.to.kind();
+    if arguments.part.is_given() && !kind.is_of_a_hop() {
         return Err(BadInput::new(
             "--hop, --connection and --side are for qlog, qlog-seq, pcapng and xpl; this format has the whole trial",
+        )
+        .into());
+    }
+    if arguments.part.is_of_a_connection() && kind == Kind::Packets {
+        return Err(BadInput::new(
+            "--connection and --side are for qlog, qlog-seq and xpl; pcapng has all packets of a link",
         )
         .into());
     }
@@ -44,7 +53,7 @@ fn of_trials(arguments: &Arguments) -> Result<()> {
     let others = ", nor a table of requests, as `squall load --output` writes it";
     let selected = select_trials(&arguments.run, &arguments.selection, "export", others)?;
     let only = || only_trial(&selected, &arguments.run);
-    let output = arguments.output.as_deref();
+    let output = arguments.output();
     match arguments.to.kind() {
         Kind::Requests(format) => requests::export(format, &Load::of_trial(only()?)?, output),
         Kind::Trace => trace::export(&selected, output),
@@ -68,15 +77,16 @@ fn of_table(arguments: &Arguments) -> Result<()> {
         ))
         .into());
     }
-    let unreadable = |error: RecordError| {
-        BadInput::new(format!(
-            "{} is not a table of requests, as `squall load --output` writes it: {error}",
+    let output = arguments.output();
+    if output.is_some_and(|output| is_same_file(output, path)) {
+        return Err(BadInput::new(format!(
+            "the export would replace {}, from which it is made: name another file with -o",
             path.display()
         ))
-    };
-    let requests = read_requests(path).map_err(unreadable)?;
+        .into());
+    }
+    let requests = read_requests(path).map_err(|error| not_a_table(path, &error))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let output = arguments.output.as_deref();
     match arguments.to.kind() {
         Kind::Requests(format) => {
             let load = Load::of_table(name.into_owned(), requests);
@@ -94,6 +104,25 @@ fn of_table(arguments: &Arguments) -> Result<()> {
         ))
         .into()),
     }
+}
+
+/// Whether both are there and are the same file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(one).is_some_and(|path| Some(path) == real(other))
+}
+
+/// Why a file cannot be exported. The errors' own words are for the tables of a trial.
+fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
+    let why = match error {
+        RecordError::NotParquet { .. } => "it is no Parquet file, or was cut short".to_owned(),
+        RecordError::Damaged { source, .. } => format!("it is damaged: {source}"),
+        other => other.to_string(),
+    };
+    BadInput::new(format!(
+        "{} is not a table of requests, as `squall load --output FILE.parquet` writes it: {why}. Name the folder of a run",
+        path.display()
+    ))
 }
 
 /// The requests of a trial.

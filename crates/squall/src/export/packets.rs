@@ -11,7 +11,7 @@ use squall_record::export::{TimeSequence, write_packet_headers, write_time_seque
 use squall_record::{copy_private, read_packets};
 
 use super::arguments::Part;
-use super::destination::write_to;
+use super::destination::{in_place_of, write_to};
 use super::drops_of;
 use crate::outcome::BadInput;
 use crate::output::eprint;
@@ -32,8 +32,11 @@ pub(super) fn export_capture(
     let capture = selected.folder.capture_of(link);
     if capture.is_file() {
         // It may contain secrets, and has everything that was sent in any case.
-        return copy_private(&capture, output)
-            .with_context(|| format!("cannot copy {} to {}", capture.display(), output.display()));
+        return in_place_of(output, |draft| {
+            copy_private(&capture, draft).with_context(|| {
+                format!("cannot copy {} to {}", capture.display(), output.display())
+            })
+        });
     }
     let packets = packets_of(selected, hop)?;
     let drops = drops_of(selected)?;

@@ -11,7 +11,7 @@ use squall_base::record::RequestRecord;
 use squall_record::export::{TraceExport, TraceProcess, TraceStage};
 use squall_record::{read_exchanges, read_frames, read_packets, read_sockets};
 
-use super::destination::{Destination, finished, write_to};
+use super::destination::{finished, write_to, write_with};
 use super::requests::{RequestKind, request_kinds};
 use super::{drops_of, requests_of};
 use crate::trials::SelectedTrial;
@@ -21,22 +21,23 @@ type Stages = BTreeMap<u64, Vec<TraceStage>>;
 
 /// Writes the selected trials, each as a process.
 pub(super) fn export(selected: &[SelectedTrial], output: Option<&Path>) -> Result<()> {
-    let mut export = TraceExport::new(Destination::open(output)?);
-    for it in selected {
-        let requests = requests_of(it)?;
-        let stages = stages(it, &requests)?;
-        let drops = drops_of(it)?;
-        let kinds = request_kinds(it).unwrap_or_default();
-        let process = TraceProcess {
-            name: &it.record.trial.folder(),
-            requests: &requests,
-            stages: &stages,
-            drops: &drops,
-        };
-        finished(export.append(&process, |row| title(row, &kinds)), output)?;
-    }
-    finished(export.finish(), output)?;
-    Ok(())
+    write_with(output, |out| {
+        let mut export = TraceExport::new(out);
+        for it in selected {
+            let requests = requests_of(it)?;
+            let stages = stages(it, &requests)?;
+            let drops = drops_of(it)?;
+            let kinds = request_kinds(it).unwrap_or_default();
+            let process = TraceProcess {
+                name: &it.record.trial.folder(),
+                requests: &requests,
+                stages: &stages,
+                drops: &drops,
+            };
+            finished(export.append(&process, |row| title(row, &kinds)), output)?;
+        }
+        finished(export.finish(), output)
+    })
 }
 
 /// Writes the requests of a table alone.

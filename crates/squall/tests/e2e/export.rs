@@ -14,7 +14,8 @@ use squall_record::{RunFolder, TrialFolder, read_drops, read_packets};
 use crate::constructed::recipe;
 use crate::support::{FinishedRun, have, run_recipe, seat, squall, stderr, stdout};
 
-fn export(run: &Path, arguments: &[&str]) -> Output {
+/// Runs `squall export` next to the run.
+pub(crate) fn export(run: &Path, arguments: &[&str]) -> Output {
     let folder = run.parent().expect("a run is in a folder");
     let mut command = squall(folder);
     command.arg("export").arg(run).args(arguments);
@@ -22,7 +23,7 @@ fn export(run: &Path, arguments: &[&str]) -> Output {
 }
 
 /// What is printed in this format.
-fn printed(run: &Path, arguments: &[&str]) -> String {
+pub(crate) fn printed(run: &Path, arguments: &[&str]) -> String {
     let output = export(run, arguments);
     assert!(
         output.status.success(),
@@ -33,7 +34,7 @@ fn printed(run: &Path, arguments: &[&str]) -> String {
 }
 
 /// Exports to a file next to the run.
-fn written(run: &Path, name: &str, arguments: &[&str]) -> PathBuf {
+pub(crate) fn written(run: &Path, name: &str, arguments: &[&str]) -> PathBuf {
     let file = run.with_file_name(name);
     let output = export(run, &[arguments, &["-o", name]].concat());
     assert!(
@@ -83,6 +84,7 @@ fn every_format_of_a_run_can_be_read_again() {
     check_time_sequence(&run);
     check_captures(&run);
     check_refusals(&run);
+    check_files(&run);
 }
 
 fn check_har(run: &FinishedRun) {
@@ -193,6 +195,14 @@ fn check_requests(run: &FinishedRun) {
     assert!(printed(&table, &["--to", "trace"]).contains("request 0"));
     assert!(refused(&table, &["--to", "har"]).contains("no methods and URLs"));
     assert!(refused(&table, &["--to", "qlog"]).contains("name the folder of a run"));
+    let itself = table.display().to_string();
+    let replaced = refused(&table, &["--to", "csv", "-o", &itself]);
+    assert!(replaced.contains("the export would replace"), "{replaced}");
+    let text = refused(&run.folder.join("plan.json"), &["--to", "csv"]);
+    assert!(
+        text.contains("it is no Parquet file") && !text.contains("--resume"),
+        "{text}"
+    );
 }
 
 /// Each line is a comment of a known kind, or a sample with labels and a number.
@@ -323,10 +333,45 @@ fn check_refusals(run: &FinishedRun) {
     assert!(hop.contains("crosses no link"), "{hop}");
     let frames = refused(&run.folder, &["--variant", "h1", "--to", "qlog"]);
     assert!(frames.contains("HTTP/1.1 has none"), "{frames}");
+    let side = ["--variant", "h1", "--to", "pcapng", "--side", "client"];
+    let side = refused(&run.folder, &side);
+    assert!(side.contains("pcapng has all packets of a link"), "{side}");
     let stdout = refused(&run.folder, &["--variant", "h1", "--to", "pcapng"]);
     assert!(stdout.contains("name a file with -o"), "{stdout}");
     let number = refused(&run.folder, &["--trial", "9", "--to", "har"]);
     assert!(number.contains("no complete trial of"), "{number}");
     let one = printed(&run.folder, &["--trial", "1", "--to", "csv"]);
     assert_eq!(one.lines().count(), 1 + run.trials[1].requests.len());
+}
+
+/// Where exports are written, and what stays if they cannot be. Damages the trial of h3.
+fn check_files(run: &FinishedRun) {
+    let failed = |arguments: &[&str]| {
+        let output = export(&run.folder, arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        stderr(&output)
+    };
+    let missing = failed(&["--to", "cells", "-o", "missing/cells.csv"]);
+    assert!(missing.contains("there is no folder missing"), "{missing}");
+    let folder = failed(&["--to", "cells", "-o", "."]);
+    assert!(folder.contains("it is a folder"), "{folder}");
+    let cells = printed(&run.folder, &["--to", "cells"]);
+    assert_eq!(printed(&run.folder, &["--to", "cells", "-o", "-"]), cells);
+    let h3 = trial(run, "h3");
+    let capture = fs::read(h3.capture()).expect("a capture");
+    let itself = h3.capture().display().to_string();
+    let output = export(h3.root(), &["--to", "pcapng", "-o", &itself]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::read(h3.capture()).expect("a capture") == capture);
+    let old = run.folder.with_file_name("old.json");
+    fs::write(&old, "old").expect("a file");
+    fs::write(h3.requests(), "damaged").expect("a file");
+    let damaged = failed(&["--to", "trace", "-o", "old.json"]);
+    assert!(damaged.contains("requests.parquet"), "{damaged}");
+    assert_eq!(fs::read_to_string(&old).expect("a file"), "old");
+    let home = run.folder.parent().expect("a folder");
+    for entry in fs::read_dir(home).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(!name.to_string_lossy().ends_with(".tmp"), "{name:?}");
+    }
 }

@@ -30,6 +30,7 @@ mod endings;
 mod equal_variants;
 mod explain;
 mod export;
+mod export_opened;
 mod fast_link;
 mod fetch;
 mod findings;

@@ -1,10 +1,10 @@
 //! docs/SQL.md: DuckDB runs each of its queries on a real run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::support::{H1, H2C_X1, peers, recipe, run_recipe, seat, stderr, stdout};
+use crate::support::{H1, H2C_X1, python_with, recipe, run_recipe, seat, stderr, stdout};
 
 const H3: &str =
     "[[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\nconnections = \"on demand\"\n";
@@ -18,26 +18,11 @@ fn queries() -> Vec<String> {
     ends.collect()
 }
 
-/// A Python that has DuckDB. Without one, prints a notice, or fails where every test must run.
-fn python() -> Option<PathBuf> {
-    let own = peers().join("python/bin/python3");
-    for python in [own, PathBuf::from("python3")] {
-        let found = Command::new(&python).args(["-c", "import duckdb"]).output();
-        if found.is_ok_and(|output| output.status.success()) {
-            return Some(python);
-        }
-    }
-    let said = "skipped: this test needs DuckDB in Python; scripts/peers installs it";
-    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-    eprintln!("{said}");
-    None
-}
-
 #[test]
 fn every_query_of_the_page_has_an_answer() {
     let queries = queries();
     assert_eq!(queries.len(), 10);
-    let Some(python) = python() else {
+    let Some(python) = python_with("duckdb") else {
         return;
     };
     let _seat = seat();

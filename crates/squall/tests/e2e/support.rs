@@ -117,6 +117,23 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     })
 }
 
+/// A Python that can import these modules, which are separated by commas. Without one, prints a notice, or fails where
+/// every test must run.
+pub(crate) fn python_with(modules: &str) -> Option<PathBuf> {
+    let own = peers().join("python/bin/python3");
+    let import = format!("import {modules}");
+    for python in [own, PathBuf::from("python3")] {
+        let found = Command::new(&python).args(["-c", &import]).output();
+        if found.is_ok_and(|output| output.status.success()) {
+            return Some(python);
+        }
+    }
+    let said = format!("skipped: this test needs {modules} in Python; scripts/peers installs it");
+    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+    eprintln!("{said}");
+    None
+}
+
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
