@@ -29,7 +29,7 @@ mod text;
 pub use changes::changes;
 pub use findings::findings;
 pub use fixes::fixes;
-pub use html::html;
+pub use html::{Method, html, html_with_method};
 pub use points::TrialPoints;
 pub use terminal::{Detail, terminal};
 pub use text::Colour;

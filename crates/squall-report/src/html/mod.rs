@@ -7,7 +7,7 @@
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
 //! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
-//! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
+//! `method` is how the run was made. `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
@@ -18,6 +18,7 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+mod method;
 mod plot;
 mod request;
 mod section;
@@ -36,6 +37,7 @@ use crate::payload;
 use crate::points::TrialPoints;
 use details::Details;
 pub(crate) use details::TrialMarkup;
+pub use method::Method;
 use terms::explained;
 use text::escaped;
 
@@ -61,6 +63,10 @@ const MODULES: [&str; 11] = [
     include_str!("../../assets/page.js"),
 ];
 
+/// The most bytes of a page that draws many requests: small enough to send, and to open at once. Fewer points are drawn to stay
+/// below it.
+const PAGE_AT_MOST: usize = 4_900_000;
+
 /// What the page may do: run its inline scripts and styles, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
@@ -72,6 +78,27 @@ pub fn html(
     plots: &[TrialPoints],
     cells: &[CellFindings],
     delivered: &[Delivery],
+) -> String {
+    page_of(summary, plots, cells, delivered, None)
+}
+
+/// Like [`html`], and says how the run was made.
+pub fn html_with_method(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+    method: &Method,
+) -> String {
+    page_of(summary, plots, cells, delivered, Some(method))
+}
+
+fn page_of(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+    method: Option<&Method>,
 ) -> String {
     let mut page =
         String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -88,7 +115,7 @@ pub fn html(
         "<style>\n{UPLOT_CSS}\n{STYLE}{}</style>\n</head>\n<body>\n",
         palette::stylesheet()
     ));
-    push_header(&mut page, summary);
+    push_header(&mut page, summary, method.is_some());
     page.push_str("<main>\n");
     page.push_str(plot::HATCHING);
     answer::push(&mut page, summary);
@@ -107,18 +134,23 @@ pub fn html(
         };
         section::push(&mut page, index, condition, &parts);
     }
+    if let Some(method) = method {
+        method::push(&mut page, &summary.profile, method);
+    }
     page.push_str(
         "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \
          not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
-    page.push_str(&payload::elements(summary, plots));
-    page.push_str(details.elements());
-    page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
-    page.push_str(&format!(
-        "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
+    let scripts = format!(
+        "<script>\n{UPLOT_JS}\n</script>\n<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
         bundle()
-    ));
+    );
+    let others = page.len() + details.elements().len() + scripts.len();
+    let room = PAGE_AT_MOST.saturating_sub(others);
+    page.push_str(&payload::elements(summary, plots, room));
+    page.push_str(details.elements());
+    page.push_str(&scripts);
     page
 }
 
@@ -130,7 +162,7 @@ fn conditions_with_trials(
     conditions.filter(|(_, condition)| !condition.is_untried())
 }
 
-fn push_header(page: &mut String, summary: &RunSummary) {
+fn push_header(page: &mut String, summary: &RunSummary, has_method: bool) {
     page.push_str(&format!(
         "<header>\n<p class=\"recipe\">squall <b>{}</b></p>\n<h1>{}</h1>\n<dl class=\"facts\">\n",
         escaped(&summary.recipe),
@@ -171,6 +203,11 @@ fn push_header(page: &mut String, summary: &RunSummary) {
             "<div><dt>{name}</dt><dd>{}</dd></div>\n",
             escaped(value)
         ));
+    }
+    if has_method {
+        page.push_str(
+            "<div><dt>method</dt><dd><a href=\"#method\">how it was made, and how to repeat it</a></dd></div>\n",
+        );
     }
     page.push_str("</dl>\n</header>\n");
 }

@@ -19,7 +19,7 @@ fn queries() -> Vec<String> {
 }
 
 /// A Python that has DuckDB. Without one, prints a notice, or fails where every test must run.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let own = peers().join("python/bin/python3");
     for python in [own, PathBuf::from("python3")] {
         let found = Command::new(&python).args(["-c", "import duckdb"]).output();
