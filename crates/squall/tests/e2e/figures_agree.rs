@@ -189,9 +189,10 @@ fn from_duckdb(python: &Path, run: &Path) -> AllFigures {
 fn shown<'a>(cell: &Value, all: &'a AllFigures) -> Vec<&'a TrialFigures> {
     let trials = list(&cell["trials"]).iter();
     let trials: Vec<&TrialFigures> = trials.map(|it| &all[&number(&it["index"])]).collect();
-    let of = |validity: &str| -> Vec<&TrialFigures> {
+    let of = |validity: &str| {
         let trials = trials.iter().copied();
-        trials.filter(|it| it.validity == validity).collect()
+        let of_kind = trials.filter(|it| it.validity == validity);
+        of_kind.collect::<Vec<_>>()
     };
     let some = ["valid", "limited"].map(of);
     let some = some.into_iter().find(|trials| !trials.is_empty());
