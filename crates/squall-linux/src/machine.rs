@@ -141,6 +141,16 @@ fn parse_runnable_tasks(loadavg: &str) -> Option<u64> {
     runnable.parse().ok()
 }
 
+/// The load averages of the last minute, five minutes and fifteen minutes, as in `0.06 0.16 0.29`: /proc/loadavg.
+pub fn load_averages() -> Option<String> {
+    parse_load_averages(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn parse_load_averages(loadavg: &str) -> Option<String> {
+    let fields: Vec<&str> = loadavg.split_whitespace().collect();
+    Some(fields.get(..3)?.join(" "))
+}
+
 /// The percentage of the last 10 s in which some task waited for a processor: /proc/pressure/cpu.
 pub fn processor_pressure_percent() -> Option<f64> {
     parse_pressure(&fs::read_to_string("/proc/pressure/cpu").ok()?)
@@ -265,6 +275,9 @@ mod tests {
     fn load_is_read() {
         assert_eq!(parse_runnable_tasks("0.06 0.16 0.29 3/85 13902\n"), Some(3));
         assert_eq!(parse_runnable_tasks("0.06 0.16\n"), None);
+        let averages = parse_load_averages("0.06 0.16 0.29 3/85 13902\n");
+        assert_eq!(averages.as_deref(), Some("0.06 0.16 0.29"));
+        assert_eq!(parse_load_averages("0.06 0.16\n"), None);
         let pressure =
             "some avg10=1.25 avg60=0.53 avg300=0.66 total=32611975\nfull avg10=0.00 avg60=0.00\n";
         assert_eq!(parse_pressure(pressure), Some(1.25));

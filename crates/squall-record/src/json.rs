@@ -53,6 +53,14 @@ pub fn write_whole(path: impl AsRef<Path>, text: &str) -> Result<(), RecordError
     write_text(path.as_ref(), text, Readers::All)
 }
 
+/// Like [`write_whole`], but only the file's owner may read it (mode 0600).
+///
+/// # Errors
+/// The system refused to create, write or rename the file.
+pub fn write_whole_private(path: impl AsRef<Path>, text: &str) -> Result<(), RecordError> {
+    write_text(path.as_ref(), text, Readers::Owner)
+}
+
 /// Writes trial.json, with its own checksum as the last field.
 pub fn write_record(path: impl AsRef<Path>, record: &TrialRecord) -> Result<(), RecordError> {
     let path = path.as_ref();

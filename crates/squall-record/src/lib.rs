@@ -46,7 +46,9 @@ mod table;
 pub use bounded::{read_all, read_at_most, read_text_at_most};
 pub use error::{CellFault, RecordError};
 pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_name};
-pub use json::{read_json, read_plan, write_json, write_plan, write_record, write_whole};
+pub use json::{
+    read_json, read_plan, write_json, write_plan, write_record, write_whole, write_whole_private,
+};
 pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
 pub use private::{append_private, copy_private, create_private_folder, write_private};
 pub use table::{

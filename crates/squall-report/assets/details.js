@@ -30,7 +30,11 @@ function addressOf(id) {
   return `#${[id, ...others].filter((word) => word).join("&")}`;
 }
 
+/** What had the focus when the dialog was opened. The browser forgets it, because visiting an address moves the focus. */
+let openedFrom = null;
+
 export function openDetail(id) {
+  if (!document.getElementById("detail").open) openedFrom = document.activeElement;
   location.hash = addressOf(id);
 }
 
@@ -70,6 +74,8 @@ export function followDetails() {
   dialog.addEventListener("close", () => {
     delete dialog.dataset.shows;
     if (detailInAddress()) history.replaceState(null, "", addressOf(null));
+    openedFrom?.focus();
+    openedFrom = null;
   });
   document.addEventListener("click", (event) => {
     const id = event.target.closest?.("a[href^='#']")?.getAttribute("href").slice(1);

@@ -33,7 +33,7 @@ pub use changes::changes;
 pub use findings::findings;
 pub use fixes::fixes;
 pub use html::runs::{ListedRun, runs_page};
-pub use html::{html, live_html};
+pub use html::{Method, html, html_with_method, live_html};
 pub use points::TrialPoints;
 pub use terminal::{Detail, terminal};
 pub use text::Colour;

@@ -4,8 +4,8 @@
 //! differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds as
 //! u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). Behind them are the times of dropped
 //! packets in microseconds, as u32 differences too. All of it is deflated with a zlib header (RFC 1950) and encoded in base64.
-//! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Which points are drawn is not decided
-//! here but in `points`.
+//! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Only how many points there is room for
+//! is decided here; `points` chooses them.
 
 use std::io::Write;
 
@@ -18,7 +18,10 @@ use squall_analysis::{ConditionSummary, RunSummary};
 use squall_base::Duration;
 use squall_base::record::{Cause, Phase};
 
-use crate::points::{Point, PointMark, TrialPoints};
+use crate::points::{DRAWN_AT_MOST, DrawnTrial, Point, PointMark, TrialPoints};
+
+/// The fewest points of a trial that are drawn, however little room there is.
+const DRAWN_AT_LEAST: usize = 400;
 
 /// A linear axis that reaches up to this multiple of the smallest median still shows that median: in a small plot of 150
 /// pixels it is 5 pixels above the bottom, about the size of a point.
@@ -68,11 +71,46 @@ struct TrialEntry {
     element: String,
 }
 
-/// The script elements with the manifest and all points. `source` is where a live page asks for more.
+/// The script elements with the manifest and the points, in at most `room` characters. If all points take more, each trial has
+/// the same limit. `source` is where a live page asks for more.
 pub(crate) fn elements(
     summary: &RunSummary,
     plots: &[TrialPoints],
-    source: Option<&str>,
+    (room, source): (usize, Option<&str>),
+) -> String {
+    let mut at_most = DRAWN_AT_MOST;
+    loop {
+        let made = elements_with(summary, plots, (at_most, source));
+        if made.len() <= room || at_most <= DRAWN_AT_LEAST {
+            return made;
+        }
+        let lengths: Vec<usize> = plots.iter().map(TrialPoints::len).collect();
+        at_most = fewer(&lengths, at_most, room as f64 / made.len() as f64).max(DRAWN_AT_LEAST);
+    }
+}
+
+/// A limit below `at_most` by which trials of these lengths have this share of their points, or a little less.
+fn fewer(lengths: &[usize], at_most: usize, share: f64) -> usize {
+    let drawn = |at_most: usize| -> usize { lengths.iter().map(|&len| len.min(at_most)).sum() };
+    // Fewer points take more room each, because they are less alike.
+    let wanted = drawn(at_most) as f64 * share * 0.95;
+    let (mut low, mut high) = (0, at_most - 1);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if drawn(middle) as f64 <= wanted {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+/// The elements with at most this many points of each trial.
+fn elements_with(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    (at_most, source): (usize, Option<&str>),
 ) -> String {
     let mut columns = String::new();
     let mut conditions = Vec::with_capacity(summary.conditions.len());
@@ -88,9 +126,10 @@ pub(crate) fn elements(
             };
             let element = format!("points-{index}");
             columns.push_str(&format!("<script type=\"text/plain\" id=\"{element}\">"));
-            columns.push_str(&packed(&plot.points, &plot.drops));
+            let drawn = plot.drawn(at_most);
+            columns.push_str(&packed(&drawn.points, &drawn.drops));
             columns.push_str("</script>\n");
-            trials.push(entry(plot, variant, element));
+            trials.push(entry(&drawn, variant, element));
         }
         conditions.push(ConditionEntry {
             starts_logarithmic: starts_logarithmic(condition, &trials),
@@ -129,8 +168,9 @@ fn starts_logarithmic(condition: &ConditionSummary, trials: &[TrialEntry]) -> bo
         .is_some_and(|(largest, median)| largest > LINEAR_UP_TO * median)
 }
 
-fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
-    let drawn = plot
+fn entry(drawn: &DrawnTrial<'_>, variant: usize, element: String) -> TrialEntry {
+    let plot = drawn.trial;
+    let at_their_latency = drawn
         .points
         .iter()
         .filter(|point| !point.mark.is_failure())
@@ -142,18 +182,18 @@ fn entry(plot: &TrialPoints, variant: usize, element: String) -> TrialEntry {
         has_causes: plot.has_causes(),
         warmup_s: plot.warmup.as_secs_f64(),
         end_s: plot.span.as_secs_f64(),
-        latency_range_ms: drawn.fold(None, |range, ms| {
+        latency_range_ms: at_their_latency.fold(None, |range, ms| {
             let (least, largest) = range.unwrap_or((ms, ms));
             Some((ms.min(least), ms.max(largest)))
         }),
-        count: plot.points.len(),
-        warmup_count: plot
+        count: drawn.points.len(),
+        warmup_count: drawn
             .points
             .iter()
             .take_while(|point| point.phase == Phase::Warmup)
             .count(),
-        drop_count: plot.drops.len(),
-        caption: plot.caption(),
+        drop_count: drawn.drops.len(),
+        caption: drawn.caption(),
         trial: plot.folder.clone(),
         element,
     }
@@ -201,4 +241,23 @@ pub(crate) fn mark_code(mark: PointMark) -> u8 {
 /// 0 if the cause is unknown, otherwise one more than its place among the manifest's.
 pub(crate) fn cause_code(cause: Option<Cause>) -> u8 {
     cause.map_or(0, |cause| cause as u8 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_gives_trials_their_share_of_points_and_falls_with_every_attempt() {
+        // Only the long trial has points to lose.
+        let lengths = [100, 100, 10_000];
+        let limit = fewer(&lengths, DRAWN_AT_MOST, 0.5);
+        assert!((4_500..=4_750).contains(&limit), "{limit}");
+        let mut at_most = DRAWN_AT_MOST;
+        for _ in 0..100 {
+            let next = fewer(&lengths, at_most.max(2), 0.999);
+            assert!(next < at_most || at_most <= 2, "{next} after {at_most}");
+            at_most = next;
+        }
+    }
 }

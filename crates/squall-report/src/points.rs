@@ -1,10 +1,12 @@
 //! The requests of a trial that its scatter plot draws.
 //!
 //! Up to 40,000 are all drawn. Of more, it keeps the slowest, because readers look for those, and evenly spaced ones of the
-//! others; the caption has both numbers. Nothing is chosen at random, so a record always produces the same page.
+//! others; the caption has both numbers. A page with many trials may have room for fewer; `payload` knows how many. Nothing is
+//! chosen at random, so a record always produces the same page.
 //! Packets that the link dropped are marks beside the points, also evenly spaced if there are many. `payload` packs both for
 //! the page; the shape of the trial, which `html::shapes` draws, is squall-analysis'.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use squall_analysis::detail::TrialDetail;
@@ -18,13 +20,17 @@ use squall_base::record::{
 use crate::html::TrialMarkup;
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
-const DRAWN_AT_MOST: usize = 40_000;
+pub(crate) const DRAWN_AT_MOST: usize = 40_000;
 
-/// How many of those are the slowest requests.
-const SLOWEST_DRAWN: usize = 10_000;
+/// How many of the points that are drawn are the slowest requests.
+const fn slowest_of(drawn: usize) -> usize {
+    drawn / 4
+}
 
-/// The most drops that are marked: more than a plot has pixels across.
-const DROPS_MARKED: usize = 4_000;
+/// The most drops that are marked beside this many points: of `DRAWN_AT_MOST`, more than a plot has pixels across.
+const fn marked_beside(drawn: usize) -> usize {
+    drawn / 10
+}
 
 /// One request as a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +127,7 @@ impl TrialPoints {
         points.sort_by_key(|point| (point.start, point.request));
         let total = points.len();
         if total > DRAWN_AT_MOST {
-            points = thinned(&points);
+            points = thinned(&points, total, DRAWN_AT_MOST);
         }
         let trial = &record.trial;
         TrialPoints {
@@ -152,8 +158,7 @@ impl TrialPoints {
             .collect();
         times.sort_unstable();
         self.dropped = times.len();
-        let step = times.len().div_ceil(DROPS_MARKED).max(1);
-        self.drops = times.into_iter().step_by(step).collect();
+        self.drops = spread(&times, marked_beside(DRAWN_AT_MOST)).into_owned();
         self
     }
 
@@ -189,27 +194,63 @@ impl TrialPoints {
         self.points.is_empty()
     }
 
+    /// At most this many of its points, and of the drops beside them.
+    pub(crate) fn drawn(&self, at_most: usize) -> DrawnTrial<'_> {
+        let points = if self.len() <= at_most {
+            Cow::Borrowed(self.points.as_slice())
+        } else {
+            Cow::Owned(thinned(&self.points, self.total, at_most))
+        };
+        DrawnTrial {
+            trial: self,
+            points,
+            drops: spread(&self.drops, marked_beside(at_most)),
+        }
+    }
+}
+
+/// What is drawn of a trial.
+pub(crate) struct DrawnTrial<'a> {
+    pub(crate) trial: &'a TrialPoints,
+    /// In the order of their starts.
+    pub(crate) points: Cow<'a, [Point]>,
+    /// In order.
+    pub(crate) drops: Cow<'a, [Duration]>,
+}
+
+impl DrawnTrial<'_> {
     /// How many of how many requests are drawn and how many packets were dropped, for the plot's caption.
     pub(crate) fn caption(&self) -> String {
-        let total = figure::counted(self.total as u64, "request", "requests");
-        let mut words = if self.len() == self.total {
-            format!("all {total}")
+        let TrialPoints { total, dropped, .. } = self.trial;
+        let drawn = self.points.len();
+        let requests = figure::counted(*total as u64, "request", "requests");
+        let mut words = if drawn == *total {
+            format!("all {requests}")
         } else {
             format!(
-                "{} of {total}: the slowest {} and an even share of the others",
-                figure::count(self.len() as u64),
-                figure::count(SLOWEST_DRAWN as u64),
+                "{} of {requests}: the slowest {} and an even share of the others",
+                figure::count(drawn as u64),
+                figure::count(slowest_of(drawn) as u64),
             )
         };
-        if self.dropped > 0 {
-            let packets = figure::counted(self.dropped as u64, "packet", "packets");
+        if *dropped > 0 {
+            let packets = figure::counted(*dropped as u64, "packet", "packets");
             words += &format!(", {packets} dropped");
-            if self.drops.len() < self.dropped {
+            if self.drops.len() < *dropped {
                 words += &format!(" ({} marked)", figure::count(self.drops.len() as u64));
             }
         }
         words
     }
+}
+
+/// At most this many of the times, evenly spaced in order.
+fn spread(times: &[Duration], at_most: usize) -> Cow<'_, [Duration]> {
+    if times.len() <= at_most {
+        return Cow::Borrowed(times);
+    }
+    let step = times.len().div_ceil(at_most.max(1));
+    Cow::Owned(times.iter().copied().step_by(step).collect())
 }
 
 fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
@@ -224,34 +265,53 @@ fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
     }
 }
 
-/// The slowest points, and evenly spaced ones of the others. Failed requests count as the slowest.
-fn thinned(points: &[Point]) -> Vec<Point> {
-    const OTHERS_DRAWN: usize = DRAWN_AT_MOST - SLOWEST_DRAWN;
-    let mut by_latency: Vec<usize> = (0..points.len()).collect();
-    by_latency.sort_by_key(|&i| {
+/// The slowest points, and evenly spaced ones of the others: `at_most` in all. Failed requests count as the slowest. `points`
+/// are all of the `total` requests, or what an earlier call has kept of them.
+fn thinned(points: &[Point], total: usize, at_most: usize) -> Vec<Point> {
+    let mut slowest_first: Vec<usize> = (0..points.len()).collect();
+    slowest_first.sort_by_key(|&i| {
         let point = &points[i];
         std::cmp::Reverse((point.mark.is_failure(), point.latency))
     });
-    let mut is_slow = vec![false; points.len()];
-    for &i in &by_latency[..SLOWEST_DRAWN] {
-        is_slow[i] = true;
+    let mut weights = weights(&slowest_first, total);
+    let slowest = slowest_of(at_most);
+    for &i in &slowest_first[..slowest] {
+        weights[i] = 0;
     }
-    let others = points.len() - SLOWEST_DRAWN;
-    let mut drawn_until_now = 0;
-    let mut kept = Vec::with_capacity(DRAWN_AT_MOST);
-    for (point, slow) in points.iter().zip(is_slow) {
-        if slow {
+    let of_others: usize = weights.iter().sum();
+    let mut due = 0;
+    let mut kept = Vec::with_capacity(at_most);
+    for (point, weight) in points.iter().zip(weights) {
+        if weight == 0 {
             kept.push(*point);
             continue;
         }
         // Bresenham's algorithm: one of the others is kept whenever their due share grows by one.
-        drawn_until_now += OTHERS_DRAWN;
-        if drawn_until_now >= others {
-            drawn_until_now -= others;
+        due += (at_most - slowest) * weight;
+        if due >= of_others {
+            due -= of_others;
             kept.push(*point);
         }
     }
     kept
+}
+
+/// How many requests each point stands for, times a common factor: an earlier call has kept every one of the slowest, but only
+/// a share of the others.
+fn weights(slowest_first: &[usize], total: usize) -> Vec<usize> {
+    let kept = slowest_first.len();
+    let mut weights = vec![1; kept];
+    if kept < total {
+        let slowest = slowest_of(kept);
+        for (rank, &i) in slowest_first.iter().enumerate() {
+            weights[i] = if rank < slowest {
+                kept - slowest
+            } else {
+                total - slowest
+            };
+        }
+    }
+    weights
 }
 
 #[cfg(test)]
@@ -276,7 +336,7 @@ mod tests {
                 _ => point(n, 50, answered),
             })
             .collect();
-        let kept = thinned(&all);
+        let kept = thinned(&all, all.len(), DRAWN_AT_MOST);
         assert_eq!(kept.len(), DRAWN_AT_MOST);
         assert!(kept.is_sorted_by_key(|point| point.request));
         assert_eq!(
@@ -293,6 +353,37 @@ mod tests {
             .iter()
             .filter(|point| point.latency.as_millis_f64() == 50.0);
         let first_half = others.filter(|point| point.request < 50_000).count();
-        assert_eq!(first_half, (DRAWN_AT_MOST - SLOWEST_DRAWN) / 2);
+        assert_eq!(first_half, (DRAWN_AT_MOST - slowest_of(DRAWN_AT_MOST)) / 2);
+    }
+
+    /// What is kept of what was kept before is as evenly spread as if it had been chosen at once.
+    #[test]
+    fn thinning_twice_keeps_an_even_share_of_the_others() {
+        let answered = PointMark::Outcome(Outcome::Answered);
+        // A tenth of the requests is slow, all in the first tenth of the time.
+        let all: Vec<Point> = (0..200_000)
+            .map(|n| Point {
+                request: n,
+                start: Duration::from_millis(n),
+                latency: Duration::from_millis(if n < 20_000 { 500 } else { 50 }),
+                mark: answered,
+                phase: Phase::Measure,
+                cause: None,
+            })
+            .collect();
+        let once = thinned(&all, all.len(), DRAWN_AT_MOST);
+        let twice = thinned(&once, all.len(), 4_000);
+        assert_eq!(twice.len(), 4_000);
+        let slow = twice.iter().filter(|point| point.request < 20_000).count();
+        // The slowest thousand, and of the 3,000 others the share of 19,000 of 199,000.
+        assert!((slow as i64 - 1_286).abs() < 20, "{slow}");
+    }
+
+    #[test]
+    fn fewer_drops_are_marked_beside_fewer_points() {
+        let times: Vec<Duration> = (0..1_000).map(Duration::from_millis).collect();
+        assert_eq!(*spread(&times, 1_000), times[..]);
+        let some = spread(&times, 300);
+        assert_eq!((some.len(), some[1]), (250, Duration::from_millis(4)));
     }
 }

@@ -1,13 +1,87 @@
-//! environment.json: the machine a run was made on, as far as it can affect the numbers.
+//! environment.json: the machine a run was made on, as far as it can affect the numbers, and how the run began on it.
+//!
+//! It measures nothing; what was in force in a trial is in trial.json. `commands/method.rs` shows both in the report.
 
 use serde::{Deserialize, Serialize};
+use squall_analysis::figure;
 use squall_http::tls::Validity;
 use squall_linux::awake::SleepInhibitor;
 use squall_linux::clock;
 use squall_linux::machine::{self, Memory, Processor};
 use squall_linux::scheduling;
 
-/// The content of environment.json; `None` for facts that the machine does not reveal.
+/// The content of environment.json.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RunBeginning {
+    #[serde(flatten)]
+    environment: Environment,
+    /// The machine's load averages of 1, 5 and 15 minutes. Older runs lack the field.
+    #[serde(default)]
+    load_averages: Option<String>,
+    /// The words of the command that begins the same run. Older runs lack the field.
+    #[serde(default)]
+    command: Vec<String>,
+}
+
+impl RunBeginning {
+    /// A run that begins now; `awake` as in [`Environment::read`].
+    pub(crate) fn now(awake: Option<&SleepInhibitor>, command: Vec<String>) -> RunBeginning {
+        RunBeginning {
+            environment: Environment::read(awake),
+            load_averages: machine::load_averages(),
+            command,
+        }
+    }
+
+    /// The words of the command that begins the same run; empty if they are not known.
+    pub(crate) fn command(&self) -> &[String] {
+        &self.command
+    }
+
+    /// What is known of the machine, for a person: names and values.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let machine = &self.environment;
+        let processors = machine.processors as u64;
+        let sleep = if machine.processors_awake {
+            "kept awake"
+        } else {
+            "asleep when idle"
+        };
+        let memory = machine.memory_kib;
+        let known = [
+            ("squall", Some(machine.squall.clone())),
+            ("kernel", machine.kernel.clone()),
+            ("processor", machine.processor.clone()),
+            (
+                "processors",
+                Some(format!("{}, {sleep}", figure::count(processors))),
+            ),
+            (
+                "memory",
+                memory.map(|kib| format!("{} MiB", figure::count(kib / 1024))),
+            ),
+            (
+                "virtual machine",
+                Some(if machine.hypervisor { "yes" } else { "no" }.to_owned()),
+            ),
+            ("clock source", machine.clock_source.clone()),
+            (
+                "congestion controls available",
+                machine.congestion_controls_available.clone(),
+            ),
+            (
+                "load averages at the beginning (1, 5, 15 min)",
+                self.load_averages.clone(),
+            ),
+        ];
+        let known = known.into_iter();
+        known
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+}
+
+/// The machine; `None` for facts that it does not reveal.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Environment {
     squall: String,
@@ -48,5 +122,26 @@ pub(crate) fn certificate_validity() -> Validity {
     Validity {
         not_before_unix_s: now_s - DAY_S,
         days: 365,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginning_of_a_run_is_the_environment_with_two_fields_more() {
+        let command = vec!["squall".to_owned(), "run".to_owned()];
+        let written = serde_json::to_string(&RunBeginning::now(None, command)).unwrap();
+        let environment: Environment = serde_json::from_str(&written).unwrap();
+        assert_eq!(environment, Environment::read(None));
+        let read: RunBeginning = serde_json::from_str(&written).unwrap();
+        assert_eq!(read.command(), ["squall", "run"]);
+        let facts = read.facts();
+        assert!(facts.contains(&("squall", env!("CARGO_PKG_VERSION").to_owned())));
+        // A run of an earlier version.
+        let older = serde_json::to_string(&environment).unwrap();
+        let older: RunBeginning = serde_json::from_str(&older).unwrap();
+        assert!(older.command().is_empty() && older.load_averages.is_none());
     }
 }

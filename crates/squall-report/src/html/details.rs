@@ -191,6 +191,8 @@ pub(super) struct Details {
     /// The rows of the list, as markup.
     rows: String,
     count: usize,
+    /// The response time of the slowest request of the list, and the link to it.
+    slowest: Option<(Duration, String)>,
     /// The elements with the data.
     elements: String,
     /// Ids of requests by the folder of their trial and their number.
@@ -208,6 +210,7 @@ impl Details {
         let mut details = Details {
             rows: String::new(),
             count: 0,
+            slowest: None,
             elements: String::new(),
             ids: BTreeMap::new(),
         };
@@ -285,6 +288,21 @@ impl Details {
         }
         self.rows.push_str("</tr>\n");
         self.count += 1;
+        if self
+            .slowest
+            .as_ref()
+            .is_none_or(|(latency, _)| it.latency > *latency)
+        {
+            let mostly = it
+                .mostly
+                .map_or_else(String::new, |cause| format!(", mostly {}", cause.name()));
+            let link = format!(
+                "<a class=\"slowest\" href=\"#{id}\">request {request}</a> of {} ({} ms{mostly})",
+                escaped(&plot.variant),
+                figure::millis(it.latency),
+            );
+            self.slowest = Some((it.latency, link));
+        }
     }
 
     /// Appends the list and the dialog; nothing if no request is shown.
@@ -292,9 +310,12 @@ impl Details {
         if self.count == 0 {
             return;
         }
+        let slowest = self.slowest.as_ref().map_or_else(String::new, |(_, link)| {
+            format!("<p>The slowest of them: {link}.</p>\n")
+        });
         page.push_str(&format!(
             "<section class=\"details\" id=\"details\" aria-label=\"Requests in detail\">\n<h2>Requests in detail</h2>\n\
-             <p class=\"hint\">{} in full, with what their connections did meanwhile: of each variant and condition the \
+             {slowest}<p class=\"hint\">{} in full, with what their connections did meanwhile: of each variant and condition the \
              slowest and a median one, and the evidence of findings, as far as there is room. Rings in the plots below are \
              these requests. <code>squall explain</code> shows any other one.</p>\n<details{}><summary>List</summary>\n\
              <table class=\"numbers\"><thead><tr><th scope=\"col\">request</th>",

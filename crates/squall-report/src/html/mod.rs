@@ -9,8 +9,8 @@
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
 //! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
-//! `runs` is the list of runs with their trends, `load` the page of a load with `load_course`. `plot`, `table`, `terms` and
-//! `text` are what they share. Scripts and styles are in assets/.
+//! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`.
+//! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
@@ -23,6 +23,7 @@ mod findings;
 mod grid;
 pub(crate) mod load;
 mod load_course;
+mod method;
 mod plot;
 mod request;
 pub(crate) mod runs;
@@ -42,6 +43,7 @@ use crate::payload;
 use crate::points::TrialPoints;
 use details::Details;
 pub(crate) use details::TrialMarkup;
+pub use method::Method;
 use terms::explained;
 use text::escaped;
 
@@ -69,6 +71,10 @@ const MODULES: [&str; 13] = [
     include_str!("../../assets/page.js"),
 ];
 
+/// The most bytes of a page that draws many requests: small enough to send, and to open at once. Fewer points are drawn to stay
+/// below it.
+const PAGE_AT_MOST: usize = 4_900_000;
+
 /// What the page may do: run its inline scripts and styles, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
@@ -85,19 +91,49 @@ pub fn html(
     cells: &[CellFindings],
     delivered: &[Delivery],
 ) -> String {
-    run_page(summary, plots, cells, delivered, None)
+    let extras = Extras::default();
+    run_page(summary, plots, cells, delivered, &extras)
 }
 
-/// The same page as `squall view` serves it: its plots ask for all requests in their visible part. `source` is the path of
-/// the run on that server, such as `/runs/1/`; the arguments before it are those of [`html`].
+/// Like [`html`], and says how the run was made.
+pub fn html_with_method(
+    summary: &RunSummary,
+    plots: &[TrialPoints],
+    cells: &[CellFindings],
+    delivered: &[Delivery],
+    method: &Method,
+) -> String {
+    let extras = Extras {
+        method: Some(method),
+        source: None,
+    };
+    run_page(summary, plots, cells, delivered, &extras)
+}
+
+/// Like [`html_with_method`], as `squall view` serves it: its plots ask for all requests in their visible part. `source` is
+/// the path of the run on that server, such as `/runs/1/`.
 pub fn live_html(
     summary: &RunSummary,
     plots: &[TrialPoints],
     cells: &[CellFindings],
     delivered: &[Delivery],
+    method: &Method,
     source: &str,
 ) -> String {
-    run_page(summary, plots, cells, delivered, Some(source))
+    let extras = Extras {
+        method: Some(method),
+        source: Some(source),
+    };
+    run_page(summary, plots, cells, delivered, &extras)
+}
+
+/// What not every page has.
+#[derive(Default)]
+struct Extras<'a> {
+    /// How the run was made.
+    method: Option<&'a Method>,
+    /// The path of the run on the server of a live page.
+    source: Option<&'a str>,
 }
 
 fn run_page(
@@ -105,14 +141,14 @@ fn run_page(
     plots: &[TrialPoints],
     cells: &[CellFindings],
     delivered: &[Delivery],
-    source: Option<&str>,
+    extras: &Extras<'_>,
 ) -> String {
-    let policy = source.map_or(POLICY, |_| LIVE_POLICY);
+    let policy = extras.source.map_or(POLICY, |_| LIVE_POLICY);
     let mut page = begin_page(&summary.recipe, policy);
-    if source.is_some() {
+    if extras.source.is_some() {
         page.push_str("<p class=\"recipe\"><a href=\"/\">All runs</a></p>\n");
     }
-    push_header(&mut page, summary);
+    push_header(&mut page, summary, extras.method.is_some());
     page.push_str("<main>\n");
     page.push_str(plot::HATCHING);
     answer::push(&mut page, summary);
@@ -131,18 +167,23 @@ fn run_page(
         };
         section::push(&mut page, index, condition, &parts);
     }
+    if let Some(method) = extras.method {
+        method::push(&mut page, &summary.profile, method);
+    }
     page.push_str(
         "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \
          not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
-    page.push_str(&payload::elements(summary, plots, source));
-    page.push_str(details.elements());
-    page.push_str(&format!("<script>\n{UPLOT_JS}\n</script>\n"));
-    page.push_str(&format!(
-        "<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
+    let scripts = format!(
+        "<script>\n{UPLOT_JS}\n</script>\n<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
         bundle()
-    ));
+    );
+    let others = page.len() + details.elements().len() + scripts.len();
+    let room = PAGE_AT_MOST.saturating_sub(others);
+    page.push_str(&payload::elements(summary, plots, (room, extras.source)));
+    page.push_str(details.elements());
+    page.push_str(&scripts);
     page
 }
 
@@ -167,7 +208,7 @@ fn conditions_with_trials(
     conditions.filter(|(_, condition)| !condition.is_untried())
 }
 
-fn push_header(page: &mut String, summary: &RunSummary) {
+fn push_header(page: &mut String, summary: &RunSummary, has_method: bool) {
     page.push_str(&format!(
         "<header>\n<p class=\"recipe\">squall <b>{}</b></p>\n<h1>{}</h1>\n<dl class=\"facts\">\n",
         escaped(&summary.recipe),
@@ -208,6 +249,11 @@ fn push_header(page: &mut String, summary: &RunSummary) {
             "<div><dt>{name}</dt><dd>{}</dd></div>\n",
             escaped(value)
         ));
+    }
+    if has_method {
+        page.push_str(
+            "<div><dt>method</dt><dd><a href=\"#method\">how it was made, and how to repeat it</a></dd></div>\n",
+        );
     }
     page.push_str("</dl>\n</header>\n");
 }

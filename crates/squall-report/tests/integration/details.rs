@@ -19,11 +19,11 @@ use squall_analysis::detail::{
 };
 use squall_analysis::explain::Explanation;
 use squall_analysis::findings::{
-    CellFindings, CostShare, Evidence, Finding, RunFinding, Severity, Whole,
+    CellFindings, CostShare, Evidence, Finding, Fix, RunFinding, Severity, Whole,
 };
 use squall_base::Duration;
 use squall_base::record::{Cause, FrameLayer, Side, TrialRecord, Way};
-use squall_report::html;
+use squall_report::{TrialPoints, html};
 
 use crate::explain::{at, explanation, stage};
 use crate::support::chromium::{self, Page};
@@ -33,7 +33,7 @@ use crate::support::run::{Run, Size, run};
 /// The first trial of the last condition: of the variants of its overlay, the first.
 const TRIAL: u32 = 6;
 /// A measured request.
-const REQUEST: u64 = 1_000;
+pub(crate) const REQUEST: u64 = 1_000;
 
 fn all<T>(entries: Vec<T>) -> Thinned<T> {
     let count = entries.len();
@@ -143,7 +143,8 @@ fn detail(record: &TrialRecord) -> TrialDetail {
     }
 }
 
-fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings]) -> String {
+/// The plots of a run; those of the trial have a request in full, which `change` changes.
+pub(crate) fn detailed(run: &Run, change: impl Fn(&mut TrialDetail)) -> Vec<TrialPoints> {
     let mut plots = run.plots();
     for (plot, (record, _)) in plots.iter_mut().zip(&run.records) {
         if record.trial.index == TRIAL {
@@ -152,7 +153,46 @@ fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings])
             plot.add_detail(record, &detail);
         }
     }
-    html(&run.summary(), &plots, cells, &[])
+    plots
+}
+
+fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings]) -> String {
+    html(&run.summary(), &detailed(run, change), cells, &[])
+}
+
+/// A finding of the trial, with these requests as evidence.
+pub(crate) fn found(run: &Run, requests: Vec<u64>) -> CellFindings {
+    let mut records = run.records.iter().map(|(record, _)| record);
+    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
+    CellFindings {
+        variant: record.trial.variant.name.clone(),
+        condition: record.trial.condition.clone(),
+        findings: vec![RunFinding {
+            trials: 1,
+            of: 1,
+            folder: record.trial.folder(),
+            finding: Finding {
+                name: "head_of_line".to_owned(),
+                title: "TCP head-of-line blocking".to_owned(),
+                severity: Severity::Grave,
+                share: CostShare {
+                    part: 0.5,
+                    of: Whole::ResponseTime,
+                },
+                evidence: Evidence {
+                    numbers: Vec::new(),
+                    requests,
+                },
+                explanation: "Bytes waited. A packet was lost.".to_owned(),
+                fixes: vec![Fix {
+                    station: "client".to_owned(),
+                    setting: "connections = 8".to_owned(),
+                    changes: Vec::new(),
+                }],
+                hop: None,
+            },
+        }],
+    }
 }
 
 fn page(run: &Run) -> String {
@@ -276,37 +316,10 @@ fn thinned_lists_say_what_is_left_out() {
 #[test]
 fn finding_links_to_the_request_that_it_names() {
     let run = run(&NAMES, Size::SMALL);
-    let mut records = run.records.iter().map(|(record, _)| record);
-    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
-    let found = |requests: Vec<u64>| CellFindings {
-        variant: record.trial.variant.name.clone(),
-        condition: record.trial.condition.clone(),
-        findings: vec![RunFinding {
-            trials: 1,
-            of: 1,
-            folder: record.trial.folder(),
-            finding: Finding {
-                name: "head_of_line".to_owned(),
-                title: "TCP head-of-line blocking".to_owned(),
-                severity: Severity::Grave,
-                share: CostShare {
-                    part: 0.5,
-                    of: Whole::ResponseTime,
-                },
-                evidence: Evidence {
-                    numbers: Vec::new(),
-                    requests,
-                },
-                explanation: "Bytes waited. A packet was lost.".to_owned(),
-                fixes: Vec::new(),
-                hop: None,
-            },
-        }],
-    };
     let link = "<a href=\"#request-6-1000\">request 1000 in full</a>";
-    let page = page_of(&run, |_| {}, &[found(vec![REQUEST, 7])]);
+    let page = page_of(&run, |_| {}, &[found(&run, vec![REQUEST, 7])]);
     assert_eq!(page.matches(link).count(), 1);
-    let other = page_of(&run, |_| {}, &[found(vec![7])]);
+    let other = page_of(&run, |_| {}, &[found(&run, vec![7])]);
     assert!(!other.contains("in full</a>"));
 }
 

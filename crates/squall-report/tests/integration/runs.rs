@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use squall_analysis::RunSummary;
-use squall_report::{ListedRun, html, live_html, runs_page};
+use squall_report::{ListedRun, Method, html, live_html, runs_page};
 
 use crate::support::overlay::NAMES;
 use crate::support::run::{Size, run};
@@ -57,7 +57,8 @@ fn single_runs_and_runs_of_different_recipes_have_no_trend() {
 #[test]
 fn live_page_may_ask_its_server_and_the_report_may_ask_nobody() {
     let run = run(&NAMES, Size::SMALL);
-    let live = live_html(&run.summary(), &run.plots(), &[], &[], "/runs/3/");
+    let method = Method::new(None, None, Vec::new());
+    let live = live_html(&run.summary(), &run.plots(), &[], &[], &method, "/runs/3/");
     let report = html(&run.summary(), &run.plots(), &[], &[]);
     assert!(live.contains("\"source\":\"/runs/3/\"") && live.contains("connect-src 'self'"));
     assert!(!report.contains("\"source\":") && !report.contains("connect-src"));

@@ -17,12 +17,15 @@ use squall_base::plan::{Measure, Plan};
 use squall_base::record::{CausesRecord, DropRecord, RequestRecord, TrialRecord};
 use squall_record::{
     RecordError, RunFolder, TrialFolder, each_projected, read_causes, read_drops, read_exchanges,
-    read_json, read_requests, write_json, write_whole,
+    read_json, read_requests, write_json, write_whole, write_whole_private,
 };
 use squall_report::export::{benchmarks_of_run, checks_of_run, markdown_of_run};
-use squall_report::{Colour, Detail, TrialPoints, findings, fixes, html, live_html, terminal};
+use squall_report::{
+    Colour, Detail, TrialPoints, findings, fixes, html_with_method, live_html, terminal,
+};
 
 use super::details::read_details;
+use super::method::read_method;
 use super::named::{complete_trials, open_run};
 use crate::display::{self, ColourChoice};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
@@ -186,13 +189,19 @@ struct RunResults {
     findings: RunFindings,
     /// The HTML report.
     page: String,
+    /// Whether the recipe, which the page has, had secrets: others that nobody knows as such may be left in it.
+    had_secrets: bool,
 }
 
 impl RunResults {
     fn write(&self, folder: &RunFolder) -> Result<()> {
         write_json(folder.summary(), &self.summary)?;
         write_json(folder.findings(), &self.findings)?;
-        write_whole(folder.report(), &self.page)?;
+        if self.had_secrets {
+            write_whole_private(folder.report(), &self.page)?;
+        } else {
+            write_whole(folder.report(), &self.page)?;
+        }
         Ok(())
     }
 
@@ -227,6 +236,7 @@ fn make_results(
 ) -> Result<RunResults> {
     let (mut plots, mut found, mut phases) = (Vec::new(), Vec::new(), Vec::new());
     let mut candidates = Vec::new();
+    let mut method = read_method(folder, plan);
     let mut summary = summarise_trials(folder, plan, thresholds, |read| {
         let points = TrialPoints::of(read.record, read.requests);
         let drops = read_drop_rows(read.trial, read.record)?;
@@ -239,6 +249,7 @@ fn make_results(
         found.push(TrialFindings::of(read.record, findings));
         phases.extend(BulkPhase::of(read.record, read.requests));
         candidates.push(DetailCandidates::of(read.record, read.requests));
+        method.add_trial(read.record);
         Ok(())
     })?;
     let cells = aggregate(&found);
@@ -249,13 +260,14 @@ fn make_results(
         add_details(folder, of.folder(), &chosen, points)?;
     }
     let page = match source {
-        Some(source) => live_html(&summary, &plots, &cells, &delivered, source),
-        None => html(&summary, &plots, &cells, &delivered),
+        Some(source) => live_html(&summary, &plots, &cells, &delivered, &method, source),
+        None => html_with_method(&summary, &plots, &cells, &delivered, &method),
     };
     Ok(RunResults {
         summary,
         findings: RunFindings::of(cells),
         page,
+        had_secrets: plan.has_secrets() || plan.is_redacted(),
     })
 }
 

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use squall_analysis::{figure, trial_stats};
 use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
 use squall_base::record::{FailedAttempt, Phase, RequestRecord, Validity};
@@ -32,7 +33,7 @@ use squall_record::{
 use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::commands::named::{RecipeText, find_recipe, open_run};
 use crate::commands::report::{ReportFlags, write_and_print};
-use crate::environment::Environment;
+use crate::environment::{Environment, RunBeginning};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
 use crate::recordings::{OutsideFiles, SiblingFiles};
@@ -286,11 +287,44 @@ fn begin(
     let planned = plan_recipe(arguments, wanted)?;
     let folder = new_folder(&arguments.output, &planned.plan.recipe)?;
     let secrets = Secrets::of(&planned.text, arguments.keep_secrets);
-    if let Err(error) = write_beginning(&folder, &planned, secrets, awake) {
+    let beginning = RunBeginning::now(awake, command(arguments, wanted, &planned.plan.profile));
+    if let Err(error) = write_beginning(&folder, &planned, secrets, &beginning) {
         remove(&folder);
         return Err(error);
     }
     Ok((folder, planned.plan))
+}
+
+/// The words of the command that begins the same run. What the user left out has its value; `--try-fix` is in the plan.
+fn command(arguments: &Arguments, wanted: &str, profile: &str) -> Vec<String> {
+    let seed = arguments.seed.to_string();
+    let mut words = vec![
+        "squall",
+        "run",
+        wanted,
+        "--profile",
+        profile,
+        "--seed",
+        &seed,
+        "--stations",
+        arguments.stations.name(),
+    ];
+    let repetitions = arguments.repetitions.map(|count| count.to_string());
+    if let Some(count) = &repetitions {
+        words.extend(["--repetitions", count]);
+    }
+    let idle = arguments.idle_processors;
+    let idle = idle.and_then(|state| state.to_possible_value());
+    if let Some(state) = &idle {
+        words.extend(["--idle-processors", state.get_name()]);
+    }
+    let switches = [
+        ("--pcap", arguments.pcap),
+        ("--keep-secrets", arguments.keep_secrets),
+        ("--allow-files", arguments.allow_files),
+    ];
+    words.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| *name));
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// Writes what a run's folder has before its first trial.
@@ -298,7 +332,7 @@ fn write_beginning(
     folder: &RunFolder,
     planned: &PlannedRecipe,
     secrets: Secrets,
-    awake: Option<&SleepInhibitor>,
+    beginning: &RunBeginning,
 ) -> Result<()> {
     let recipe = folder.recipe();
     let text = secrets.recipe(&planned.text);
@@ -314,7 +348,7 @@ fn write_beginning(
         eprint(format_args!("{omission}\n"));
     }
     write_plan(folder.plan(), &secrets.plan(&planned.plan))?;
-    write_json(folder.environment(), &Environment::read(awake))?;
+    write_json(folder.environment(), beginning)?;
     Ok(())
 }
 
@@ -452,9 +486,32 @@ fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use squall_record::SCHEMA;
 
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn command_of_a_run_has_the_values_that_the_user_left_out() {
+        let of = |words: &str| {
+            let line = Line::parse_from(words.split(' '));
+            let wanted = line.arguments.recipe.clone().unwrap();
+            command(&line.arguments, &wanted, "quick").join(" ")
+        };
+        let usual = "squall run twilio --profile quick --seed 1 --stations real";
+        assert_eq!(of("squall twilio"), usual);
+        let full = "squall run ./mine.toml --profile quick --seed 7 --stations embedded --repetitions 3 \
+                    --idle-processors asleep --pcap --allow-files";
+        let given = "squall ./mine.toml --allow-files --pcap --idle-processors asleep --repetitions 3 \
+                     --stations embedded --seed 7";
+        assert_eq!(of(given), full);
+    }
 
     #[test]
     fn run_whose_programs_left_logs_is_kept() {

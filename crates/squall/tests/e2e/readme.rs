@@ -90,7 +90,7 @@ const REPLACED: [(&str, &str); 29] = [
         "squall run ./mine.toml --profile quick --try-fix --dry-run",
     ),
     // The only run that there is.
-    ("runs/twilio-20261125T191917Z", "runs/*"),
+    ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | head -n1)"),
     // Optional flags.
     ("[--media] ", ""),
     ("[--drop-cookies] ", ""),

@@ -283,6 +283,36 @@ impl Page {
         STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
     }
 
+    /// Presses and releases a key whose default action matters: Tab, Enter or Escape.
+    pub fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            "Escape" => (27, ""),
+            other => panic!("the code of {other} is not known"),
+        };
+        let down = if text.is_empty() {
+            "rawKeyDown"
+        } else {
+            "keyDown"
+        };
+        for (kind, text) in [(down, text), ("keyUp", "")] {
+            let params = json!({
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+            });
+            self.call("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// The processor time that the page's process has taken so far, in seconds. Waiting for a busy processor is no part of it.
+    pub fn processor_time_s(&mut self) -> f64 {
+        self.call("Performance.enable", json!({}));
+        let metrics = self.call("Performance.getMetrics", json!({}));
+        let metrics = metrics["metrics"].as_array().unwrap();
+        let time = metrics.iter().find(|it| it["name"] == "ProcessTime");
+        time.unwrap()["value"].as_f64().unwrap()
+    }
+
     pub fn key(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
             self.call(

@@ -63,6 +63,29 @@ impl Run {
 
 /// `names` under no loss, 1 % and 3 %; the second variant has one connection, later ones eight.
 pub fn run(names: &[&str], size: Size) -> Run {
+    let plan = plan(names, size);
+    let records = plan.trials.iter().map(record).collect();
+    Run { plan, records }
+}
+
+/// The summary and the plots of such a run, of which only one trial at a time is in memory. `change` changes its requests.
+pub fn large(
+    names: &[&str],
+    size: Size,
+    change: impl Fn(&mut [RequestRecord]),
+) -> (RunSummary, Vec<TrialPoints>) {
+    let plan = plan(names, size);
+    let (mut trials, mut plots) = (Vec::new(), Vec::new());
+    for trial in &plan.trials {
+        let (record, mut requests) = record(trial);
+        change(&mut requests);
+        trials.push(trial_stats(&record, &requests));
+        plots.push(TrialPoints::of(&record, &requests));
+    }
+    (summarise(&plan, trials), plots)
+}
+
+fn plan(names: &[&str], size: Size) -> Plan {
     let condition = |loss| Condition {
         delay: Duration::from_millis(25).into(),
         loss: Probability::new(loss).unwrap().into(),
@@ -109,8 +132,7 @@ pub fn run(names: &[&str], size: Size) -> Run {
             }
         }
     }
-    let records = plan.trials.iter().map(record).collect();
-    Run { plan, records }
+    plan
 }
 
 fn variant(name: &str, index: usize) -> Variant {
@@ -343,6 +365,15 @@ pub fn spoil(requests: &mut [RequestRecord], first: usize, nth: usize, outcome: 
     {
         request.outcome = outcome;
         request.status = None;
+    }
+}
+
+/// Gives each request a response time that no other has, up to 71 minutes, as far as microseconds allow: the worst case for
+/// compression.
+pub fn scatter(requests: &mut [RequestRecord]) {
+    let mut dice = Dice(requests.len() as u64);
+    for request in requests {
+        request.end = request.intended + Duration::from_micros((4.29e9 * dice.next()) as u64);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{run, text};
@@ -44,17 +45,21 @@ fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts
         "{said}"
     );
     assert!(said.contains("Loss taken for congestion"), "{said}");
-    for variant in ["h2c", "h3"] {
-        let line = said
-            .lines()
-            .find(|line| line.trim_start().starts_with(variant) && line.contains(" all "))
-            .expect("where the time went");
-        assert!(line.contains("cwnd"), "{line}");
-        for foreign in [" host ", " unknown "] {
-            let share = line.split(foreign).nth(1);
-            let share = share.map(|rest| rest.split(' ').next().unwrap_or_default());
-            let share: f64 = share.map_or(0.0, |text| text.parse().unwrap_or(0.0));
-            assert!(share < 20.0, "{foreign}: {line}");
+    let summary = fs::read(only_run(home.path()).join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+    let cells = summary["causes"]["conditions"][0].as_array();
+    for cell in cells.expect("cells") {
+        // The first band has all requests.
+        let causes = cell["bands"][0]["causes"].as_array().expect("causes");
+        let ns = |of: &Value| of["ns"].as_f64().unwrap_or_default();
+        let all: f64 = causes.iter().map(ns).sum();
+        let share = |name: &str| {
+            let of = causes.iter().find(|cause| cause["cause"] == name);
+            of.map_or(0.0, ns) / all
+        };
+        assert!(share("cwnd") > 0.01, "{cell}");
+        for foreign in ["host", "unknown"] {
+            assert!(share(foreign) < 0.2, "{foreign}: {cell}");
         }
     }
 }

@@ -1,0 +1,252 @@
+//! How the run was made, at the end of the page: the command that repeats it, the machine, what was in force, the seeds and the
+//! recipe.
+//!
+//! It reads no file and runs nothing: the caller has the texts, without secrets. How each number is obtained is not said here
+//! but in docs/METHOD.md. Pure markup, which needs no script.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_analysis::figure;
+use squall_base::record::TrialRecord;
+use squall_base::secrets::REDACTED;
+
+use super::text::escaped;
+
+/// How a run was made. Texts are shown as they are, so they must have no secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Method {
+    command: Option<String>,
+    recipe: Option<String>,
+    machine: Vec<(&'static str, String)>,
+    trials: TrialSettings,
+}
+
+/// What was in force in the trials.
+#[derive(Clone, Debug, Default)]
+struct TrialSettings {
+    /// Values by name; several if trials differ.
+    settings: BTreeMap<&'static str, BTreeSet<String>>,
+    /// The same of sysctls.
+    sysctls: BTreeMap<String, BTreeSet<String>>,
+    /// The versions that programs on paths reported, by station.
+    versions: BTreeMap<String, BTreeSet<String>>,
+    /// Conditions, each with the seeds of its repetitions.
+    seeds: Vec<(String, Vec<u64>)>,
+}
+
+impl Method {
+    /// A run without trials yet. `command` repeats it and is ready for a shell, `recipe` is the recipe's text, and `machine` has
+    /// names and values of facts in the order in which they are shown. Nothing is shown of what is not known.
+    pub fn new(
+        command: Option<String>,
+        recipe: Option<String>,
+        machine: Vec<(&'static str, String)>,
+    ) -> Method {
+        Method {
+            command,
+            recipe,
+            machine,
+            trials: TrialSettings::default(),
+        }
+    }
+
+    /// Adds what was in force in a trial. Trials come in the order of the plan.
+    pub fn add_trial(&mut self, record: &TrialRecord) {
+        let TrialSettings {
+            settings,
+            sysctls,
+            versions,
+            seeds,
+        } = &mut self.trials;
+        let used = &record.used;
+        let user_namespace = if used.user_namespace { "yes" } else { "no" };
+        let in_force = [
+            ("kernel of the trials", used.kernel.as_str()),
+            ("scheduling of links", used.link_scheduling.as_str()),
+            ("scheduling of stations", used.station_scheduling.as_str()),
+            ("in a user namespace", user_namespace),
+        ];
+        for (name, value) in in_force {
+            settings.entry(name).or_default().insert(value.to_owned());
+        }
+        for (name, value) in &used.sysctls {
+            let values = sysctls.entry(name.clone()).or_default();
+            values.insert(value.clone());
+        }
+        for station in &record.stations {
+            if let Some(version) = &station.version {
+                let known = versions.entry(station.name.clone()).or_default();
+                known.insert(version.clone());
+            }
+        }
+        let condition = record.trial.condition.to_string();
+        let place = seeds.iter().position(|(name, _)| *name == condition);
+        let place = place.unwrap_or_else(|| {
+            seeds.push((condition, Vec::new()));
+            seeds.len() - 1
+        });
+        let of_condition = &mut seeds[place].1;
+        if !of_condition.contains(&record.trial.seed) {
+            of_condition.push(record.trial.seed);
+        }
+    }
+}
+
+/// Appends the section. `profile` is the run's.
+pub(super) fn push(page: &mut String, profile: &str, method: &Method) {
+    page.push_str(
+        "<section class=\"method\" id=\"method\" tabindex=\"-1\" aria-label=\"Method and environment\">\n\
+         <h2>Method and environment</h2>\n\
+         <p>docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is.</p>\n",
+    );
+    push_command(page, profile, method);
+    push_facts(page, method);
+    push_seeds(page, &method.trials.seeds);
+    push_sysctls(page, &method.trials.sysctls);
+    push_recipe(page, method);
+    page.push_str("</section>\n");
+}
+
+fn push_command(page: &mut String, profile: &str, method: &Method) {
+    page.push_str("<h3>Repeat it</h3>\n");
+    match &method.command {
+        Some(command) => page.push_str(&format!(
+            "<pre class=\"command\">{}</pre>\n\
+             <p>The same seed loses the same packets of each flow, as far as a variant sends alike.</p>\n",
+            escaped(command)
+        )),
+        None => page.push_str(&format!(
+            "<p>The run’s folder does not say by which command it began. Its recipe is below; the profile is {}.</p>\n",
+            escaped(profile)
+        )),
+    }
+}
+
+fn push_facts(page: &mut String, method: &Method) {
+    let joined = |values: &BTreeSet<String>| {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        values.join("; ")
+    };
+    let machine = method.machine.iter();
+    let mut rows: Vec<(String, String)> = machine
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect();
+    let TrialSettings {
+        settings, versions, ..
+    } = &method.trials;
+    rows.extend(
+        settings
+            .iter()
+            .map(|(name, values)| ((*name).to_owned(), joined(values))),
+    );
+    rows.extend(
+        versions
+            .iter()
+            .map(|(station, values)| (format!("version of {station}"), joined(values))),
+    );
+    if rows.is_empty() {
+        return;
+    }
+    page.push_str("<h3>Environment</h3>\n<dl class=\"facts\">\n");
+    for (name, value) in rows {
+        page.push_str(&format!(
+            "<div><dt>{}</dt><dd>{}</dd></div>\n",
+            escaped(&name),
+            escaped(&value)
+        ));
+    }
+    page.push_str("</dl>\n");
+}
+
+fn push_seeds(page: &mut String, seeds: &[(String, Vec<u64>)]) {
+    if seeds.is_empty() {
+        return;
+    }
+    let count: u64 = seeds.iter().map(|(_, seeds)| seeds.len() as u64).sum();
+    page.push_str(&format!(
+        "<details><summary>{} of the first link, by condition and repetition</summary>\n<ul>\n",
+        figure::counted(count, "seed", "seeds")
+    ));
+    for (condition, seeds) in seeds {
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        page.push_str(&format!(
+            "<li>{}: {}</li>\n",
+            escaped(condition),
+            seeds.join(", ")
+        ));
+    }
+    page.push_str("</ul>\n</details>\n");
+}
+
+fn push_sysctls(page: &mut String, sysctls: &BTreeMap<String, BTreeSet<String>>) {
+    if sysctls.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<details><summary>Sysctls of the client’s host that affect TCP</summary>\n<pre>",
+    );
+    for (name, values) in sysctls {
+        for value in values {
+            page.push_str(&escaped(&format!("{name} = {value}\n")));
+        }
+    }
+    page.push_str("</pre>\n</details>\n");
+}
+
+fn push_recipe(page: &mut String, method: &Method) {
+    let Some(recipe) = &method.recipe else {
+        return;
+    };
+    let left_out = if recipe.contains(REDACTED) {
+        "<p>Secrets are left out of this text: repeat the run with the original recipe.</p>\n"
+    } else {
+        ""
+    };
+    // HTML ignores a line break directly behind the tag (section 13.1.2.5), so the recipe keeps its own first one.
+    page.push_str(&format!(
+        "<details><summary>Recipe</summary>\n{left_out}<pre class=\"recipe-text\">\n{}</pre>\n</details>\n",
+        escaped(recipe)
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(method: &Method) -> String {
+        let mut page = String::new();
+        push(&mut page, "quick <1>", method);
+        page
+    }
+
+    #[test]
+    fn command_recipe_and_machine_are_shown_as_text() {
+        let method = Method::new(
+            Some("squall run './<b>.toml' --seed 7".to_owned()),
+            Some("name = \"<i>\"\ntoken = \"[redacted]\"\n".to_owned()),
+            vec![("processor", "Chip <9>".to_owned())],
+        );
+        let page = page(&method);
+        assert!(
+            page.contains(
+                "<pre class=\"command\">squall run &#39;./&lt;b&gt;.toml&#39; --seed 7</pre>"
+            ),
+            "{page}"
+        );
+        assert!(page.contains("name = &quot;&lt;i&gt;&quot;"), "{page}");
+        assert!(page.contains("Secrets are left out"), "{page}");
+        assert!(
+            page.contains("<dt>processor</dt><dd>Chip &lt;9&gt;</dd>"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_or_left_out() {
+        let page = page(&Method::default());
+        assert!(page.contains("the profile is quick &lt;1&gt;"), "{page}");
+        for absent in ["<dl", "<details", "<pre"] {
+            assert!(!page.contains(absent), "{absent}: {page}");
+        }
+    }
+}
