@@ -10,6 +10,7 @@ use squall_base::plan::{Measure, Statistic, Unit};
 
 use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
+use crate::direction::direction;
 use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::headline::headline;
@@ -315,26 +316,6 @@ fn size(comparison: &Comparison) -> f64 {
         (None, None) => f64::INFINITY,
         (None, Some(_)) => 0.0,
     }
-}
-
-/// The direction of the difference, if all measurements agree on it.
-fn direction(comparison: &Comparison) -> Option<PairResult> {
-    let pairs = &comparison.pairs;
-    let all = |result| !pairs.is_empty() && pairs.iter().all(|pair| pair.result() == result);
-    match comparison.is_higher() {
-        Some(true) => Some(PairResult::Higher),
-        Some(false) => Some(PairResult::Lower),
-        None if comparison.finding != Difference::TooFewPairs => None,
-        None if all(PairResult::Higher) => Some(PairResult::Higher),
-        None if all(PairResult::Lower) => Some(PairResult::Lower),
-        None => None,
-    }
-}
-
-/// Whether the variant's value is the better one, if all measurements agree on that.
-pub(crate) fn variant_wins(comparison: &Comparison) -> Option<bool> {
-    let is_higher = direction(comparison)? == PairResult::Higher;
-    Some(is_higher == comparison.measure.is_better_higher())
 }
 
 /// `two envoys h2c is slower than two envoys h1: p99 2100 ms against 66 ms, 32x`, without a full stop.

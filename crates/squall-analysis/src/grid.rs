@@ -5,7 +5,8 @@
 
 use squall_base::plan::{Condition, Measure};
 
-use crate::answer::{Confidence, comparisons, variant_wins};
+use crate::answer::{Confidence, comparisons};
+use crate::direction::variant_wins;
 use crate::figure;
 use crate::summary::{ConditionSummary, RunSummary};
 use crate::value::measure_name;

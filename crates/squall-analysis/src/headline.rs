@@ -5,7 +5,7 @@
 
 use squall_base::plan::Condition;
 
-use crate::answer::variant_wins;
+use crate::direction::variant_wins;
 use crate::figure;
 use crate::value::measure_name;
 use crate::verdict::{Comparison, Difference, Overload};

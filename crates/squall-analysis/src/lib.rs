@@ -41,6 +41,7 @@ mod cell;
 pub mod change;
 mod crossover;
 pub mod detail;
+mod direction;
 pub mod explain;
 mod failures;
 mod family;

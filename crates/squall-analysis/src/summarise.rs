@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use squall_base::plan::{Condition, Plan, Variant};
+use squall_base::record::FailedAttempt;
 
 use crate::answer::answer;
 use crate::causes::RunBandTimes;
@@ -53,6 +54,20 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         fixes_not_tried: Vec::new(),
         variants,
         conditions,
+    }
+}
+
+impl RunSummary {
+    /// Adds the attempts that failed before the run's trials, sorted by trial and attempt, and what a reader should know of
+    /// them.
+    pub fn add_failed_attempts(&mut self, attempts: Vec<FailedAttempt>) {
+        self.failed_attempts = attempts;
+        self.warnings = warnings(
+            self.trials_planned,
+            &self.variants,
+            &self.conditions,
+            &self.failed_attempts,
+        );
     }
 }
 

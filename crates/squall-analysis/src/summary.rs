@@ -17,7 +17,6 @@ use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
 use crate::tried::TriedFix;
 use crate::verdict::{Values, Verdict};
-use crate::warning::warnings;
 
 /// All variants under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,18 +140,6 @@ impl RunSummary {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
         let names: Vec<String> = untried.map(|c| c.condition.to_string()).collect();
         (!names.is_empty()).then(|| format!("No trials yet: {}", names.join("; ")))
-    }
-
-    /// Adds the attempts that failed before the run's trials, sorted by trial and attempt, and what a reader should know of
-    /// them.
-    pub fn add_failed_attempts(&mut self, attempts: Vec<FailedAttempt>) {
-        self.failed_attempts = attempts;
-        self.warnings = warnings(
-            self.trials_planned,
-            &self.variants,
-            &self.conditions,
-            &self.failed_attempts,
-        );
     }
 
     /// True if a program ended by itself in the last attempt at a trial, which is therefore not used.
