@@ -15,20 +15,24 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const CONNECTIONS: usize = 50;
 const REQUESTS: u32 = 100;
-const TARGET: &[u8] = b"/?size=64KiB";
 
 /// The least that so many requests cost, in KiB: 1 KiB each.
 const LEAST_KIB: u64 = 5_000;
 
-/// A client with its requests, all of which have arrived.
-fn client(address: SocketAddr) -> TcpStream {
+/// A client that has sent this many requests for this target, all of which have arrived.
+fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     // SETTINGS_INITIAL_WINDOW_SIZE 0.
     bytes.extend(frame(0x4, 0, 0, &[0, 4, 0, 0, 0, 0]));
     // :method GET, :scheme http, :path as a literal, :authority x (RFC 7541, appendix A).
-    let len = u8::try_from(TARGET.len()).expect("a short target");
-    let head = [&[0x82, 0x86, 0x04, len], TARGET, &[0x01, 1, b'x']].concat();
-    for number in 0..REQUESTS {
+    let len = u8::try_from(target.len()).expect("a short target");
+    let head = [
+        &[0x82, 0x86, 0x04, len],
+        target.as_bytes(),
+        &[0x01, 1, b'x'],
+    ]
+    .concat();
+    for number in 0..requests {
         bytes.extend(frame(0x1, 0x5, 2 * number + 1, &head));
     }
     // PING, which is answered once everything before it has been read.
@@ -49,7 +53,9 @@ fn client(address: SocketAddr) -> TcpStream {
 fn check(serving: Serving) {
     let before_kib = serving.resident_kib();
     let address = serving.address("h2c");
-    let clients: Vec<TcpStream> = (0..CONNECTIONS).map(|_| client(address)).collect();
+    let clients: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| client(address, "/?size=64KiB", REQUESTS))
+        .collect();
     let cost_kib = serving.resident_kib().saturating_sub(before_kib);
     assert!(cost_kib > LEAST_KIB, "{cost_kib} KiB");
     drop(clients);
@@ -77,4 +83,21 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
         scope.spawn(|| check(Serving::start(&["h2c"], &[])));
         scope.spawn(|| check(Serving::of("proxy", &["h2c"], &["--to", &to])));
     });
+}
+
+/// The proxy reads a response of such a length to its end, although it then keeps more than it reads ahead.
+#[test]
+fn client_that_takes_no_response_delays_no_other_on_its_upstream_connection() {
+    let _seat = seat();
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    let proxy = Serving::of("proxy", &["h1", "h2c"], &["--to", &to]);
+    for size in ["70KiB", "80KiB", "120KiB"] {
+        let _slow = client(proxy.address("h2c"), &format!("/?size={size}"), 1);
+        // The response reaches the proxy.
+        thread::sleep(Duration::from_millis(200));
+        proxy.check_answers();
+        proxy.check_answers();
+    }
+    proxy.check_ends_well();
 }
