@@ -1,4 +1,5 @@
-//! HTTP/2 clients that request much and open no window for it: once they are gone, `squall serve` and `squall proxy` return
+//! HTTP/2 clients that open no window for what they request. They delay no other client of `squall proxy`; once they are
+//! gone, it and `squall serve` return
 //! their memory to the kernel. How much they may take is tested in squall-stations.
 
 use std::io::{Read, Write};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONNECTIONS: usize = 50;
 const REQUESTS: u32 = 100;
 
-/// The least that so many requests cost, in KiB: 1 KiB each.
+/// The least that these requests cost, in KiB: 1 KiB each.
 const LEAST_KIB: u64 = 5_000;
 
 /// A client that has sent this many requests for this target, all of which have arrived.
