@@ -1,6 +1,5 @@
 //! HTTP/2 clients that open no window for what they request. They delay no other client of `squall proxy`; once they are
-//! gone, it and `squall serve` return
-//! their memory to the kernel. How much they may take is tested in squall-stations.
+//! gone, it and `squall serve` return their memory to the kernel. How much they may take is tested in squall-stations.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
