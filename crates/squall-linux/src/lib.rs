@@ -6,6 +6,7 @@
 //! shaped it are in docs/METHOD.md.
 #![allow(unsafe_code)] // A few ioctls, TCP_INFO, a scheduler call and pre_exec: no safe wrapper offers them.
 
+pub mod allocator;
 pub mod awake;
 pub mod bare;
 pub mod busy;

@@ -15,6 +15,7 @@ mod held;
 mod log;
 mod memory;
 pub mod proxy;
+mod quiet;
 pub mod rows;
 pub mod server;
 #[cfg(test)]

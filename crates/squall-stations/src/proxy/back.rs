@@ -195,9 +195,10 @@ impl Backs {
 
     /// Reports to the pool what a connection can do now.
     pub(super) fn settle(&mut self, at: BackKey) -> Option<Availability> {
+        let is_scarce = self.memory.is_scarce();
         let connection = self.pools.connection_mut(at)?;
         let in_flight = connection.dialed.transport.in_flight() as u32;
-        let availability = connection.availability(self.streams_at_most);
+        let availability = connection.availability(self.streams_at_most, is_scarce);
         self.pools.report(at, availability, in_flight);
         self.mark_changed(at.pool);
         Some(availability)
@@ -205,9 +206,11 @@ impl Backs {
 
     /// Whether a connection can take a request now, if only into the same write as the requests before it.
     pub(super) fn is_ready(&mut self, at: BackKey) -> bool {
+        let is_scarce = self.memory.is_scarce();
         let connection = self.connection_mut(at);
         connection.is_some_and(|connection| {
-            connection.dialed.transport.is_ready() || connection.dialed.transport.gather()
+            !connection.is_held_up(is_scarce)
+                && (connection.dialed.transport.is_ready() || connection.dialed.transport.gather())
         })
     }
 
@@ -277,8 +280,14 @@ impl Backs {
         connection.backlog_bytes = connection.backlog_bytes.saturating_sub(n as usize);
         let waits = connection.backlog_bytes;
         self.memory.update(&mut connection.held_bytes, waits);
-        if connection.dialed.has_unread && !connection.is_paused(self.memory.is_scarce()) {
-            self.pending_reads.push(at);
+        if !connection.is_paused(self.memory.is_scarce()) {
+            if connection.dialed.has_unread {
+                self.pending_reads.push(at);
+            }
+            if n > 0 {
+                // It may take requests again.
+                self.touch(at);
+            }
         }
     }
 
@@ -362,6 +371,12 @@ impl BackConnection {
         self.backlog_bytes > most
     }
 
+    /// HTTP/1.1: whether a response to a new request would have to wait until clients take the responses before it. Such
+    /// a client may be another one, and may never do so.
+    fn is_held_up(&self, is_scarce: bool) -> bool {
+        self.version() == Version::Http1 && self.is_paused(is_scarce)
+    }
+
     /// Records how an exchange got this connection. One that the connection was opened for already has its slot.
     pub(super) fn note_beginning(&self, beginning: &mut Beginning) {
         beginning.slot.get_or_insert_with(clock::now);
@@ -382,11 +397,12 @@ impl BackConnection {
         self.dialed.first.take_if(|_| is_ready)
     }
 
-    fn availability(&self, streams_at_most: Option<u32>) -> Availability {
+    fn availability(&self, streams_at_most: Option<u32>, is_scarce: bool) -> Availability {
         if self.is_given_up {
             return Availability::Over;
         }
-        self.dialed.availability(self.is_ready(), streams_at_most)
+        let is_ready = self.is_ready() && !self.is_held_up(is_scarce);
+        self.dialed.availability(is_ready, streams_at_most)
     }
 
     /// Continues connecting; true once it is connected.

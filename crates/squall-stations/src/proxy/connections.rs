@@ -359,8 +359,8 @@ impl Connections {
                     if self.relay.backs.is_ready(at) {
                         self.submit(at, key)?;
                     } else {
-                        // It has sent GOAWAY, or SETTINGS with a lower limit of streams, in this very turn. Its pool
-                        // learns of that now.
+                        // In this very turn it has sent GOAWAY, or SETTINGS with a lower limit of streams, or more
+                        // than clients take. Its pool learns of that now.
                         self.relay.backs.settle(at);
                         self.relay
                             .backs

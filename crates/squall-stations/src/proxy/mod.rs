@@ -33,12 +33,13 @@ use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, Inbox, ServerEvent};
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
-use squall_linux::{clock, scheduling};
+use squall_linux::{allocator, clock, scheduling};
 
 use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, Listener, TcpAcceptor};
 use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
+use crate::quiet::QuietPeriods;
 use crate::server::flush_access;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
 use back::{BackKey, Backs};
@@ -71,6 +72,7 @@ pub struct Proxy {
     sample_every: Duration,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
+    quiet: QuietPeriods,
     /// A listener could not accept; when all try again, unless a socket is closed before.
     accept_at: Option<Time>,
 }
@@ -167,6 +169,7 @@ impl Proxy {
             sample_every: settings.sample_every,
             next_sample: samples.then(|| now + settings.sample_every),
             next_sweep: sweeps.then(|| now + SWEEP_EVERY),
+            quiet: QuietPeriods::default(),
             accept_at: None,
         };
         for (index, listener) in (0..).zip(settings.listeners) {
@@ -278,6 +281,9 @@ impl Proxy {
         {
             self.connections.sample();
             self.next_sample = Some(self.connections.relay.now + self.sample_every);
+        }
+        if !self.is_realtime && self.quiet.turn(now) {
+            allocator::return_freed_memory();
         }
         self.accept_waiting()
     }

@@ -27,16 +27,17 @@ use squall_base::plan::SideSettings;
 use squall_base::record::{Side, SideCounts};
 use squall_base::{Duration, Time};
 use squall_http::InboxOptions;
-use squall_linux::clock;
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::scheduling::{self, Scheduling};
 use squall_linux::stop::StopSignal;
+use squall_linux::{allocator, clock};
 
 use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, TcpAcceptor};
 pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
 use crate::memory::{self, HeldMemory};
+use crate::quiet::QuietPeriods;
 use crate::{Buffers, STATION_PRIORITY};
 pub use access::AccessLog;
 pub(crate) use access::{AccessEntry, flush_access};
@@ -115,6 +116,7 @@ pub struct Server {
     accept_at: Option<Time>,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
+    quiet: QuietPeriods,
     buffers: Buffers,
     report: ServerReport,
 }
@@ -173,6 +175,7 @@ impl Server {
             pending_turns: Vec::new(),
             delayed: BTreeSet::new(),
             accept_at: None,
+            quiet: QuietPeriods::default(),
             buffers: Buffers::new(),
             report: ServerReport::default(),
         })
@@ -224,6 +227,9 @@ impl Server {
         }
         self.serve_due()?;
         self.save_memory();
+        if !self.is_realtime && self.quiet.turn(now) {
+            allocator::return_freed_memory();
+        }
         self.sweep();
         self.sample();
         self.accept_waiting()

@@ -19,6 +19,7 @@ mod cases;
 mod causes;
 mod causes_paths;
 mod certificates;
+mod closed_windows;
 mod conditions;
 mod constructed;
 mod constructed_quic;

@@ -101,6 +101,11 @@ impl Serving {
         support::peak_kib(&self.child).expect("it still runs")
     }
 
+    /// The memory that it takes now, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        support::memory_kib(&self.child, "VmRSS:").expect("it still runs")
+    }
+
     /// Checks that a new HTTP/1.1 client gets a prompt response.
     pub(crate) fn check_answers(&self) {
         let began = Instant::now();

@@ -338,12 +338,17 @@ pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client
 pub(crate) const H2C_ON_DEMAND: &str = "[[variant]]\nname = \"h2c on demand\"\npath = \"client ~h2c~> server\"\n\
     connections = { at_most = 1 }\n";
 
-/// The peak memory of a squall process so far (VmHWM of proc_pid_status(5)), in KiB. `None` if it has exited, or has
-/// not become squall yet: the parent resumes while the process in execve still has the parent's memory.
+/// The peak memory of a squall process so far (VmHWM), in KiB: see [`memory_kib`].
 pub(crate) fn peak_kib(child: &Child) -> Option<u64> {
+    memory_kib(child, "VmHWM:")
+}
+
+/// A squall process's memory by this line of proc_pid_status(5), in KiB. `None` if it has exited, or has not become
+/// squall yet: the parent resumes while the process in execve still has the parent's memory.
+pub(crate) fn memory_kib(child: &Child, line: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
     let is_squall = value("Name:")?.trim() == "squall";
-    let number = value("VmHWM:")?.trim().strip_suffix(" kB")?;
+    let number = value(line)?.trim().strip_suffix(" kB")?;
     is_squall.then(|| number.parse().expect("a number"))
 }

@@ -1,20 +1,14 @@
-//! Runs h2spec, which breaks the rules of HTTP/2 on purpose, against `squall serve` and expects exactly the known
-//! failures.
+//! Runs h2spec, which breaks the rules of HTTP/2 on purpose, against `squall serve` and `squall proxy`, and expects exactly
+//! the known failures.
 //!
 //! h2spec 2.2.1 judges by RFC 7540. The cases below fail because RFC 9113 asks for something else or leaves the choice;
-//! benches/RESULTS.md, "Conformance", explains each one.
+//! docs/SERVE.md, "The rules of HTTP/2", explains each one.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::process::Command;
 use std::thread;
 
-use tempfile::TempDir;
-
-use crate::support::Http;
-use crate::support::daemon::{Daemon, Port, free_port};
-use crate::support::h2spec;
 use crate::support::program::have;
+use crate::support::{Http, Peer, h2spec, squall};
 
 /// Cases that fail although the behaviour is correct under RFC 9113.
 const NOT_DEMANDED: [&str; 6] = [
@@ -41,8 +35,8 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ("http2", &["http2/6", "http2/7", "http2/8"]),
 ];
 
-/// The number of cases in h2spec 2.2.1, without the strict ones.
-const CASES: u32 = 145;
+/// The number of cases in h2spec 2.2.1, the strict one included.
+const CASES: u32 = 146;
 
 /// Long enough for a busy machine to respond.
 const SECONDS: u32 = 2;
@@ -50,17 +44,9 @@ const SECONDS: u32 = 2;
 /// Some cases send a frame after a request and expect it to arrive before the response, so responses are delayed.
 const PATH: &str = "/?delay=100ms";
 
-fn check(http: Http) {
-    if !have(&["h2spec"]) {
-        return;
-    }
-    let folder = TempDir::new().expect("a temporary folder");
-    let port = free_port();
-    let mut serve = Command::new(env!("CARGO_BIN_EXE_squall"));
-    serve.args(["serve", &format!("--{}", http.name()), &port.to_string()]);
-    let ports = [Port::Tcp(port)];
-    let _server = Daemon::start(folder.path(), "squall.log", &mut serve, &ports);
-    let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+/// Runs all sections against this server or proxy.
+fn check(peer: &Peer, http: Http) {
+    let address = peer.address(http);
     let found: Vec<_> = thread::scope(|scope| {
         let run = move |(suite, sections): (&'static str, &'static [&str])| {
             scope.spawn(move || (suite, h2spec::check(http, address, PATH, sections, SECONDS)))
@@ -97,11 +83,31 @@ fn check(http: Http) {
 }
 
 #[test]
-fn h2spec_finds_only_known_failures_in_cleartext() {
-    check(Http::H2c);
+fn h2spec_finds_only_known_failures_of_the_server_in_cleartext() {
+    if have(&["h2spec", "openssl"]) {
+        check(&squall::serve(&[]), Http::H2c);
+    }
 }
 
 #[test]
-fn h2spec_finds_only_known_failures_over_tls() {
-    check(Http::H2);
+fn h2spec_finds_only_known_failures_of_the_server_over_tls() {
+    if have(&["h2spec", "openssl"]) {
+        check(&squall::serve(&[]), Http::H2);
+    }
+}
+
+#[test]
+fn h2spec_finds_only_known_failures_of_the_proxy_in_cleartext() {
+    if have(&["h2spec", "openssl"]) {
+        let server = squall::serve(&[]);
+        check(&squall::proxy(server.upstream(Http::H1)), Http::H2c);
+    }
+}
+
+#[test]
+fn h2spec_finds_only_known_failures_of_the_proxy_over_tls() {
+    if have(&["h2spec", "openssl"]) {
+        let server = squall::serve(&[]);
+        check(&squall::proxy(server.upstream(Http::H1)), Http::H2);
+    }
 }

@@ -8,7 +8,7 @@
 //! - `client_identity`: servers that request a client certificate.
 //! - `alternatives`: a server that advertises HTTP/3.
 //! - `server`: each client against `squall serve`.
-//! - `conformance`: h2spec against `squall serve`.
+//! - `conformance`: h2spec against `squall serve` and `squall proxy`.
 //! - `proxied`: each proxy in front of `squall serve`.
 //! - `presets`: what `squall serve --preset` announces.
 //! - `announced`: the programs themselves announce the same.

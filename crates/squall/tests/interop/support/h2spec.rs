@@ -35,7 +35,7 @@ impl Conformance {
 }
 
 /// Runs these sections ("generic", "http2/5.1", "hpack"; an empty list runs all) against an HTTP/2 server, requesting
-/// `path`. Each case that waits for a silent server takes `seconds`.
+/// `path`, strict cases included. Each case that waits for a silent server takes `seconds`.
 pub(crate) fn check(
     http: Http,
     address: SocketAddrV4,
@@ -60,6 +60,7 @@ pub(crate) fn check(
         ])
         .args(["--path", path])
         .args(["--timeout", &seconds.to_string()])
+        .arg("--strict")
         .args(sections);
     // h2spec fails if one case fails; the caller decides whether that matters.
     let report = String::from_utf8_lossy(&attempt(&mut h2spec).stdout).into_owned();

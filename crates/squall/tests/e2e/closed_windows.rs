@@ -1,0 +1,103 @@
+//! HTTP/2 clients that open no window for what they request. They delay no other client of `squall proxy`; once they are
+//! gone, it and `squall serve` return their memory to the kernel. How much they may take is tested in squall-stations.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::hostile::frame;
+use crate::serving::{Serving, connect};
+use crate::support::seat;
+
+/// More than the kernel needs to get memory back on a busy machine; usually it takes 3 s.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const CONNECTIONS: usize = 50;
+const REQUESTS: u32 = 100;
+
+/// The least that these requests cost, in KiB: 1 KiB each.
+const LEAST_KIB: u64 = 5_000;
+
+/// A client that has sent this many requests for this target, all of which have arrived.
+fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // SETTINGS_INITIAL_WINDOW_SIZE 0.
+    bytes.extend(frame(0x4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    // :method GET, :scheme http, :path as a literal, :authority x (RFC 7541, appendix A).
+    let len = u8::try_from(target.len()).expect("a short target");
+    let head = [
+        &[0x82, 0x86, 0x04, len],
+        target.as_bytes(),
+        &[0x01, 1, b'x'],
+    ]
+    .concat();
+    for number in 0..requests {
+        bytes.extend(frame(0x1, 0x5, 2 * number + 1, &head));
+    }
+    // PING, which is answered once everything before it has been read.
+    bytes.extend(frame(0x6, 0, 0, b"squalls!"));
+    let answer = frame(0x6, 1, 0, b"squalls!");
+    let mut stream = connect(address);
+    stream.write_all(&bytes).expect("it reads");
+    let mut received = Vec::<u8>::new();
+    let mut piece = [0; 4_096];
+    while !(received.windows(answer.len())).any(|bytes| bytes == answer) {
+        let len = stream.read(&mut piece).expect("an answer");
+        assert!(len > 0, "it closes");
+        received.extend(&piece[..len]);
+    }
+    stream
+}
+
+fn check(serving: Serving) {
+    let before_kib = serving.resident_kib();
+    let address = serving.address("h2c");
+    let clients: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| client(address, "/?size=64KiB", REQUESTS))
+        .collect();
+    let cost_kib = serving.resident_kib().saturating_sub(before_kib);
+    assert!(cost_kib > LEAST_KIB, "{cost_kib} KiB");
+    drop(clients);
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let rest_kib = serving.resident_kib().saturating_sub(before_kib);
+        if rest_kib < cost_kib / 2 {
+            break;
+        }
+        assert!(
+            Instant::now() < give_up,
+            "{rest_kib} of {cost_kib} KiB are left"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    serving.check_ends_well();
+}
+
+#[test]
+fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
+    let _seat = seat();
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    thread::scope(|scope| {
+        scope.spawn(|| check(Serving::start(&["h2c"], &[])));
+        scope.spawn(|| check(Serving::of("proxy", &["h2c"], &["--to", &to])));
+    });
+}
+
+/// The proxy reads a response of such a length to its end, although it then keeps more than it reads ahead.
+#[test]
+fn client_that_takes_no_response_delays_no_other_on_its_upstream_connection() {
+    let _seat = seat();
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    let proxy = Serving::of("proxy", &["h1", "h2c"], &["--to", &to]);
+    for size in ["70KiB", "80KiB", "120KiB"] {
+        let _slow = client(proxy.address("h2c"), &format!("/?size={size}"), 1);
+        // The response reaches the proxy.
+        thread::sleep(Duration::from_millis(200));
+        proxy.check_answers();
+        proxy.check_answers();
+    }
+    proxy.check_ends_well();
+}
