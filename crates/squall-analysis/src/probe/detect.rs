@@ -286,7 +286,7 @@ fn small_frames(case: &Case<'_>) -> Option<Signs> {
 }
 
 fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
-    let idle = case.endpoint.idle?;
+    let idle = case.endpoint.idle.filter(|_| !case.seen.is_forwarded)?;
     let round_trip = case.long_round_trip()?;
     let lost = idle.after_pause - idle.warm;
     let is_clear = lost >= round_trip && idle.after_pause >= times(idle.warm, 1.2);

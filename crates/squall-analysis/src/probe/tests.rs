@@ -275,6 +275,10 @@ fn slow_start_after_a_pause_is_found() {
     let found = only(&with(after_pause(ms(130))), Fault::IdleSlowStart);
     assert_eq!(found.lost, Some(ms(90)));
     assert_eq!(faults(&with(after_pause(ms(45)))), []);
+    // Behind a link it is that of the link's host.
+    let mut seen = with(after_pause(ms(130)));
+    seen.is_forwarded = true;
+    assert_eq!(faults(&seen), []);
 }
 
 #[test]
@@ -518,7 +522,7 @@ fn haproxy_is_recognised_by_the_windows_that_it_gives() {
         // Its updates of the connection's window fill it up.
         record.frame.connection_window = record.frame.connection_window.map(|_| 0x7fff_ffff);
         if record.frame.kind == super::made::DATA {
-            let length = record.frame.length as i64;
+            let length = i64::try_from(record.frame.length).unwrap();
             record.frame.connection_window = Some(0x7fff_ffff - length);
         }
     }
@@ -554,7 +558,7 @@ fn url_that_is_answered_with_an_error_is_said_so_and_its_connections_are_not_jud
     }
     seen.is_secure = false;
     for (n, row) in seen.steps[0].requests.iter_mut().enumerate() {
-        row.connection = Some(n as u32);
+        row.connection = Some(u32::try_from(n).unwrap());
     }
     let found = only(&seen, Fault::ErrorStatus);
     assert!(found.sentence.contains("status 400"), "{}", found.sentence);

@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// (docs/LINK.md has the words)
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
     pub(super) behind: Option<String>,
+    /// Another host ends the connections over TCP: set by --behind
+    #[arg(long, hide = true)]
+    pub(super) forwarded: bool,
     /// Print everything sent and received, as `squall fetch -v` does
     #[arg(long)]
     pub(super) trace: bool,

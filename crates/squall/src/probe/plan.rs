@@ -50,6 +50,8 @@ pub(super) struct Plan {
     pub(super) bytes: u64,
     pub(super) duration: Duration,
     pub(super) trace: bool,
+    /// Whether connections over TCP end at the host of a link, not at the server's.
+    pub(super) is_forwarded: bool,
     pub(super) connection: ConnectionFlags,
     request: RequestFlags,
     /// The protocols that any connection may speak, for which settings are read.
@@ -95,6 +97,7 @@ impl Plan {
             bytes: arguments.bytes.get().max(1),
             duration: arguments.duration,
             trace: arguments.trace,
+            is_forwarded: arguments.forwarded,
             connection,
             request: RequestFlags {
                 method: None,

@@ -363,7 +363,7 @@ fn server_without_a_fault_has_none_from_afar_either() {
     let listeners = joined(&[&["--h2c", "0", "--sink"], &WIDE]);
     let server = Serving::start(home.path(), &listeners);
     let url = format!(
-        "http://localhost:{}/?size=300kB",
+        "http://localhost:{}/?size=200kB",
         server.address("h2c").port()
     );
     let asks = ["--json", "--http", "2", "--upload", "1MB"];
