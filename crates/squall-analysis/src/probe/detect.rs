@@ -12,7 +12,7 @@ use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
-use super::small::Pauses;
+use super::small::{self, Pauses};
 use super::transfer::median_span;
 use crate::figure;
 use crate::value::format_value;
@@ -39,6 +39,7 @@ pub(super) struct Signs {
 /// All rules.
 const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
     no_answer,
+    error_status,
     stalled,
     detect_windows::stream_window,
     detect_windows::connection_window,
@@ -65,13 +66,19 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
 pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<Found> {
     let case = Case { seen, endpoint };
     let signs = RULES.iter().filter_map(|rule| rule(&case));
-    let mut found: Vec<Found> = signs.map(|signs| with_fix(signs, endpoint)).collect();
+    let mut found: Vec<Found> = signs.map(|signs| with_fix(signs, seen, endpoint)).collect();
     found.sort_by_key(Found::rank);
     found
 }
 
-fn with_fix(signs: Signs, endpoint: &Endpoint) -> Found {
-    let general = signs.fault.general_fix();
+fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
+    let general = match signs.fault {
+        Fault::NoAnswer => no_answer_fix(seen),
+        Fault::ErrorStatus if may_expect_tls(seen) => {
+            "write the URL with https:// if the port expects TLS; otherwise probe a URL that succeeds"
+        }
+        fault => fault.general_fix(),
+    };
     let known = endpoint.product.and_then(|recognised| {
         let setting = product::setting(recognised.product, signs.fault)?;
         Some(format!("{}: {setting}", recognised.product.name()))
@@ -108,14 +115,64 @@ fn no_answer(case: &Case<'_>) -> Option<Signs> {
         return None;
     }
     let failures = case.seen.failures.iter();
-    let evidence: Vec<String> = failures
-        .map(|(version, why)| format!("{}: {why}", version_name(*version)))
-        .collect();
+    // Versions with the same reason together.
+    let mut reasons: Vec<(String, &str)> = Vec::new();
+    for (version, why) in failures {
+        let (name, why) = (version_name(*version), small::plain(why));
+        match reasons.iter_mut().find(|(_, known)| *known == why) {
+            Some((names, _)) => *names += &format!(", {name}"),
+            None => reasons.push((name.to_owned(), why)),
+        }
+    }
+    let evidence = reasons.iter().map(|(names, why)| format!("{names}: {why}"));
+    let evidence = evidence.collect();
     Some(Signs {
         fault: Fault::NoAnswer,
         matters: Matters::Here,
         sentence: format!("{} gave no HTTP response.", case.seen.url),
         evidence,
+        lost: None,
+        per: "",
+    })
+}
+
+/// What to try, by the reasons that the versions over TCP failed.
+fn no_answer_fix(seen: &Observations) -> &'static str {
+    let mut failures = seen.failures.iter();
+    let why = failures.next().map_or("", |(_, why)| why.as_str());
+    if why.contains("does not speak TLS") {
+        return "write the URL with http://, or probe the port that speaks TLS";
+    }
+    if why.contains("not trusted") {
+        return "--cacert FILE trusts the server's certificate, -k accepts any";
+    }
+    if why.contains("refused") {
+        return "start the server, or check the port: nothing listens there";
+    }
+    match (why.contains("no response in time"), seen.is_secure) {
+        (true, false) => "look into the server's log; if the port expects TLS, write https://",
+        (true, true) => "look into the server's log: it takes connections and does not respond",
+        _ => Fault::NoAnswer.general_fix(),
+    }
+}
+
+/// Whether a response is what programs say to a request without TLS on a port that expects it.
+fn may_expect_tls(seen: &Observations) -> bool {
+    !seen.is_secure && seen.heads.iter().any(|head| head.status == 400)
+}
+
+/// A response that is an error: whatever was measured is that error's.
+fn error_status(case: &Case<'_>) -> Option<Signs> {
+    let head = case.seen.heads.iter().find(|head| head.status >= 400)?;
+    Some(Signs {
+        fault: Fault::ErrorStatus,
+        matters: Matters::Here,
+        sentence: format!(
+            "Over {} the server answers this URL with status {}: what was measured is that response.",
+            version_name(head.version),
+            head.status
+        ),
+        evidence: Vec::new(),
         lost: None,
         per: "",
     })
@@ -229,7 +286,7 @@ fn small_frames(case: &Case<'_>) -> Option<Signs> {
 }
 
 fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
-    let idle = case.endpoint.idle?;
+    let idle = case.endpoint.idle.filter(|_| !case.seen.is_forwarded)?;
     let round_trip = case.long_round_trip()?;
     let lost = idle.after_pause - idle.warm;
     let is_clear = lost >= round_trip && idle.after_pause >= times(idle.warm, 1.2);
@@ -305,7 +362,7 @@ fn old_tls(case: &Case<'_>) -> Option<Signs> {
         matters: round_trip.map_or(Matters::FartherAway, |_| Matters::Here),
         sentence: format!(
             "The server speaks TLS {}: its handshake takes a round trip more than that of TLS 1.3.",
-            tls.cipher
+            tls.cipher.replacen(' ', " with ", 1)
         ),
         evidence: Vec::new(),
         lost: round_trip,
@@ -431,6 +488,10 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
 
 fn short_connections(case: &Case<'_>) -> Option<Signs> {
     let short = case.endpoint.short_connection?;
+    // Servers end connections after errors.
+    if case.seen.heads.iter().any(|head| head.status >= 400) {
+        return None;
+    }
     let how = if short.with_goaway {
         "with a GOAWAY"
     } else {

@@ -60,6 +60,14 @@ fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
             rate(limit as f64 / rtt.as_secs_f64())
         ));
     }
+    if let Some(rtt) = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero())
+        && (windows.round_trip_bytes as f64) < 0.95 * limit as f64
+    {
+        evidence.push(format!(
+            "as its updates come, {} is expected",
+            rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64())
+        ));
+    }
     evidence.push(format!(
         "at 100 ms that is {}",
         rate(limit as f64 / FAR.as_secs_f64())
@@ -88,7 +96,7 @@ pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
             "An upload over HTTP/2 stops after {size} bytes: the server never opens the stream's window again."
         ),
         (_, Matters::Here) => format!(
-            "Uploads over HTTP/2 wait for the stream's flow-control window: only {size} bytes may be on the way, once per round trip."
+            "Uploads over HTTP/2 wait for the stream's window: {size} bytes per round trip."
         ),
         _ => format!(
             "Uploads over HTTP/2 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."

@@ -112,6 +112,8 @@ pub struct Prediction {
     pub round_trip: Duration,
     /// ... at most this rate.
     pub bytes_per_s: f64,
+    /// What is expected, with the updates that the server sends.
+    pub expected_bytes_per_s: f64,
 }
 
 /// Downloads of the same bytes on one connection.
@@ -151,7 +153,6 @@ impl Endpoint {
     pub fn of(seen: &Observations) -> Endpoint {
         let numbers = settings(seen);
         let upload_windows = upload_windows(seen);
-        let policy = upload_windows.as_ref().map(|windows| windows.policy);
         let http2 = seen.steps_of(StepKind::Download, Version::Http2);
         let frame_bytes: Vec<f64> = http2
             .filter_map(median_data_frame)
@@ -162,7 +163,7 @@ impl Endpoint {
             url: seen.url.clone(),
             address: seen.address.clone(),
             server: server.map(str::to_owned),
-            product: product::recognise(&seen.heads, &numbers, policy),
+            product: product::recognise(&seen.heads, &numbers, upload_windows.as_ref()),
             versions: versions(seen),
             tls: tls(seen),
             round_trip: round_trip(seen),
@@ -206,7 +207,7 @@ fn versions(seen: &Observations) -> Vec<VersionFacts> {
         let failure = seen.failures.iter().find(|(failed, _)| *failed == version);
         VersionFacts {
             version: version_name(version),
-            problem: failure.map(|(_, why)| why.clone()),
+            problem: failure.map(|(_, why)| small::plain(why).to_owned()),
             latency: Latency::of(seen, version),
             download: transfer::downloads(seen, StepKind::Download, version),
             download_six: transfer::downloads(seen, StepKind::SixDownloads, version),
@@ -271,6 +272,7 @@ fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
         Prediction {
             round_trip,
             bytes_per_s: windows.limit_bytes() as f64 / round_trip.as_secs_f64(),
+            expected_bytes_per_s: windows.round_trip_bytes as f64 / round_trip.as_secs_f64(),
         }
     };
     ROUND_TRIPS_MS.map(predict).to_vec()

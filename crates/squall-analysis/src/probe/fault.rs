@@ -15,6 +15,8 @@ squall_base::words! {
     pub enum Fault {
         /// No response arrived over any version.
         NoAnswer = "no_answer",
+        /// The URL is answered with an error.
+        ErrorStatus = "error_status",
         /// A download or an upload does not get to its end in time.
         Stalled = "stalled",
         /// The stream's window for uploads is small.
@@ -63,6 +65,7 @@ impl Fault {
     pub const fn title(self) -> &'static str {
         match self {
             Fault::NoAnswer => "No answer",
+            Fault::ErrorStatus => "The URL is answered with an error",
             Fault::Stalled => "A transfer stalls",
             Fault::StreamWindow => "Stream window too small for uploads",
             Fault::ConnectionWindow => "Connection window too small for uploads",
@@ -91,6 +94,9 @@ impl Fault {
         match self {
             Fault::NoAnswer => {
                 "check the address, the port and the scheme, and that the server runs"
+            }
+            Fault::ErrorStatus => {
+                "probe a URL that the server answers with success; check scheme, port and path"
             }
             Fault::Stalled => "look into the server's log: --trace shows where the exchange stops",
             Fault::StreamWindow => {

@@ -1,7 +1,9 @@
 //! The limits that a server gives to an HTTP/3 upload (RFC 9000, section 4.1), and how long the upload waited for them.
 //!
-//! The first limits are transport parameters, which quiche does not report. They are known once the upload wants to send
-//! more: then quiche says at which limit that is (STREAM_DATA_BLOCKED, DATA_BLOCKED). `windows` does this for HTTP/2.
+//! The first limits are transport parameters, which quiche does not report. The later ones are in MAX_STREAM_DATA and
+//! MAX_DATA: an upload that gets exactly as far as one of them has reached it. STREAM_DATA_BLOCKED and DATA_BLOCKED say so
+//! too, but squall's client rarely sends them, because it never gives quiche more than may be sent. `windows` does this for
+//! HTTP/2.
 
 use std::collections::BTreeMap;
 
@@ -65,6 +67,10 @@ struct Limit {
     /// The largest part of it that was free at a time.
     largest: u64,
     sent: u64,
+    /// Whether the sender has got as far as the limit.
+    is_used_up: bool,
+    /// Whether it had more to send then.
+    was_reached: bool,
     since: Option<Time>,
     blocked: Duration,
 }
@@ -73,6 +79,7 @@ impl Limit {
     /// The sender got to this offset.
     fn advance(&mut self, time: Time, sent: u64) {
         if sent > self.sent {
+            self.was_reached |= self.is_used_up;
             self.sent = sent;
             self.open(time);
             self.check(time);
@@ -81,6 +88,7 @@ impl Limit {
 
     /// The sender has more than the limit allows.
     fn reached(&mut self, time: Time, offset: u64) {
+        self.was_reached = true;
         if self.offset.is_none() {
             self.largest = offset;
         }
@@ -104,6 +112,7 @@ impl Limit {
 
     fn check(&mut self, time: Time) {
         if self.offset.is_some_and(|offset| self.sent >= offset) {
+            self.is_used_up = true;
             self.since.get_or_insert(time);
         }
     }
@@ -116,8 +125,6 @@ struct Reader {
     connection: Limit,
     /// How far each stream of ours was sent.
     streams: BTreeMap<u64, u64>,
-    /// Whether the sender ever had more than a limit allowed.
-    was_reached: [bool; 2],
     updates: u64,
     first: Option<Time>,
     last: Option<Time>,
@@ -131,11 +138,9 @@ impl Reader {
                 self.stream_frame(time, frame, upload);
             }
             (Way::Sent, STREAM_DATA_BLOCKED, Some(offset)) if is_upload => {
-                self.was_reached[0] = true;
                 self.stream.reached(time, offset);
             }
             (Way::Sent, DATA_BLOCKED, Some(offset)) => {
-                self.was_reached[1] = true;
                 self.connection.reached(time, offset);
             }
             (Way::Received, MAX_STREAM_DATA, Some(offset)) if is_upload => {
@@ -169,9 +174,12 @@ impl Reader {
     fn finish(mut self, given_up: Option<Time>) -> Option<UploadLimits> {
         let (first, last) = (self.first?, self.last?);
         let end = given_up.unwrap_or(last);
+        for limit in [&mut self.stream, &mut self.connection] {
+            limit.was_reached |= limit.is_used_up && given_up.is_some();
+        }
         self.stream.open(end);
         self.connection.open(end);
-        let [stream, connection] = self.was_reached;
+        let [stream, connection] = [&self.stream, &self.connection].map(|limit| limit.was_reached);
         (stream || connection).then(|| UploadLimits {
             stream_bytes: stream.then_some(self.stream.largest),
             connection_bytes: connection.then_some(self.connection.largest),
@@ -253,6 +261,27 @@ mod tests {
         assert_eq!(limits.updates, 1);
         assert_eq!(limits.blocked_by_stream, Duration::from_millis(30));
         assert_eq!(limits.limit_bytes(), Some(10_000));
+    }
+
+    /// squall's client never gives quiche more than may be sent, so that quiche says nothing.
+    #[test]
+    fn limit_is_known_from_the_servers_updates() {
+        let mut made = upload();
+        made.frames
+            .retain(|record| record.frame.kind != STREAM_DATA_BLOCKED);
+        let stream = Some(UPLOAD);
+        made.frames.push(frame(
+            61_029,
+            Way::Received,
+            MAX_STREAM_DATA,
+            stream,
+            30_000,
+        ));
+        made.frames
+            .push(frame(61_030, Way::Sent, 0x0e, stream, 20_000));
+        let limits = UploadLimits::of(&made).expect("a limit was reached");
+        assert_eq!(limits.stream_bytes, Some(10_000));
+        assert!(limits.blocked_by_stream >= Duration::from_millis(30));
     }
 
     #[test]

@@ -145,6 +145,8 @@ pub struct Observations {
     pub address: String,
     /// Whether the URL is https.
     pub is_secure: bool,
+    /// Whether connections over TCP end at the host of a link that forwards them, so that congestion control is that host's.
+    pub is_forwarded: bool,
     /// One head of a response for each version that answered, and that of the request that allows compression last.
     pub heads: Vec<Head>,
     /// The coding of the response to a request that allows compression, with the bytes of its body; `None` if it was not

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::fault::Fault;
 use super::observed::Head;
-use super::windows::UpdatePolicy;
+use super::windows::{UpdatePolicy, UploadWindows};
 
 squall_base::words! {
     /// A server or proxy whose settings are known.
@@ -29,6 +29,8 @@ squall_base::words! {
         H2o = "h2o",
         /// nghttpx.
         Nghttpx = "nghttpx",
+        /// nghttpd.
+        Nghttpd = "nghttpd",
         /// Apache httpd.
         Apache = "Apache httpd",
         /// IIS.
@@ -69,6 +71,10 @@ pub struct Recognised {
 const MAX_STREAMS: u64 = 0x3;
 const INITIAL_WINDOW: u64 = 0x4;
 const MAX_FRAME: u64 = 0x5;
+const CONNECT_PROTOCOL: u64 = 0x8;
+
+/// The largest window (RFC 9113, section 6.9.1).
+const LARGEST_WINDOW: u64 = 0x7fff_ffff;
 
 /// The increments of the load balancer that the preset `alb` describes.
 const ALB_INCREMENTS: std::ops::RangeInclusive<u64> = 16_300..=33_000;
@@ -77,10 +83,10 @@ const ALB_INCREMENTS: std::ops::RangeInclusive<u64> = 16_300..=33_000;
 pub(super) fn recognise(
     heads: &[Head],
     settings: &BTreeMap<u64, u64>,
-    policy: Option<UpdatePolicy>,
+    windows: Option<&UploadWindows>,
 ) -> Option<Recognised> {
     by_fields_of_its_own(heads)
-        .or_else(|| by_settings(settings, policy))
+        .or_else(|| by_settings(heads, settings, windows))
         .or_else(|| by_server_field(heads))
 }
 
@@ -111,7 +117,12 @@ fn is_alb(head: &Head) -> bool {
             .all(|name| head.field(name).is_none())
 }
 
-fn by_settings(settings: &BTreeMap<u64, u64>, policy: Option<UpdatePolicy>) -> Option<Recognised> {
+fn by_settings(
+    heads: &[Head],
+    settings: &BTreeMap<u64, u64>,
+    windows: Option<&UploadWindows>,
+) -> Option<Recognised> {
+    let policy = windows.map(|windows| windows.policy);
     let get = |id| settings.get(&id).copied();
     let (streams, window) = (get(MAX_STREAMS)?, get(INITIAL_WINDOW));
     let each = match policy {
@@ -120,10 +131,17 @@ fn by_settings(settings: &BTreeMap<u64, u64>, policy: Option<UpdatePolicy>) -> O
     };
     let is_alb = each.is_some_and(|bytes| ALB_INCREMENTS.contains(&bytes));
     let grants = matches!(policy, Some(UpdatePolicy::Grants { bytes }) if bytes >= 1 << 30);
+    // HAProxy opens the connection's window to its maximum with the first DATA, and gives streams the RFC's.
+    let is_haproxy = get(CONNECT_PROTOCOL) == Some(1)
+        && windows.is_some_and(|windows| {
+            windows.largest_connection_bytes == LARGEST_WINDOW && windows.stream_bytes <= 65_536
+        });
     let product = match (streams, window, get(MAX_FRAME)) {
         (128, None | Some(65_535 | 65_536), _) if is_alb => Product::Alb,
         // The load balancer announces the same, but does not open the window to its maximum.
         (128, Some(65_536), Some(16_777_215)) if grants => Product::Nginx,
+        (100, None, None) if is_haproxy => Product::Haproxy,
+        (250, Some(1_048_576), Some(1_048_576)) if is_caddy(heads) => Product::Caddy,
         (250, Some(1_048_576), Some(1_048_576)) => Product::Go,
         (1_024, Some(16_777_216), _) => Product::Envoy,
         _ => return None,
@@ -133,6 +151,16 @@ fn by_settings(settings: &BTreeMap<u64, u64>, policy: Option<UpdatePolicy>) -> O
         None => "its SETTINGS",
     };
     Some(Recognised { product, by })
+}
+
+/// Whether a field names Caddy, which is written in Go: the `server` field of its own responses, or `via` of those that it
+/// passes on.
+fn is_caddy(heads: &[Head]) -> bool {
+    let names_it =
+        |head: &Head, field| head.field(field).is_some_and(|said| said.contains("Caddy"));
+    heads
+        .iter()
+        .any(|head| names_it(head, "server") || names_it(head, "via"))
 }
 
 fn by_server_field(heads: &[Head]) -> Option<Recognised> {
@@ -160,6 +188,7 @@ fn by_server_field(heads: &[Head]) -> Option<Recognised> {
         ("caddy", Product::Caddy),
         ("h2o", Product::H2o),
         ("nghttpx", Product::Nghttpx),
+        ("nghttpd", Product::Nghttpd),
         ("microsoft-iis", Product::Iis),
         ("kestrel", Product::Kestrel),
         ("jetty", Product::Jetty),
@@ -181,6 +210,7 @@ pub(super) fn setting(product: Product, fault: Fault) -> Option<&'static str> {
         Fault::StreamWindow => stream_window(product),
         Fault::ConnectionWindow => connection_window(product),
         Fault::QuicWindow => quic_window(product),
+        Fault::OldTls => old_tls(product),
         Fault::BufferedUpload => buffered_upload(product),
         Fault::ShortConnections => short_connections(product),
         Fault::DelayedAck | Fault::SmallRecords | Fault::SmallFrames | Fault::NoCompression => {
@@ -201,6 +231,7 @@ fn stream_window(product: Product) -> Option<&'static str> {
         }
         Product::H2o => "http2-input-window-size",
         Product::Nghttpx => "--frontend-http2-window-size",
+        Product::Nghttpd => "--window-bits",
         Product::Apache => "H2WindowSize",
         Product::Kestrel => "Limits.Http2.InitialStreamWindowSize",
         Product::Tomcat => "initialWindowSize of the UpgradeProtocol element (Http2Protocol)",
@@ -229,6 +260,7 @@ fn connection_window(product: Product) -> Option<&'static str> {
     Some(match product {
         Product::Envoy => "initial_connection_window_size of http2_protocol_options",
         Product::Nghttpx => "--frontend-http2-connection-window-size",
+        Product::Nghttpd => "--connection-window-bits",
         Product::Kestrel => "Limits.Http2.InitialConnectionWindowSize",
         Product::Jetty => "initialSessionRecvWindow of HTTP2ServerConnectionFactory",
         Product::Go => {
@@ -253,6 +285,22 @@ fn quic_window(product: Product) -> Option<&'static str> {
         }
         Product::Nghttpx => {
             "--frontend-http3-window-size and --frontend-http3-connection-window-size"
+        }
+        _ => return None,
+    })
+}
+
+fn old_tls(product: Product) -> Option<&'static str> {
+    Some(match product {
+        Product::Nginx => {
+            "ssl_protocols TLSv1.2 TLSv1.3 (before 1.23.4 TLSv1.3 is not among the default)"
+        }
+        Product::Haproxy => {
+            "ssl-max-ver TLSv1.3, or no ssl-max-ver and no no-tlsv13, with OpenSSL 1.1.1"
+        }
+        Product::Apache => "SSLProtocol all -SSLv3 -TLSv1 -TLSv1.1, with OpenSSL 1.1.1",
+        Product::Alb => {
+            "a security policy of the listener with TLS 1.3, such as ELBSecurityPolicy-TLS13-1-2-2021-06"
         }
         _ => return None,
     })

@@ -118,6 +118,12 @@ pub fn failure(step: &Step) -> Option<String> {
     }
 }
 
+/// A reason without the number that the system has for it.
+pub(super) fn plain(reason: &str) -> &str {
+    let end = reason.find(" (os error ").unwrap_or(reason.len());
+    &reason[..end]
+}
+
 fn said(row: &RequestRecord, outcome: Outcome) -> String {
     let progress = match (row.connected, row.headers) {
         (None, _) => "no connection was established",

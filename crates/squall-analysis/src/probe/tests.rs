@@ -275,6 +275,10 @@ fn slow_start_after_a_pause_is_found() {
     let found = only(&with(after_pause(ms(130))), Fault::IdleSlowStart);
     assert_eq!(found.lost, Some(ms(90)));
     assert_eq!(faults(&with(after_pause(ms(45)))), []);
+    // Behind a link it is that of the link's host.
+    let mut seen = with(after_pause(ms(130)));
+    seen.is_forwarded = true;
+    assert_eq!(faults(&seen), []);
 }
 
 #[test]
@@ -494,8 +498,141 @@ fn products_are_recognised_by_what_only_they_send() {
     assert_eq!(product(&[], &go), Some("Go net/http"));
     assert_eq!(product(&[("set-cookie", "AWSALB=x")], &[]), Some("AWS ALB"));
     assert_eq!(product(&[("x-amz-cf-id", "x")], &envoy), Some("CloudFront"));
+    let caddy = product(&[("via", "1.1 Caddy")], &go);
+    assert_eq!(caddy, Some("Caddy"));
     // Several programs announce these.
     assert_eq!(product(&[], &[(3, 100), (4, 65_535)]), None);
+}
+
+/// HAProxy announces no window, and opens the connection's to its maximum with the first DATA.
+#[test]
+fn haproxy_is_recognised_by_the_windows_that_it_gives() {
+    let mut made = upload(
+        4_000_000,
+        FAR,
+        Windows {
+            stream: 65_535,
+            connection: 0x7fff_ffff,
+            update_after: 1,
+            increment: 9_500,
+        },
+    );
+    made.settings = vec![(3, 100), (8, 1)];
+    for record in &mut made.frames {
+        // Its updates of the connection's window fill it up.
+        record.frame.connection_window = record.frame.connection_window.map(|_| 0x7fff_ffff);
+        if record.frame.kind == super::made::DATA {
+            let length = i64::try_from(record.frame.length).unwrap();
+            record.frame.connection_window = Some(0x7fff_ffff - length);
+        }
+    }
+    let known = Diagnosis::of(&with(made)).endpoint.product;
+    assert_eq!(known.map(|known| known.product.name()), Some("HAProxy"));
+}
+
+/// nghttpx, nghttpd and squall give both windows back by halves. If the updates of one come between those of the other, an
+/// upload waits more often than once for each window.
+#[test]
+fn upload_that_waits_twice_for_each_window_is_expected_to_be_slower() {
+    let windows = |update_after, increment| {
+        let window = Windows {
+            stream: 65_535,
+            connection: 1 << 30,
+            update_after,
+            increment,
+        };
+        let made = upload(4_000_000, FAR, window);
+        UploadWindows::of(&made).expect("windows").round_trip_bytes
+    };
+    let once = windows(i64::MAX, 65_535);
+    assert!((60_000..=65_535).contains(&once), "{once}");
+    let twice = windows(i64::MAX, 32_768);
+    assert!((30_000..=35_000).contains(&twice), "{twice}");
+}
+
+#[test]
+fn url_that_is_answered_with_an_error_is_said_so_and_its_connections_are_not_judged() {
+    let mut seen = healthy(FAR);
+    for head in &mut seen.heads {
+        head.status = 400;
+    }
+    seen.is_secure = false;
+    for (n, row) in seen.steps[0].requests.iter_mut().enumerate() {
+        row.connection = Some(u32::try_from(n).unwrap());
+    }
+    let found = only(&seen, Fault::ErrorStatus);
+    assert!(found.sentence.contains("status 400"), "{}", found.sentence);
+    assert!(found.fix.contains("https://"), "{}", found.fix);
+}
+
+#[test]
+fn what_to_try_without_an_answer_follows_from_the_reason() {
+    let fix = |why: &str, is_secure: bool| {
+        let seen = Observations {
+            url: "http://server/".to_owned(),
+            is_secure,
+            failures: vec![
+                (Version::Http1, why.to_owned()),
+                (Version::Http2, why.to_owned()),
+            ],
+            ..Observations::default()
+        };
+        let found = only(&seen, Fault::NoAnswer);
+        assert_eq!(found.evidence.len(), 1, "the same reason is given once");
+        assert!(found.evidence[0].starts_with("HTTP/1.1, HTTP/2: "));
+        assert!(!found.evidence[0].contains("os error"));
+        found.fix
+    };
+    assert!(fix("Connection refused (os error 111)", false).contains("nothing listens"));
+    assert!(fix("TLS: the peer does not speak TLS", true).contains("http://"));
+    assert!(fix("connected, but no response in time", false).contains("https://"));
+    assert!(fix("TLS: the server's certificate is not trusted", true).contains("-k"));
+}
+
+/// A server that echoes more than a probe downloads is cut off, after it has received everything.
+#[test]
+fn upload_whose_echo_was_cut_off_has_a_rate() {
+    let mut made = upload(4_000_000, FAR, ALB);
+    let row = made.requests.last_mut().expect("the upload");
+    row.outcome = Outcome::Censored;
+    let diagnosis = Diagnosis::of(&with(made));
+    let facts = diagnosis
+        .endpoint
+        .version(Version::Http2)
+        .expect("it was tried");
+    assert_eq!(facts.uploads.len(), 1);
+    assert_eq!(facts.uploads[0].bytes, 4_000_000);
+}
+
+#[test]
+fn waiting_for_the_congestion_window_is_told_from_other_waiting() {
+    let mut made = upload(4_000_000, FAR, LARGE);
+    let sample = |time_us, unacked, snd_wnd| {
+        tcp_at(
+            time_us,
+            &[
+                ("tcpi_unacked", unacked),
+                ("tcpi_snd_cwnd", 10),
+                ("tcpi_snd_mss", 1_000),
+                ("tcpi_snd_wnd", snd_wnd),
+                ("tcpi_notsent_bytes", 5_000),
+            ],
+        )
+    };
+    made.sockets = vec![
+        sample(20_000, 10, 1 << 20),
+        sample(30_000, 4, 1 << 20),
+        // Here the receiver's window is what stops it.
+        sample(40_000, 10, 10_000),
+    ];
+    let row = made.requests.last_mut().expect("the upload");
+    row.connection = Some(0);
+    let diagnosis = Diagnosis::of(&with(made));
+    let facts = diagnosis
+        .endpoint
+        .version(Version::Http2)
+        .expect("it was tried");
+    assert_eq!(facts.uploads[0].congestion_window, ms(10));
 }
 
 #[test]

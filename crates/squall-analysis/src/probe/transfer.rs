@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use squall_base::plan::Version;
-use squall_base::record::{Outcome, RequestRecord, SocketSample};
+use squall_base::record::{Outcome, RequestRecord, SocketSample, TcpInfo};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind};
@@ -86,8 +86,12 @@ pub struct Upload {
     pub stream_window: Duration,
     /// Waiting for the connection's window alone.
     pub connection_window: Duration,
+    /// Waiting for the congestion window: between samples in which it was full and more was to be sent.
+    pub congestion_window: Duration,
     /// Waiting for TCP's receive window (`tcpi_rwnd_limited`).
     pub receive_window: Duration,
+    /// Waiting for room in the client's own send buffer (`tcpi_sndbuf_limited`).
+    pub send_buffer: Duration,
     /// From when everything was delivered to the first byte of the response; `None` if that is not known.
     pub answer: Option<Duration>,
     /// The same for the short upload before it.
@@ -106,7 +110,7 @@ impl Upload {
         let begun = row.written_first?;
         let is_answered = row.outcome == Outcome::Answered;
         let ended = row.answered_first.unwrap_or(row.end);
-        let bytes = if is_answered {
+        let bytes = if is_answered || (row.written_last.is_some() && row.headers.is_some()) {
             row.request_body_bytes
         } else {
             acknowledged(step, row)
@@ -115,21 +119,50 @@ impl Upload {
         let (stream_window, connection_window) = windows.map_or_else(Default::default, |windows| {
             (windows.blocked_by_stream, windows.blocked_by_connection)
         });
-        let limited = step.last_tcp();
-        let limited = limited
-            .iter()
-            .filter_map(|info| info.get("tcpi_rwnd_limited"));
+        let last = step.last_tcp();
+        let limited = |name| {
+            let micros = last.iter().filter_map(|info| info.get(name));
+            Duration::from_micros(micros.sum())
+        };
         Some(Upload {
             bytes,
             took: ended.since(begun),
             is_answered,
             stream_window,
             connection_window,
-            receive_window: Duration::from_micros(limited.sum()),
+            congestion_window: congested(step, row, (begun, ended)),
+            receive_window: limited("tcpi_rwnd_limited"),
+            send_buffer: limited("tcpi_sndbuf_limited"),
             answer: answer(step, row),
             answer_to_short: step.of(0).and_then(short_answer),
         })
     }
+}
+
+/// The time within a span in which an upload filled the congestion window: what lies before each sample that shows it.
+fn congested(step: &Step, row: &RequestRecord, (begun, ended): (Time, Time)) -> Duration {
+    let samples = step.tcp().filter(|(sample, _)| {
+        Some(sample.connection) == row.connection && (begun..=ended).contains(&sample.time)
+    });
+    let (mut before, mut waited) = (begun, Duration::ZERO);
+    for (sample, info) in samples {
+        if fills_congestion_window(info).unwrap_or(false) {
+            waited = waited + sample.time.since(before);
+        }
+        before = sample.time;
+    }
+    waited
+}
+
+/// Whether a sender has more to send and nine tenths of the congestion window on the way (it sends several segments at a
+/// time), and the receive window is not what stops it; `None` if the kernel does not say.
+fn fills_congestion_window(info: &TcpInfo) -> Option<bool> {
+    let get = |name| info.get(name);
+    let (flying, window) = (get("tcpi_unacked")?, get("tcpi_snd_cwnd")?);
+    let is_full = 10 * flying >= 9 * window;
+    let segment = get("tcpi_snd_mss").unwrap_or(1);
+    let is_receivers = get("tcpi_snd_wnd").is_some_and(|bytes| (flying + 1) * segment >= bytes);
+    Some(get("tcpi_notsent_bytes")? > 0 && is_full && !is_receivers)
 }
 
 /// Bytes of an unfinished upload that its peer has acknowledged, as far as the kernel or quiche says.

@@ -24,6 +24,10 @@ const FRAME: i64 = 16_384;
 const UPDATES_PER_DATA: f64 = 0.8;
 /// A window that grows by this much was not only given back what was used.
 const GROWTH: f64 = 1.5;
+/// A shorter wait may be the server's own.
+const LONG_WAIT: Duration = Duration::from_millis(1);
+/// An upload that waited for this share of its time did little else.
+const NEARLY_ALL: f64 = 0.8;
 /// An increment of this many initial windows is a grant.
 const GRANT: f64 = 2.0;
 
@@ -90,6 +94,9 @@ pub struct UploadWindows {
     pub largest_stream_bytes: u64,
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
+    /// What the windows and the server's updates allow in a round trip: less than a window if the upload waited more often
+    /// than once for each.
+    pub round_trip_bytes: u64,
     /// How the server opens the stream's window again.
     pub policy: UpdatePolicy,
     /// DATA frames of the upload.
@@ -135,7 +142,11 @@ pub(super) fn was_wanted(row: &RequestRecord) -> bool {
         Outcome::Answered => {
             row.written_last.is_some() && row.status.is_some_and(|status| status < 400)
         }
-        Outcome::Censored | Outcome::TimedOut => row.headers.is_none(),
+        // A body that comes back is cut off; by then the upload was complete.
+        Outcome::Censored | Outcome::TimedOut => {
+            row.headers.is_none()
+                || (row.written_last.is_some() && row.status.is_some_and(|status| status < 400))
+        }
         _ => false,
     }
 }
@@ -154,6 +165,8 @@ struct Reader {
     has_ended: bool,
     data_frames: u64,
     increments: Vec<u64>,
+    /// Payload of the upload's DATA frames.
+    bytes: u64,
     blocked: Blocked,
     was_used_up: bool,
 }
@@ -189,6 +202,8 @@ struct Blocked {
     connection_since: Option<Time>,
     by_stream: Duration,
     by_connection: Duration,
+    /// Each time that one of them was, in the order of their ends.
+    waits: Vec<Duration>,
 }
 
 impl Reader {
@@ -217,6 +232,7 @@ impl Reader {
             return;
         }
         self.stream.used(frame.stream_window, length);
+        self.bytes += frame.length;
         self.first_data.get_or_insert(time);
         self.last_data = Some(time);
         self.data_frames += 1;
@@ -250,7 +266,9 @@ impl Reader {
         let connection = self.connection.at_first_data?;
         let (largest_stream, largest_connection) = (self.stream.largest, self.connection.largest);
         let bytes = |window: i64| u64::try_from(window).unwrap_or(0);
+        let sending = last.since(first);
         Some(UploadWindows {
+            round_trip_bytes: self.per_round_trip(sending),
             stream_bytes: bytes(stream),
             connection_bytes: bytes(connection),
             largest_stream_bytes: bytes(largest_stream),
@@ -258,10 +276,30 @@ impl Reader {
             policy: self.policy(bytes(stream), bytes(largest_stream)),
             data_frames: self.data_frames,
             updates: self.increments.len() as u64,
-            sending: last.since(first),
+            sending,
             blocked_by_stream: self.blocked.by_stream,
             blocked_by_connection: self.blocked.by_connection,
         })
+    }
+
+    /// What an upload may send in a round trip. If it waited nearly all the time, each wait that was not short beside the
+    /// others took a round trip, and so did the response.
+    fn per_round_trip(&self, sending: Duration) -> u64 {
+        let limit = self.stream.largest.min(self.connection.largest);
+        let limit = u64::try_from(limit).unwrap_or(0);
+        let mut waits = self.blocked.waits.clone();
+        waits.sort_unstable();
+        let long = waits.get(waits.len() * 9 / 10).copied().unwrap_or_default();
+        let waited = self.blocked.by_stream + self.blocked.by_connection;
+        let is_clear = self.has_ended
+            && long >= LONG_WAIT
+            && waited.as_secs_f64() >= NEARLY_ALL * sending.as_secs_f64();
+        if !is_clear {
+            return limit;
+        }
+        let shortest = Duration::from_nanos(long.as_nanos() / 4);
+        let round_trips = waits.iter().filter(|wait| **wait >= shortest).count() as u64 + 1;
+        limit.min(self.bytes / round_trips)
     }
 
     fn policy(&self, initial: u64, largest: u64) -> UpdatePolicy {
@@ -301,12 +339,14 @@ impl Blocked {
     fn open_stream(&mut self, time: Time) {
         if let Some(since) = self.stream_since.take() {
             self.by_stream = self.by_stream + time.since(since);
+            self.waits.push(time.since(since));
         }
     }
 
     fn open_connection(&mut self, time: Time) {
         if let Some(since) = self.connection_since.take() {
             self.by_connection = self.by_connection + time.since(since);
+            self.waits.push(time.since(since));
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Diagnosis, Endpoint, Rates, VersionFacts};
+use squall_analysis::probe::{Diagnosis, Endpoint, Rates, Upload, VersionFacts};
 use squall_base::Duration;
 
 /// A window above this limits no client: 1 GiB per round trip.
@@ -59,6 +59,9 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
         heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
         row.push(mbit(prediction.bytes_per_s));
     }
+    let mut expected = vec!["expected, as its updates come".to_owned()];
+    let by_updates = endpoint.predictions.iter();
+    expected.extend(by_updates.map(|prediction| mbit(prediction.expected_bytes_per_s)));
     let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
     let upload = endpoint
         .versions
@@ -66,6 +69,10 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
         .find(|facts| facts.version == "HTTP/2");
     let upload = upload.and_then(VersionFacts::upload_rate);
     measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
+    // Mostly both are nearly the same.
+    if (windows.round_trip_bytes as f64) < 0.95 * windows.limit_bytes() as f64 {
+        return vec![heading, row, expected, measured];
+    }
     vec![heading, row, measured]
 }
 
@@ -151,34 +158,49 @@ fn tls_text(endpoint: &Endpoint) -> String {
     text
 }
 
-/// Where the time of uploads went, summed over the rounds.
+/// Where the time of uploads went, summed over the rounds: what took at least a hundredth of it.
 fn uploads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let versions = endpoint
         .versions
         .iter()
         .filter(|facts| !facts.uploads.is_empty());
-    let share = |facts: &VersionFacts| {
-        let sum = |part: &dyn Fn(&squall_analysis::probe::Upload) -> Duration| -> f64 {
-            facts
-                .uploads
-                .iter()
-                .map(|upload| part(upload).as_secs_f64())
-                .sum()
-        };
-        let took = sum(&|upload| upload.took).max(1e-9);
-        let percent = |part: f64| format!("{:.0} %", 100.0 * (part / took).min(1.0));
-        format!(
-            "{}: stream window {}, connection window {}, receive window {}, answer {}; the rest is the network's",
-            facts.version,
-            percent(sum(&|upload| upload.stream_window)),
-            percent(sum(&|upload| upload.connection_window)),
-            percent(sum(&|upload| upload.receive_window)),
-            percent(sum(&|upload| upload.answer.unwrap_or_default()))
-        )
-    };
     versions
-        .map(|facts| ("uploads waited", share(facts)))
+        .map(|facts| ("uploads waited", waits(facts)))
         .collect()
+}
+
+fn waits(facts: &VersionFacts) -> String {
+    let sum = |part: fn(&Upload) -> Duration| -> f64 {
+        let spans = facts.uploads.iter().map(part);
+        spans.map(Duration::as_secs_f64).sum()
+    };
+    let took = sum(|upload| upload.took).max(1e-9);
+    let parts = [
+        ("the stream's window", sum(|upload| upload.stream_window)),
+        (
+            "the connection's window",
+            sum(|upload| upload.connection_window),
+        ),
+        (
+            "the congestion window",
+            sum(|upload| upload.congestion_window),
+        ),
+        ("TCP's receive window", sum(|upload| upload.receive_window)),
+        ("the client's send buffer", sum(|upload| upload.send_buffer)),
+        (
+            "the server's answer",
+            sum(|upload| upload.answer.unwrap_or_default()),
+        ),
+    ];
+    let percent = |part: f64| 100.0 * (part / took).min(1.0);
+    let shown = parts.iter().filter(|(_, part)| percent(*part) >= 1.0);
+    let words: Vec<String> = shown
+        .map(|(name, part)| format!("{name} {:.0} %", percent(*part)))
+        .collect();
+    if words.is_empty() {
+        return format!("{}: for nothing that can be named", facts.version);
+    }
+    format!("{}: for {}", facts.version, words.join(", "))
 }
 
 fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {

@@ -45,7 +45,7 @@ pub fn text(of: &[Diagnosis], width: usize, colour: Colour) -> String {
     text
 }
 
-/// The answer: a headline, what happens, and the fix.
+/// The answer: what is wrong and what it costs, the fix, and then what happens and what shows it.
 fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     let verdict = &diagnosis.verdict;
     let style = match diagnosis.faults.first() {
@@ -53,12 +53,17 @@ fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
         _ => Style::Bold,
     };
     writer.paragraph(text, style, "", &verdict.headline);
-    writer.paragraph(text, Style::Plain, "", &verdict.sentence);
     if !verdict.fix.is_empty() {
         writer.paragraph(text, Style::Bold, "", &format!("Fix: {}", verdict.fix));
     }
-    if !verdict.cause.is_empty() {
-        writer.paragraph(text, Style::Plain, "", &verdict.cause);
+    writer.paragraph(text, Style::Plain, "", &verdict.sentence);
+    match diagnosis.faults.first() {
+        None => writer.paragraph(text, Style::Plain, "", &verdict.cause),
+        Some(first) => {
+            for evidence in &first.evidence {
+                writer.paragraph(text, Style::Plain, "  ", evidence);
+            }
+        }
     }
 }
 
@@ -97,6 +102,20 @@ fn headline(found: &Found) -> String {
 /// The tables and facts of one endpoint.
 fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     let endpoint = &diagnosis.endpoint;
+    let has_answer = endpoint
+        .versions
+        .iter()
+        .any(|facts| facts.problem.is_none());
+    if !has_answer {
+        // There are no figures, and the answer has every reason.
+        writer.paragraph(
+            text,
+            Style::Plain,
+            "  ",
+            &format!("asked: {}", endpoint.address),
+        );
+        return;
+    }
     text.push('\n');
     table(text, &facts::versions(endpoint));
     for facts in &endpoint.versions {
@@ -151,8 +170,10 @@ mod tests {
         let text = text(&[silent()], 200, Colour::Plain);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "No answer");
-        assert!(lines[1].contains("gave no HTTP response"), "{text}");
-        assert!(lines[2].starts_with("Fix: "), "{text}");
+        assert!(lines[1].starts_with("Fix: "), "{text}");
+        assert!(lines[2].contains("gave no HTTP response"), "{text}");
+        let reason = "HTTP/2: connected, but no response in time";
+        assert_eq!(text.matches(reason).count(), 1, "{text}");
         assert!(
             lines.iter().all(|line| line.chars().count() <= 80),
             "{text}"

@@ -26,8 +26,13 @@ pub(crate) struct Arguments {
     /// Where to send them: a path of the same server, or a URL on it [default: the URL]
     #[arg(long, value_name = "URL", requires = "upload")]
     pub(super) upload_to: Option<String>,
-    /// HTTP versions to probe, such as 1.1,2 [default: all that the URL's scheme allows]
-    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    /// HTTP versions to probe, out of 1.1, 2 and 3, such as 1.1,2 [default: all that the URL's scheme allows]
+    #[arg(
+        long,
+        value_name = "VERSIONS",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
     pub(super) http: Vec<Http>,
     /// Time for everything, for each URL
     #[arg(long, value_name = "TIME", default_value = "45s")]
@@ -45,6 +50,9 @@ pub(crate) struct Arguments {
     /// (docs/LINK.md has the words)
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
     pub(super) behind: Option<String>,
+    /// Another host ends the connections over TCP: set by --behind
+    #[arg(long, hide = true)]
+    pub(super) forwarded: bool,
     /// Print everything sent and received, as `squall fetch -v` does
     #[arg(long)]
     pub(super) trace: bool,

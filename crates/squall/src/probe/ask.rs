@@ -144,16 +144,12 @@ impl Drive<'_> {
     }
 }
 
-/// What a status that is no success means for the probe.
+/// What a redirection means for the probe.
 fn about_status(head: &Head) -> Option<String> {
     let status = head.status;
-    match (status, head.field("location")) {
-        (300..400, Some(location)) => Some(format!(
-            "The server redirects (status {status}) to {location}: probe that URL for what is there."
-        )),
-        (400.., _) => Some(format!(
-            "The server answered with status {status}: what was measured is that response."
-        )),
-        _ => None,
-    }
+    let is_redirection = (300..400).contains(&status);
+    let location = head.field("location").filter(|_| is_redirection)?;
+    Some(format!(
+        "The server redirects (status {status}) to {location}: probe that URL for what is there."
+    ))
 }

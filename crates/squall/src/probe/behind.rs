@@ -36,7 +36,7 @@ pub(super) fn run(link: &str, urls: &[String]) -> Result<CommandOutcome> {
         .args(["--forward", &port.to_string(), "--"])
         .arg(&squall)
         .args(own)
-        .args(["--connect-to", &format!("{FAR_HOST}:{port}")])
+        .args(["--forwarded", "--connect-to", &format!("{FAR_HOST}:{port}")])
         .exec();
     Err(error).context("cannot start squall link")
 }

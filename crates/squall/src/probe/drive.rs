@@ -59,6 +59,7 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
         seen: Observations {
             url: plan.url.to_text(),
             is_secure: plan.url.scheme == Scheme::Https,
+            is_forwarded: plan.is_forwarded,
             ..Observations::default()
         },
         http3: None,

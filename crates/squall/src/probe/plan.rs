@@ -50,6 +50,8 @@ pub(super) struct Plan {
     pub(super) bytes: u64,
     pub(super) duration: Duration,
     pub(super) trace: bool,
+    /// Whether connections over TCP end at the host of a link, not at the server's.
+    pub(super) is_forwarded: bool,
     pub(super) connection: ConnectionFlags,
     request: RequestFlags,
     /// The protocols that any connection may speak, for which settings are read.
@@ -95,6 +97,7 @@ impl Plan {
             bytes: arguments.bytes.get().max(1),
             duration: arguments.duration,
             trace: arguments.trace,
+            is_forwarded: arguments.forwarded,
             connection,
             request: RequestFlags {
                 method: None,
@@ -150,7 +153,7 @@ impl Plan {
         (self.request).request_of("POST", url, &own, Payload::generated(size)?)
     }
 
-    /// What will be sent, in one sentence.
+    /// What will be sent, in lines that fit into a terminal.
     pub(super) fn announcement(&self) -> String {
         let rounds = u64::from(self.rounds);
         let versions = self.versions.len() as u64;
@@ -165,19 +168,20 @@ impl Plan {
             .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES);
         let upload = match &self.upload {
             Some((url, size)) => format!(
-                " and {} POST requests to {} with {} in all",
+                "  {} POST requests with {} in all, to {}\n",
                 2 * rounds * versions,
-                url.to_text(),
-                megabytes(rounds * versions * (size.get() + SHORT_UPLOAD))
+                megabytes(rounds * versions * (size.get() + SHORT_UPLOAD)),
+                url.to_text()
             ),
             None => String::new(),
         };
         format!(
-            "squall probe sends {}: at most {requests} GET and HEAD requests with {} of responses{upload}, \
-             over one connection at a time (HTTP/1.1 also over {SIX}) and some TCP handshakes, within {}\n",
+            "squall probe sends at most this to {}, within {}:\n  \
+             {requests} GET and HEAD requests for {} of responses\n{upload}  \
+             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n",
             self.url.to_text(),
-            megabytes(down),
-            self.duration
+            self.duration,
+            megabytes(down)
         )
     }
 }

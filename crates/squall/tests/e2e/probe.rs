@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
+use crate::serving::Serving as Proxying;
 use crate::support::{seat, squall, stderr, stdout};
 
 /// More than any of these probes may take on a busy machine; their own limit is `--duration`.
@@ -289,6 +290,106 @@ fn window_costs_time_behind_a_link() {
     assert!(round_trip >= 30_000_000, "{round_trip} ns");
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
+}
+
+/// The rate that the windows allow here, over that which was measured.
+fn predicted_over_measured(result: &Value) -> f64 {
+    let windows = &result["endpoint"]["upload_windows"];
+    let bytes = windows["round_trip_bytes"].as_u64().expect("bytes") as f64;
+    let rtt = result["endpoint"]["round_trip"].as_u64().expect("a time") as f64;
+    let upload = &result["endpoint"]["versions"][0]["uploads"][0];
+    let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
+    (bytes / rtt) / (of("bytes") / of("took"))
+}
+
+/// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.
+fn behind(home: &TempDir, link: &str, url: &str) -> Value {
+    const ATTEMPTS: usize = 3;
+    let asks = ["--json", "-k", "--http", "2", "--upload", "1MB"];
+    let mut last = Value::Null;
+    for _ in 0..ATTEMPTS {
+        let output = probe(home, &joined(&[&["--behind", link], &asks, &[url]]));
+        assert!(output.status.success(), "{}", stderr(&output));
+        last = serde_json::from_slice(&output.stdout).expect("valid JSON");
+        if (0.87..=1.15).contains(&predicted_over_measured(&last)) {
+            return last;
+        }
+    }
+    panic!("{} at {last}", predicted_over_measured(&last));
+}
+
+/// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
+#[test]
+fn rate_through_a_stream_window_is_predicted_and_named() {
+    let _seat = seat();
+    let home = home();
+    let windows = [
+        "--set",
+        "http2.stream_window=64KiB",
+        "--set",
+        "http2.connection_window=16MiB",
+    ];
+    let listeners = joined(&[&["--h2c", "0", "--sink"], &windows]);
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!("http://localhost:{}/", server.address("h2c").port());
+    let result = behind(&home, "delay 16.5ms", &url);
+    assert_eq!(faults(&result), ["stream_window"], "{result}");
+    assert_eq!(result["endpoint"]["upload_windows"]["stream_bytes"], 65_536);
+    let fix = result["verdict"]["fix"].as_str().expect("a fix");
+    assert!(fix.contains("SETTINGS_INITIAL_WINDOW_SIZE"), "{fix}");
+}
+
+/// The load balancer that starves uploads, as `squall proxy` imitates it.
+#[test]
+fn rate_through_the_load_balancer_is_predicted_and_named() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h1", "0", "--sink"]);
+    let to = format!("http://{}", server.address("h1"));
+    let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
+    let url = format!("http://localhost:{}/", proxy.address("h2c").port());
+    let result = behind(&home, "delay 15ms", &url);
+    assert_eq!(faults(&result)[0], "stream_window", "{result}");
+    assert_eq!(result["endpoint"]["product"]["product"], "alb", "{result}");
+    let fix = result["verdict"]["fix"].as_str().expect("a fix");
+    assert!(fix.starts_with("AWS ALB"), "{fix}");
+}
+
+#[test]
+fn server_without_a_fault_has_none_from_afar_either() {
+    const RUNS: usize = 3;
+    let _seat = seat();
+    let home = home();
+    let listeners = joined(&[&["--h2c", "0", "--sink"], &WIDE]);
+    let server = Serving::start(home.path(), &listeners);
+    let url = format!(
+        "http://localhost:{}/?size=200kB",
+        server.address("h2c").port()
+    );
+    let asks = ["--json", "--http", "2", "--upload", "1MB"];
+    for _ in 0..RUNS {
+        let flags = joined(&[&["--behind", "delay 15ms"], &asks, &[url.as_str()]]);
+        let output = probe(&home, &flags);
+        let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+        assert_eq!(faults(&result), [""; 0], "{result}");
+    }
+}
+
+/// The port of another protocol is a mistake that users make.
+#[test]
+fn wrong_scheme_is_said_so() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = format!("https://{}/", server.address("h1"));
+    let output = probe(&home, &["-k", "--http", "1.1,2", url.as_str()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stdout(&output);
+    let fix = said.lines().nth(1).expect("a second line");
+    assert!(
+        fix.starts_with("Fix: ") && fix.contains("http://"),
+        "{said}"
+    );
 }
 
 #[test]

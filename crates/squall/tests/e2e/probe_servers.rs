@@ -1,0 +1,433 @@
+//! `squall probe` against real servers with their own defaults, 30 ms away: what it recognises, and whether uploads are as
+//! fast as the windows that it found allow.
+//!
+//! All speak HTTP/2 in cleartext here; their windows are the same over TLS. With `--nocapture` the tests print the table of
+//! docs/PROBE.md. A program that is missing skips its test, unless SQUALL_REQUIRE_PEERS is set. `probe` has the faults.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::served::Serving;
+use crate::support::{have, peers, seat, squall, stderr};
+
+/// Longer than any program takes to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Probes at most, until one was not disturbed by other work.
+const ATTEMPTS: usize = 3;
+/// The upload that windows are seen by.
+const UPLOAD: &str = "2MB";
+
+/// A program that is killed when the test is over.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have exited already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server under test: its folder, the server behind it, and the program.
+struct Bench {
+    home: TempDir,
+    behind: Serving,
+    port: u16,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let home = TempDir::new().expect("a temporary folder");
+        let behind = Serving::start(home.path(), &["--h1", "0", "--sink"]);
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = free.local_addr().expect("an address").port();
+        Bench { home, behind, port }
+    }
+
+    fn upstream(&self) -> SocketAddr {
+        self.behind.address("h1")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.home.path().join(name), text).expect("a file");
+    }
+
+    /// Starts a program in the folder, and waits until it accepts connections.
+    fn start(&self, program: &str, arguments: &[&str]) -> Daemon {
+        let home = self.home.path();
+        let log = fs::File::create(home.join("log")).expect("a log");
+        let child = Command::new(found(program))
+            .args(arguments)
+            .current_dir(home)
+            .envs(["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, home)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log)
+            .spawn()
+            .expect("the program starts");
+        let daemon = Daemon(child);
+        let give_up = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            let log = fs::read_to_string(home.join("log")).unwrap_or_default();
+            assert!(Instant::now() < give_up, "{program}: {log}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        daemon
+    }
+
+    /// Probes the server from 30 ms away until its upload is as fast as its windows allow, and checks that it is.
+    fn probe(&self, name: &str) -> Seen {
+        let mut seen = self.probe_once();
+        for _ in 1..ATTEMPTS {
+            if seen.agrees() {
+                break;
+            }
+            seen = self.probe_once();
+        }
+        eprintln!("{}", seen.row(name));
+        assert!(seen.agrees(), "{name}: {}", seen.0);
+        seen
+    }
+
+    fn probe_once(&self) -> Seen {
+        let url = format!("http://localhost:{}/", self.port);
+        let output = squall(self.home.path())
+            .args(["probe", "--json", "--rounds", "1", "--http", "2"])
+            .args(["--upload", UPLOAD, "--behind", "delay 15ms", url.as_str()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("squall starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+        Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
+    }
+}
+
+/// The program of scripts/peers, otherwise that of the system.
+fn found(program: &str) -> PathBuf {
+    let own = peers().join("bin").join(program);
+    let system = Path::new("/usr/sbin").join(program);
+    let places = [own, system];
+    let found = places.into_iter().find(|place| place.is_file());
+    found.unwrap_or_else(|| PathBuf::from(program))
+}
+
+/// The result of a probe.
+struct Seen(Value);
+
+impl Seen {
+    fn windows(&self) -> &Value {
+        &self.0["endpoint"]["upload_windows"]
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.windows()[name].as_u64().expect("a number")
+    }
+
+    fn product(&self) -> &str {
+        let product = &self.0["endpoint"]["product"]["product"];
+        product.as_str().unwrap_or("-")
+    }
+
+    fn setting(&self, name: &str) -> Option<u64> {
+        self.0["endpoint"]["settings"][name].as_u64()
+    }
+
+    fn policy(&self) -> &str {
+        let policy = &self.windows()["policy"]["kind"];
+        policy.as_str().expect("a policy")
+    }
+
+    fn fix(&self) -> &str {
+        self.0["verdict"]["fix"].as_str().expect("a text")
+    }
+
+    fn first_fault(&self) -> &str {
+        self.0["faults"][0]["fault"].as_str().unwrap_or("-")
+    }
+
+    fn round_trip_s(&self) -> f64 {
+        let nanos = &self.0["endpoint"]["round_trip"];
+        nanos.as_u64().expect("a time") as f64 / 1e9
+    }
+
+    /// Bytes per second that the windows allow at most, and that are expected with the server's updates.
+    fn predicted(&self) -> (f64, f64) {
+        let largest = ["largest_stream_bytes", "largest_connection_bytes"];
+        let most = largest.map(|name| self.number(name)).into_iter().min();
+        let rtt = self.round_trip_s();
+        let expected = self.number("round_trip_bytes");
+        (most.unwrap_or(0) as f64 / rtt, expected as f64 / rtt)
+    }
+
+    fn measured(&self) -> f64 {
+        let upload = &self.0["endpoint"]["versions"][0]["uploads"][0];
+        let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
+        of("bytes") / (of("took") / 1e9)
+    }
+
+    /// Whether the upload waited for a window nearly all the time.
+    fn is_limited(&self) -> bool {
+        let blocked = self.number("blocked_by_stream") + self.number("blocked_by_connection");
+        blocked * 10 >= self.number("sending") * 8
+    }
+
+    /// Whether the measured rate is what the windows allow: within 15 % if the upload waited for them, otherwise no more.
+    fn agrees(&self) -> bool {
+        let (most, expected) = self.predicted();
+        let measured = self.measured();
+        measured <= 1.15 * most && (!self.is_limited() || measured >= 0.85 * expected)
+    }
+
+    /// A row of the table in docs/PROBE.md.
+    fn row(&self, name: &str) -> String {
+        let (most, expected) = self.predicted();
+        let mbit = |bytes_per_s: f64| match bytes_per_s * 8.0 / 1e6 {
+            mbit if mbit > 10_000.0 => "no limit".to_owned(),
+            mbit => format!("{mbit:.1}"),
+        };
+        let streams = self.setting("MAX_CONCURRENT_STREAMS");
+        format!(
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            self.product(),
+            self.number("stream_bytes"),
+            self.number("largest_connection_bytes"),
+            self.policy().replace('_', " "),
+            streams.map_or_else(|| "-".to_owned(), |streams| streams.to_string()),
+            mbit(most),
+            mbit(expected),
+            mbit(self.measured())
+        )
+    }
+}
+
+/// nginx in front of the server, with these directives of its `server` and its `location`.
+fn nginx(bench: &Bench, server: &str, location: &str) -> Daemon {
+    let configuration = format!(
+        "daemon off; master_process off; pid nginx.pid; error_log stderr; user root;
+         events {{}}
+         http {{
+             access_log off; client_body_temp_path body; proxy_temp_path proxy;
+             fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+             server {{
+                 listen 127.0.0.1:{} http2; client_max_body_size 0; {server}
+                 location / {{
+                     proxy_pass http://{}; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                     {location}
+                 }}
+             }}
+         }}\n",
+        bench.port,
+        bench.upstream()
+    );
+    bench.write("nginx.conf", &configuration);
+    let home = bench.home.path().to_str().expect("a path in UTF-8");
+    let arguments = ["-p", home, "-e", "stderr", "-c", "nginx.conf"];
+    bench.start("nginx", &arguments)
+}
+
+/// It stores uploads, and opens the window to its maximum when it begins to read one.
+#[test]
+fn nginx_that_stores_uploads_opens_the_window_fully() {
+    if !have(&["nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    let _nginx = nginx(&bench, "", "");
+    let seen = bench.probe("nginx, default");
+    assert_eq!(seen.product(), "nginx");
+    assert_eq!(seen.number("stream_bytes"), 65_536);
+    assert_eq!(seen.policy(), "grants");
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(128));
+    assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+#[test]
+fn nginx_that_streams_uploads_is_limited_by_its_preread_size() {
+    if !have(&["nginx"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    let streaming = "proxy_request_buffering off;";
+    let small = {
+        let _nginx = nginx(&bench, "", streaming);
+        bench.probe("nginx, proxy_request_buffering off")
+    };
+    assert_eq!(small.first_fault(), "stream_window", "{}", small.0);
+    assert!(small.fix().contains("http2_body_preread_size"));
+    assert!(small.is_limited(), "{}", small.0);
+    // What it names as the fix is one.
+    let bench = Bench::new();
+    let _nginx = nginx(&bench, "http2_body_preread_size 1m;", streaming);
+    let large = bench.probe("nginx, the same with http2_body_preread_size 1m");
+    assert_eq!(large.number("stream_bytes"), 1 << 20);
+    assert!(large.measured() > 2.0 * small.measured(), "{}", large.0);
+}
+
+#[test]
+fn haproxy_is_limited_by_its_stream_window() {
+    if !have(&["haproxy"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    let configuration = format!(
+        "global
+    maxconn 1000
+defaults
+    mode http
+    timeout connect 10s
+    timeout client 60s
+    timeout server 60s
+frontend front
+    bind 127.0.0.1:{} proto h2
+    default_backend back
+backend back
+    server upstream {}
+",
+        bench.port,
+        bench.upstream()
+    );
+    bench.write("haproxy.cfg", &configuration);
+    let _haproxy = bench.start("haproxy", &["-db", "-f", "haproxy.cfg"]);
+    let seen = bench.probe("HAProxy");
+    assert_eq!(seen.product(), "haproxy");
+    assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
+    assert!(seen.is_limited(), "{}", seen.0);
+    assert!(seen.fix().contains("initial-window-size"));
+}
+
+/// Both of its windows have 65,535 bytes and are given back by halves, so that less than a window may be sent in a round trip.
+#[test]
+fn nghttpx_gives_back_half_a_window_at_a_time() {
+    if !have(&["nghttpx"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    let frontend = format!("--frontend=127.0.0.1,{};no-tls", bench.port);
+    let upstream = bench.upstream();
+    let backend = format!("--backend={},{}", upstream.ip(), upstream.port());
+    let general = ["--conf=/dev/null", "--single-process", "--workers=1"];
+    let arguments = [&general[..], &[frontend.as_str(), backend.as_str()]].concat();
+    let _nghttpx = bench.start("nghttpx", &arguments);
+    let seen = bench.probe("nghttpx");
+    assert_eq!(seen.product(), "nghttpx");
+    assert_eq!(seen.policy(), "half");
+    assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
+    assert!(seen.fix().contains("--frontend-http2-window-size"));
+}
+
+#[test]
+fn nghttpd_that_echoes_uploads_has_a_rate() {
+    if !have(&["nghttpd"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    fs::create_dir(bench.home.path().join("documents")).expect("a folder");
+    bench.write("documents/index.html", "hello\n");
+    let port = bench.port.to_string();
+    let arguments = ["--address=127.0.0.1", "--no-tls", "--echo-upload"];
+    let documents = ["--htdocs", "documents", port.as_str()];
+    let _nghttpd = bench.start("nghttpd", &[&arguments[..], &documents].concat());
+    let seen = bench.probe("nghttpd");
+    assert_eq!(seen.product(), "nghttpd");
+    assert_eq!(seen.number("stream_bytes"), 65_535);
+    assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+/// Go's server has a window of 1 MiB for a stream.
+#[test]
+fn caddy_is_told_from_other_programs_in_go() {
+    if !have(&["caddy"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    let upstream = bench.upstream().to_string();
+    let route =
+        json!({ "handle": [{ "handler": "reverse_proxy", "upstreams": [{ "dial": upstream }] }] });
+    let configuration = json!({
+        "admin": { "disabled": true, "config": { "persist": false } },
+        "apps": { "http": { "servers": { "plain": {
+            "listen": [format!("127.0.0.1:{}", bench.port)],
+            "protocols": ["h1", "h2c"],
+            "automatic_https": { "disable": true },
+            "routes": [route],
+        } } } },
+    });
+    bench.write("caddy.json", &configuration.to_string());
+    let _caddy = bench.start("caddy", &["run", "--config", "caddy.json"]);
+    let seen = bench.probe("Caddy");
+    assert_eq!(seen.product(), "caddy");
+    assert_eq!(seen.number("stream_bytes"), 1 << 20);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(250));
+}
+
+#[test]
+fn envoy_limits_no_upload() {
+    if !have(&["envoy"]) {
+        return;
+    }
+    let _seat = seat();
+    let bench = Bench::new();
+    bench.write("envoy.json", &envoy(&bench).to_string());
+    let general = ["--disable-hot-restart", "--concurrency", "1"];
+    let rest = ["--log-level", "warning", "--config-path", "envoy.json"];
+    let _envoy = bench.start("envoy", &[&general[..], &rest].concat());
+    let seen = bench.probe("Envoy");
+    assert_eq!(seen.product(), "envoy");
+    assert_eq!(seen.number("stream_bytes"), 16 << 20);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(1_024));
+    assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+/// The configuration of Envoy in front of the server.
+fn envoy(bench: &Bench) -> Value {
+    let any = |kind: &str, mut message: Value| {
+        message["@type"] = json!(format!(
+            "type.googleapis.com/envoy.extensions.filters.{kind}"
+        ));
+        message
+    };
+    let address =
+        |port: u16| json!({ "socket_address": { "address": "127.0.0.1", "port_value": port } });
+    let route = json!({ "match": { "prefix": "/" }, "route": { "cluster": "upstream" } });
+    let router = any("http.router.v3.Router", json!({}));
+    let manager = json!({
+        "stat_prefix": "front",
+        "codec_type": "HTTP2",
+        "route_config": { "virtual_hosts": [{ "name": "all", "domains": ["*"], "routes": [route] }] },
+        "http_filters": [{ "name": "envoy.filters.http.router", "typed_config": router }],
+    });
+    let manager = any(
+        "network.http_connection_manager.v3.HttpConnectionManager",
+        manager,
+    );
+    let upstream = json!({ "endpoint": { "address": address(bench.upstream().port()) } });
+    json!({ "static_resources": {
+        "listeners": [{
+            "name": "front",
+            "address": address(bench.port),
+            "filter_chains": [{ "filters": [{ "name": "manager", "typed_config": manager }] }],
+        }],
+        "clusters": [{
+            "name": "upstream",
+            "type": "STATIC",
+            "connect_timeout": "10s",
+            "load_assignment": {
+                "cluster_name": "upstream",
+                "endpoints": [{ "lb_endpoints": [upstream] }],
+            },
+        }],
+    } })
+}
