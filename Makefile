@@ -27,8 +27,8 @@ demo: prerequisites ## build squall and answer a real question: at most 90 secon
 	cargo build --release -p squall $(CARGO_FLAGS)
 	"$(CARGO_TARGET_DIR)/release/squall" run twilio --profile quick --stations embedded
 
-# Most end-to-end tests wait for a network or a clock, so one more of them runs at a time than there are processors.
-test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
+# Most end-to-end tests wait for a network or a clock, so two of them run at a time for each processor.
+test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 2)))
 test: prerequisites peers ## run every test
 	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
 

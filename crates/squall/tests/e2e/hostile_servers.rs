@@ -341,7 +341,7 @@ fn http3_answers() -> Vec<Server> {
             Censored,
         ),
         flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], ProtocolError),
-        h3("PING", &[], Pings, Censored),
+        h3("PING", &[], Pings, ProtocolError),
     ]
 }
 

@@ -292,7 +292,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 
 fn check_refusals(folder: &Path) {
     assert!(refused(folder, &["100000"]).contains("has no request 100000; it has 0 to "));
-    assert!(refused(folder, &["--variant", "h1"]).contains("has no variants"));
+    assert!(refused(folder, &["--variant", "h1"]).contains("has no trials, variants, "));
     assert!(refused(folder, &["--at", "1h"]).contains("after the end of"));
     // As an older squall left it.
     fs::remove_file(folder.join("packets.parquet")).expect("it is removed");

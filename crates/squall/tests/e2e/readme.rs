@@ -32,7 +32,7 @@ const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
 /// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
 /// test's server.
-const REPLACED: [(&str, &str); 29] = [
+const REPLACED: [(&str, &str); 31] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
     ("--https 8443", "--https 0"),
@@ -67,6 +67,7 @@ const REPLACED: [(&str, &str); 29] = [
     ("-D 3s", "-D 200ms"),
     ("-D 2s", "-D 200ms"),
     ("--stagger 1s", "--stagger 1ms"),
+    ("chunks=200", "chunks=5"),
     (
         "100/s 10s, 100/s..1000/s 30s, 0 5s",
         "100/s 100ms, 100/s..1000/s 300ms, 0 50ms",
@@ -94,6 +95,7 @@ const REPLACED: [(&str, &str); 29] = [
     // Optional flags.
     ("[--media] ", ""),
     ("[--drop-cookies] ", ""),
+    ("[--keep-secrets] ", ""),
 ];
 
 /// Parts of commands that may end with this exit code, too: a threshold that depends on the machine, a machine that lacks
