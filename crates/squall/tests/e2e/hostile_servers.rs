@@ -318,8 +318,7 @@ fn http3_servers() -> Vec<Server> {
     servers
 }
 
-/// A flood of these.
-const PING: &str = "PING";
+const QUIC_PINGS: &str = "PING of QUIC";
 
 fn http3_answers() -> Vec<Server> {
     use raw_quic::Then::{Closes, EndsTheStream, KeepsSilent, Pings, Repeats, ResetsTheStream};
@@ -344,7 +343,7 @@ fn http3_answers() -> Vec<Server> {
             Censored,
         ),
         flood("empty DATA", &[HEADERS_3], &[0x0, 0x0], ProtocolError),
-        h3(PING, &[], Pings, Censored),
+        h3(QUIC_PINGS, &[], Pings, Censored),
     ]
 }
 
@@ -533,7 +532,7 @@ fn load_reports_and_records_an_outcome_for_every_hostile_server() {
         rows.sort_by_key(|row| row.request);
         let became: Vec<_> = rows.iter().map(|row| (row.outcome, &row.error)).collect();
         let name = server.name("load");
-        if name.ends_with(PING) {
+        if name.ends_with(QUIC_PINGS) {
             // How many of them arrive in time depends on the machine: more than 10,000 end the connection.
             let outcomes = [Censored, ProtocolError];
             assert!(outcomes.contains(&rows[0].outcome), "{name}: {became:?}");
