@@ -70,7 +70,6 @@ mod old_http;
 mod paths;
 mod privileges;
 mod probe;
-mod probe_servers;
 mod programs;
 mod protocols;
 mod proxies;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
 use crate::serving::Serving as Proxying;
-use crate::support::{seat, squall, stderr, stdout};
+use crate::support::{bench, seat, squall, stderr, stdout};
 
 /// More than any of these probes may take on a busy machine; their own limit is `--duration`.
 const MOST: Duration = Duration::from_secs(40);
@@ -321,7 +321,7 @@ fn behind(home: &TempDir, link: &str, url: &str) -> Value {
 /// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
 #[test]
 fn rate_through_a_stream_window_is_predicted_and_named() {
-    let _seat = seat();
+    let _bench = bench();
     let home = home();
     let windows = [
         "--set",
@@ -342,7 +342,7 @@ fn rate_through_a_stream_window_is_predicted_and_named() {
 /// The load balancer that starves uploads, as `squall proxy` imitates it.
 #[test]
 fn rate_through_the_load_balancer_is_predicted_and_named() {
-    let _seat = seat();
+    let _bench = bench();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--sink"]);
     let to = format!("http://{}", server.address("h1"));

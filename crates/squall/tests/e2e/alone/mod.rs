@@ -13,5 +13,6 @@ mod observed_quic;
 mod observer;
 pub(crate) mod ordinary_user;
 mod paths_observed;
+mod probe_servers;
 mod selftest;
 mod walk;
