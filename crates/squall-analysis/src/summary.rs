@@ -257,7 +257,7 @@ pub struct AnswerResult {
     pub values: Option<Values>,
     /// The condition.
     pub condition: Condition,
-    /// The variant's value divided by the baseline's, the median over the pairs; `None` if there is none.
+    /// The variant's value divided by the baseline's, the median over the pairs; `None` without pairs.
     pub ratio: Option<f64>,
     /// True if unfinished or failed requests hide part of a value, so that the ratio is a limit.
     pub ratio_is_limit: bool,

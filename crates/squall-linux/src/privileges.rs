@@ -243,7 +243,7 @@ fn look_up(text: &str) -> impl Fn(nix::Error) -> AccountError {
 /// The kernel refused a part: root in a container may lack the capabilities for it.
 pub fn become_user(account: Account) -> Result<(), SetupError> {
     let Account { uid, gid } = account;
-    // In this order: a user who is not root can no longer change groups.
+    // Groups come first: after the user has changed, the process may no longer change them.
     setgroups(&[gid]).map_err(SetupError::system("leave the groups of root (setgroups)"))?;
     setgid(gid).map_err(SetupError::system(
         "change the group of this process (setgid)",

@@ -9,7 +9,7 @@ use squall_base::plan::Measure;
 use crate::shown::ShownCell;
 use crate::text::{Colour, Style, printable};
 
-/// Names have at least this many columns, if they need so many.
+/// The column of names is not made narrower than this, unless all names are shorter.
 const NAME_AT_LEAST: usize = 12;
 
 /// What a field without a figure has.

@@ -99,7 +99,7 @@ impl Paced {
         self.pieces == self.count && self.sent == self.released
     }
 
-    /// The rest of the piece that is being sent, if it is due; empty if there is none now.
+    /// The rest of the piece that is being sent, if it is due; otherwise empty.
     fn piece(&self) -> &[u8] {
         if self.sent == self.released {
             return &[];

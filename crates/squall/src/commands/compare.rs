@@ -194,7 +194,7 @@ fn checks_of(arguments: &Arguments, found: &Changes, checked: &[LimitResult]) ->
         let unknown = found.without_verdict();
         let said = match unknown.as_slice() {
             [] => "there is one for each cell".to_owned(),
-            unknown => format!("there is none for {}", unknown.join("; ")),
+            unknown => format!("these comparisons have no verdict: {}", unknown.join("; ")),
         };
         checks.push(check("a verdict on each p99", said, unknown.is_empty()));
     }

@@ -82,7 +82,7 @@ pub(super) struct ViewedRun {
 }
 
 impl ViewedRun {
-    /// Opens the folder of a run. Its summary is the stored one, or made from its trials if there is none.
+    /// Opens the folder of a run. Its summary is read from the folder, or computed from its trials if the folder has no summary.
     pub(super) fn open(path: &Path) -> Result<ViewedRun> {
         let (folder, plan) = open_run(path)?;
         let summary = match read_json(folder.summary()) {

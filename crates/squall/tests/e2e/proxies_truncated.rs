@@ -249,7 +249,7 @@ fn cut_upload(proxy: &Serving, upload: &Upload, cut: Cut) {
     tls.say(upload.begins);
     tls.flush().expect("it reads");
     // The upstream has received the beginning by now.
-    thread::sleep(Duration::from_millis(200));
+    thread::sleep(Duration::from_millis(400));
     let began = Instant::now();
     if let Some(mut tls) = tls.cut(cut, upload.more).expect("it reads") {
         tls.hear_end();
@@ -289,9 +289,11 @@ fn truncated_upload_looks_complete_to_no_upstream() {
         let (whole, cut): (Vec<_>, Vec<_>) = (log.lines().filter(|line| line.contains("POST")))
             .partition(|line| line.contains("\" 200 "));
         assert_eq!(whole, [""; 0], "{back}: {log}");
-        // One line for each cut of each upload, except for resets that arrived before the request was forwarded. On a busy
-        // machine these are more than one of each upload.
+        // One line for each cut of each upload, except for resets that arrived before the request was forwarded.
         let all = UPLOADS.len() * CUTS.len();
-        assert!((all / 2..=all).contains(&cut.len()), "{back}: {log}");
+        assert!(
+            (all - UPLOADS.len()..=all).contains(&cut.len()),
+            "{back}: {log}"
+        );
     }
 }

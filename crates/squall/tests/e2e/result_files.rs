@@ -42,7 +42,7 @@ impl Schema {
         if let Some(words) = schema["enum"].as_array()
             && !words.contains(value)
         {
-            faults.push(format!("{at}: {value} is none of {words:?}"));
+            faults.push(format!("{at}: {value} is not one of {words:?}"));
         }
         if let Some(options) = schema["anyOf"].as_array() {
             let of_options = options.iter().map(|it| self.faults_of(it, value, at));

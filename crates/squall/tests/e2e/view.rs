@@ -1,4 +1,4 @@
-//! `squall view` of real runs: the page, its data, the list of runs, and who is refused.
+//! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
 //! squall-report tests what a part of a plot shows, and what the list of runs says.
 
