@@ -33,6 +33,21 @@ impl CivilTime {
     }
 }
 
+/// A time in nanoseconds since 1970, in UTC and in the notation of RFC 3339, to the microsecond.
+pub fn rfc3339(unix_ns: u64) -> String {
+    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
+        at.year,
+        at.month,
+        at.day,
+        at.hour,
+        at.minute,
+        at.second,
+        unix_ns % 1_000_000_000 / 1_000
+    )
+}
+
 /// Year, month and day of a number of days since 1970-01-01, after Howard Hinnant's `civil_from_days`
 /// ("chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is the last one, and
 /// eras are 400 years long.

@@ -37,7 +37,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 use squall_base::Time;
-use squall_base::civil::CivilTime;
+use squall_base::civil;
 use squall_base::record::{Phase, RequestRecord};
 
 pub use csv::{CsvExport, write_csv};
@@ -166,18 +166,7 @@ fn unix_ns(epoch_unix_ns: u64, time: Time) -> i64 {
 
 /// A wall-clock time in the notation of RFC 3339, to the microsecond.
 fn rfc3339(unix_ns: i64) -> String {
-    let unix_ns = unix_ns.unsigned_abs();
-    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
-        at.year,
-        at.month,
-        at.day,
-        at.hour,
-        at.minute,
-        at.second,
-        unix_ns / 1_000 % 1_000_000
-    )
+    civil::rfc3339(unix_ns.unsigned_abs())
 }
 
 /// A CSV cell: quoted where RFC 4180 requires it, or where it begins with a space, which some readers would trim.

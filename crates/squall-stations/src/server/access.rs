@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use squall_base::Time;
-use squall_base::civil::CivilTime;
+use squall_base::civil::rfc3339;
 use squall_base::plan::Protocol;
 use squall_linux::clock;
 
@@ -57,7 +57,7 @@ impl AccessLog {
         let _ = writeln!(
             self.buffer,
             "{} {} {} \"{} {}\" {status} {} {} {:.3}",
-            iso_8601(began_ns),
+            rfc3339(began_ns),
             entry.peer,
             entry.protocol,
             Escaped(entry.method),
@@ -111,21 +111,6 @@ pub(crate) fn flush_access(log: &mut Option<AccessLog>) {
         eprintln!("warning: cannot write the access log: {error}; going on without");
         *log = None;
     }
-}
-
-/// A time as ISO 8601 in UTC with microseconds.
-fn iso_8601(unix_ns: u64) -> String {
-    let at = CivilTime::from_unix_secs(unix_ns / 1_000_000_000);
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
-        at.year,
-        at.month,
-        at.day,
-        at.hour,
-        at.minute,
-        at.second,
-        unix_ns % 1_000_000_000 / 1_000
-    )
 }
 
 #[cfg(test)]
