@@ -67,6 +67,7 @@ mod lossy_link;
 mod mistakes;
 mod observed;
 mod old_http;
+mod ordinary_user;
 mod paths;
 mod privileges;
 mod probe;
