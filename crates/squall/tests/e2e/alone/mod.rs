@@ -13,6 +13,8 @@ mod observed_quic;
 mod observer;
 pub(crate) mod ordinary_user;
 mod paths_observed;
+mod probe_faults;
 mod probe_servers;
+mod probe_servers_tls;
 mod selftest;
 mod walk;
