@@ -313,7 +313,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     let flight = tls.server_bytes?;
     let window = SEGMENTS * tls.segment_bytes;
     if flight <= window + TICKETS {
-        return None;
+        return long_handshake(flight);
     }
     let round_trips = if is_old(&tls.cipher) { 2.6 } else { 1.6 };
     let round_trip = case.long_round_trip();
@@ -323,7 +323,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     });
     let matters = match is_late {
         // Its initial window is larger.
-        Some(false) => return None,
+        Some(false) => return long_handshake(flight),
         Some(true) => Matters::Here,
         None => Matters::FartherAway,
     };
@@ -342,6 +342,26 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
             .collect(),
         lost: round_trip,
         per: "connection",
+    })
+}
+
+/// A handshake that costs no round trip over TCP, but bytes on each connection, and round trips over QUIC.
+fn long_handshake(flight: u64) -> Option<Signs> {
+    // A judgement: twice the bytes of a handshake with three certificates and RSA keys.
+    const LONG: u64 = 10_000;
+    (flight > LONG).then(|| Signs {
+        fault: Fault::LargeCertificate,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "The server sends {} bytes in each TLS handshake, most of them certificates.",
+            figure::count(flight)
+        ),
+        evidence: vec![
+            "over HTTP/3 a server may send three times what it has received until it knows the client's address (RFC 9000, section 8.1)"
+                .to_owned(),
+        ],
+        lost: None,
+        per: "",
     })
 }
 
@@ -470,17 +490,26 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
 
 fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     let mut versions = case.endpoint.multiplexes.iter();
-    let (version, _) = versions.find(|(_, overlaps)| !**overlaps)?;
+    let waited = versions.find(|(_, overlaps)| !**overlaps);
+    let streams = case.endpoint.settings.get("MAX_CONCURRENT_STREAMS");
+    let (sentence, evidence) = match (waited, streams) {
+        (Some((version, _)), _) => (
+            format!(
+                "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
+            ),
+            "more than 4 MiB of the long response arrived after the small request was sent",
+        ),
+        (None, Some(1)) => (
+            "Over HTTP/2 the server allows one request at a time on a connection: each waits for the one before it.".to_owned(),
+            "the server announces MAX_CONCURRENT_STREAMS=1 (RFC 9113, section 6.5.2)",
+        ),
+        (None, _) => return None,
+    };
     Some(Signs {
         fault: Fault::NoMultiplexing,
         matters: Matters::Here,
-        sentence: format!(
-            "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
-        ),
-        evidence: vec![
-            "more than 4 MiB of the long response arrived after the small request was sent"
-                .to_owned(),
-        ],
+        sentence,
+        evidence: vec![evidence.to_owned()],
         lost: None,
         per: "",
     })

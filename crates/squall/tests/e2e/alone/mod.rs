@@ -14,6 +14,8 @@ mod loads;
 mod observed_quic;
 mod observer;
 mod paths_observed;
+mod probe_faults;
 mod probe_servers;
+mod probe_servers_tls;
 mod selftest;
 mod walk;
