@@ -7,4 +7,5 @@
 
 pub mod chromium;
 pub mod overlay;
+pub mod picture;
 pub mod run;
