@@ -1,6 +1,6 @@
 //! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
-//! squall-report tests what a part of a plot shows, and what the list of runs says.
+//! squall-report tests what a part of a plot shows, and what the list of runs says; `view_page` uses the page in a browser.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use crate::constructed::recipe;
 use crate::support::{FinishedRun, run_recipe, seat, squall};
 
 /// Killed on drop.
-struct Viewing {
+pub(crate) struct Viewing {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Viewing {
-    fn start(runs: &[&Path]) -> Viewing {
+    pub(crate) fn start(runs: &[&Path]) -> Viewing {
         let mut child = squall(Path::new("."))
             .arg("view")
             .args(runs.iter().map(|run| OsStr::new(*run)))
@@ -89,7 +89,7 @@ impl Drop for Viewing {
 }
 
 /// A trial of 100 requests on a link that drops packets.
-fn lossy() -> FinishedRun {
+pub(crate) fn lossy() -> FinishedRun {
     let text = recipe(&["h2c"], "100/s", ("1KiB", "3kB"), "drop every 41", "1s");
     run_recipe(&text, &[])
 }
@@ -164,6 +164,7 @@ fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
     assert!(!list.contains("<script"));
     let compared = viewing.get("/runs/1/compare/2");
     assert!(compared.contains("before"), "{compared}");
+    assert!(viewing.get("/favicon.ico").starts_with("<svg "));
     let runs = viewing.get_json("/runs.json");
     assert_eq!(runs[1]["path"], "/runs/2/");
     assert_eq!(runs[0]["recipe"], runs[1]["recipe"]);
