@@ -11,9 +11,10 @@ use std::process::{Child, ExitStatus, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use squall_base::Time;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, run_recipe, seat, squall};
+use crate::support::{FinishedRun, TrialFiles, run_recipe, seat, squall};
 
 /// Killed on drop.
 pub(crate) struct Viewing {
@@ -146,7 +147,34 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
         viewing.status(&format!("{trial_path}/requests/1000000")),
         404
     );
+    check_further_steps(&viewing, &run, trial);
     assert_eq!(viewing.end().code(), Some(0));
+}
+
+/// Once a trial has been asked about, no further step into its plots reads its tables: here they are gone.
+fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
+    let folder = trial.record.trial.folder();
+    for table in ["requests", "causes", "drops", "packets"] {
+        let name = format!("trials/{folder}/{table}.parquet");
+        std::fs::remove_file(run.folder.join(name)).expect("it is there");
+    }
+    let (from_us, to_us) = (200_000, 399_999);
+    let load_start = Time::ZERO + trial.record.load_start;
+    let is_in = |at: Time| {
+        let since_us = at.since(load_start).as_nanos() / 1_000;
+        (from_us..=to_us).contains(&since_us)
+    };
+    let path = format!("/runs/1/trials/{folder}");
+    let time = format!("from_us={from_us}&to_us={to_us}");
+    let rest = "low_us=0&high_us=100000000&columns=700&rows=160&scale=linear";
+    let points = viewing.get_json(&format!("{path}/points?{time}&{rest}"));
+    let due = (trial.requests.iter()).filter(|row| is_in(row.intended));
+    assert_eq!(points["total"], due.count());
+    let packets = viewing.get_json(&format!("{path}/packets?{time}"));
+    let arrived = (trial.packets.iter()).filter(|row| is_in(row.arrived));
+    assert_eq!(packets["total"], arrived.count());
+    // One request in full does need them.
+    assert_eq!(viewing.status(&format!("{path}/requests/7")), 500);
 }
 
 #[test]
