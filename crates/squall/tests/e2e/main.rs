@@ -113,4 +113,5 @@ mod two_links;
 mod unwritable;
 mod verbose;
 mod view;
+mod view_page;
 mod workloads;
