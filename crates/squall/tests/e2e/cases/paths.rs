@@ -153,7 +153,7 @@ fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Vec<String>
     assert!(connection > 0.5, "{name}: {connection}");
     assert!(host < 0.2, "{name}: {host}");
     let findings = shown(run, name, &|_| true).into_iter();
-    let names: Vec<String> = findings.map(|it| it.name.to_string()).collect();
+    let names: Vec<String> = findings.map(|it| it.name).collect();
     let is_named = names.iter().any(|name| name == "single_connection");
     assert!(is_named, "{name}: {names:?}");
     names
