@@ -131,7 +131,7 @@ impl Connections {
     }
 
     /// Ends a client's connection, with everything on it.
-    fn drop_front(&mut self, id: u32) {
+    pub(super) fn drop_front(&mut self, id: u32) {
         let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };

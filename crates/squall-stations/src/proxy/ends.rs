@@ -230,6 +230,7 @@ impl Relay {
                 Failure::ConnectTimeout | Failure::AnswerTimeout => 504,
                 Failure::ClientIdle => 408,
                 Failure::BadRequest => 400,
+                Failure::TooMuchHeld => 503,
                 _ => 502,
             };
             self.answer(key, status, Some(failure));

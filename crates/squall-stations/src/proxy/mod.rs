@@ -7,7 +7,8 @@
 //! immediately to a client that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
-//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
+//! passes messages from one to the other, `ends` handles the ends of exchanges, `saving` gives up what holds too much,
+//! `hold` delays responses, `headers` rewrites header sections.
 
 mod access;
 mod back;
@@ -20,6 +21,7 @@ mod front;
 mod headers;
 mod hold;
 mod relay;
+mod saving;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -267,6 +269,9 @@ impl Proxy {
         self.connections.run_timers();
         self.connections.relay.release_held();
         self.connections.settle_all(&self.reactor)?;
+        if self.connections.save_memory() {
+            self.connections.settle_all(&self.reactor)?;
+        }
         if self
             .next_sweep
             .is_some_and(|due| due <= self.connections.relay.now)

@@ -101,6 +101,16 @@ impl Fronts {
         }
     }
 
+    /// The open TCP connection that holds the most, if any holds something.
+    pub(super) fn largest(&self) -> Option<u32> {
+        let held = (0..).zip(&self.tcp).filter_map(|(id, front)| {
+            let front = front.as_deref()?;
+            let is_large = front.held_bytes > 0 && !front.is_lingering();
+            is_large.then_some((front.held_bytes, id))
+        });
+        held.max().map(|(_, id)| id)
+    }
+
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
     pub(super) fn touch(&mut self, at: FrontKey) {
         if let Some(is_dirty) = self.is_dirty(at)
