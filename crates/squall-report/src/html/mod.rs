@@ -8,7 +8,8 @@
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
+//! `deliveries` (what the link delivered). `details` are single requests in full: `trial_markup`, drawn by `request` and
+//! `connection`, both over `chart`, with `links` to each other.
 //! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
@@ -21,6 +22,7 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+mod links;
 pub(crate) mod load;
 mod load_course;
 mod method;
@@ -32,6 +34,7 @@ mod shapes;
 mod table;
 mod terms;
 mod text;
+pub(crate) mod trial_markup;
 mod tried;
 
 use squall_analysis::findings::CellFindings;
@@ -42,7 +45,6 @@ use crate::palette;
 use crate::payload;
 use crate::points::TrialPoints;
 use details::Details;
-pub(crate) use details::TrialMarkup;
 pub use method::Method;
 use terms::explained;
 use text::escaped;

@@ -7,7 +7,8 @@
 //! immediately to a client that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
-//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
+//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites
+//! header sections.
 
 mod access;
 mod back;
@@ -19,6 +20,7 @@ mod exchange;
 mod front;
 mod headers;
 mod hold;
+mod keys;
 mod relay;
 mod settings;
 #[cfg(test)]
@@ -42,12 +44,13 @@ use crate::log::StationLog;
 use crate::quiet::QuietPeriods;
 use crate::server::flush_access;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
-use back::{BackKey, Backs};
+use back::Backs;
 use canned::Canned;
 use exchange::ProxyExchanges;
 use front::{Fronts, QuicFront, TcpFront};
 use headers::IdGenerator;
 use hold::HeldResponses;
+use keys::BackKey;
 use relay::Relay;
 pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
 

@@ -15,8 +15,6 @@ use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
 
-use crate::world::Counts;
-
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
 const SETTINGS: u64 = 4;
@@ -25,6 +23,16 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// The default window (RFC 9113, section 6.9.2).
 const WINDOW: i64 = 65_535;
+
+/// Numbers of rows written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) packets: u64,
+    pub(crate) exchanges: u64,
+    pub(crate) frames: u64,
+    pub(crate) sockets: u64,
+}
 
 /// Bytes of one direction of a connection that are sent as one packet.
 #[derive(Clone, Copy)]
