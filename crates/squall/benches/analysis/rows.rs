@@ -8,8 +8,8 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, BodyArrivals, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome,
-    PacketRecord, Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
@@ -294,15 +294,9 @@ impl Tables {
         let times = [written, written, exchange.answered_first, Some(end)];
         self.exchanges.add(exchange.record(Side::Client, times))?;
         self.requests.add(RequestRecord {
-            request: exchange.number,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: Time::from_nanos(exchange.intended),
             taken_up: Time::from_nanos(exchange.taken_up),
             slot: Some(Time::from_nanos(exchange.slot)),
             connected: time(exchange.connected),
-            secured: None,
             written_first: time(written),
             written_last: time(written),
             answered_first: time(exchange.answered_first),
@@ -312,11 +306,9 @@ impl Tables {
             connection: Some(exchange.connection),
             stream: Some(exchange.stream),
             opened_connection: exchange.is_first,
-            request_body_bytes: 0,
             response_body_bytes: exchange.body,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(exchange.number, Time::from_nanos(exchange.intended))
         })
     }
 

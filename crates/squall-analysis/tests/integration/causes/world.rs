@@ -4,9 +4,9 @@
 use squall_analysis::causes::{Attribution, Inputs, attribute};
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    BodyArrivals, Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent,
-    Fate, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
-    Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent, Fate,
+    FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -189,29 +189,14 @@ impl World {
         ConnectionStream(connection, stream): ConnectionStream,
     ) -> &mut RequestRecord {
         self.requests.push(RequestRecord {
-            request: self.requests.len() as u64,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: time(intended),
-            taken_up: time(intended),
             slot: Some(time(intended)),
             connected: Some(time(0)),
-            secured: None,
             written_first: Some(time(intended)),
             written_last: Some(time(intended)),
-            answered_first: None,
-            headers: None,
-            end: time(intended),
-            status: None,
             connection: Some(connection),
             stream: Some(stream),
-            opened_connection: false,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(self.requests.len() as u64, time(intended))
         });
         self.requests.last_mut().expect("it was pushed")
     }
