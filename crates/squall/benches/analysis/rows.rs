@@ -8,7 +8,7 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
+    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
     RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_record::{
@@ -103,17 +103,10 @@ impl SimulatedExchange {
 
     fn frame(&self, kind: u64, flags: u8, offset: u64, length: u64) -> FrameFacts {
         FrameFacts {
-            way: Way::Sent,
-            layer: FrameLayer::Http2,
-            kind,
             flags,
             stream: Some(self.stream),
             offset: Some(offset),
-            length,
-            packet: None,
-            value: None,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(Way::Sent, FrameLayer::Http2, kind, length)
         }
     }
 
@@ -139,27 +132,21 @@ impl SimulatedExchange {
 
     fn record(&self, side: Side, times: [Option<u64>; 4]) -> ExchangeRecord {
         let [request_first, request_last, response_first, response_last] = times.map(time);
+        let connection = match side {
+            Side::Client => self.connection,
+            Side::Server => self.accepted,
+        };
         ExchangeRecord {
-            hop: 1,
-            side,
-            connection: match side {
-                Side::Client => self.connection,
-                Side::Server => self.accepted,
-            },
-            stream: self.stream,
-            protocol: Protocol::H2c,
             request: (side == Side::Client).then_some(self.number),
-            beginning: Beginning::default(),
             request_first,
             request_last,
             response_first,
             response_last,
             request_extent: Some(extent(self.request)),
             response_extent: Some(extent(self.response)),
-            request_body_bytes: 0,
             response_body_bytes: self.body,
             status: Some(200),
-            reset: None,
+            ..ExchangeRecord::unseen(side, connection, self.stream, Protocol::H2c)
         }
     }
 }

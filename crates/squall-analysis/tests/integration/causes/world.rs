@@ -213,24 +213,18 @@ impl World {
         row.written_first = Some(time(times.written));
         row.written_last = row.written_first;
         row.end = time(times.end);
+        let connection = row.connection.expect("it has one");
+        let stream = row.stream.expect("it has one");
         let client = ExchangeRecord {
-            hop: 1,
-            side: Side::Client,
-            connection: row.connection.expect("it has one"),
-            stream: row.stream.expect("it has one"),
-            protocol,
             request: Some(row.request),
-            beginning: Default::default(),
             request_first: row.written_first,
             request_last: row.written_last,
             response_first: Some(row.end),
             response_last: Some(row.end),
             request_extent: Some(request),
             response_extent: Some(response),
-            request_body_bytes: 0,
-            response_body_bytes: 0,
             status: Some(200),
-            reset: None,
+            ..ExchangeRecord::unseen(Side::Client, connection, stream, protocol)
         };
         self.exchanges.push(ExchangeRecord {
             side: Side::Server,
@@ -362,17 +356,9 @@ impl World {
 /// A frame of HTTP/2 that its side sent.
 pub(crate) fn frame(kind: u64, stream: u64, offset: u64, length: u64) -> FrameFacts {
     FrameFacts {
-        way: Way::Sent,
-        layer: FrameLayer::Http2,
-        kind,
-        flags: 0,
         stream: Some(stream),
         offset: Some(offset),
-        length,
-        packet: None,
-        value: None,
-        stream_window: None,
-        connection_window: None,
+        ..FrameFacts::new(Way::Sent, FrameLayer::Http2, kind, length)
     }
 }
 
