@@ -7,8 +7,7 @@
 //! immediately to a client that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
-//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites
-//! header sections.
+//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
 
 mod access;
 mod back;
