@@ -2,10 +2,9 @@
 //!
 //! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
 //! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `transfer` (rates, uploads, losses), `small` (latencies,
-//! pauses, connections) and `product` (which program it is, and the names of its settings). `detect` and `detect_windows`
-//! decide which facts are faults (`signs` is what they share), `fault` says what each means, and `verdict` puts the most
-//! important one first. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the
-//! result.
+//! pauses, connections) and `product` (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are faults,
+//! `fault` says what each means, and `verdict` puts the most important one first. Nothing is sent here: the binary's
+//! `probe/` does that, and squall-report's `probe` prints the result.
 
 mod detect;
 mod detect_windows;

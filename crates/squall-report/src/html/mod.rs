@@ -8,8 +8,7 @@
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `details` are single requests in full: `trial_markup`, drawn by `request` and
-//! `connection`, both over `chart`, with `links` to each other.
+//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
 //! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
