@@ -1,10 +1,10 @@
 //! The rules: which facts about an endpoint are faults. Each rule asks for enough evidence to be right; when the evidence
 //! does not suffice, nothing is claimed.
 //!
-//! Rules of uploads' windows are in `detect_windows`.
+//! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
 
 use squall_base::Duration;
-use squall_base::plan::{Unit, Version};
+use squall_base::plan::Version;
 use squall_base::record::Outcome;
 
 use super::detect_windows;
@@ -12,29 +12,10 @@ use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
+use super::signs::{Case, Signs, rate, times};
 use super::small::{self, Pauses};
 use super::transfer::median_span;
 use crate::figure;
-use crate::value::format_value;
-
-/// Below this round trip, a difference of one round trip cannot be told from the time that programs take.
-const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
-
-/// What the rules see.
-pub(super) struct Case<'a> {
-    pub(super) seen: &'a Observations,
-    pub(super) endpoint: &'a Endpoint,
-}
-
-/// A fault before its fix is looked up.
-pub(super) struct Signs {
-    pub(super) fault: Fault,
-    pub(super) matters: Matters,
-    pub(super) sentence: String,
-    pub(super) evidence: Vec<String>,
-    pub(super) lost: Option<Duration>,
-    pub(super) per: &'static str,
-}
 
 /// All rules.
 const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
@@ -92,22 +73,6 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         per: signs.per,
         fix: known.unwrap_or_else(|| general.to_owned()),
     }
-}
-
-impl Case<'_> {
-    /// The round trip, if it is long enough for differences of one round trip to be seen.
-    fn long_round_trip(&self) -> Option<Duration> {
-        let round_trip = self.endpoint.round_trip;
-        round_trip.filter(|rtt| *rtt >= ROUND_TRIP_AT_LEAST)
-    }
-}
-
-pub(super) fn times(span: Duration, factor: f64) -> Duration {
-    Duration::from_nanos((span.as_nanos() as f64 * factor).round() as u64)
-}
-
-pub(super) fn rate(bytes_per_s: f64) -> String {
-    format_value(bytes_per_s, Unit::BytesPerSecond)
 }
 
 fn no_answer(case: &Case<'_>) -> Option<Signs> {

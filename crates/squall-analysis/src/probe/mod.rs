@@ -15,6 +15,7 @@ mod limits;
 mod made;
 mod observed;
 mod product;
+mod signs;
 mod small;
 #[cfg(test)]
 mod tests;

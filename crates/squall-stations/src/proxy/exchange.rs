@@ -11,8 +11,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Request, Response, StreamId, Trailers};
 
-use super::back::BackKey;
-use super::front::FrontKey;
+use super::keys::{BackKey, FrontKey};
 use crate::exchange::MessageMarks;
 
 /// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.

@@ -12,19 +12,11 @@ use squall_base::record::Side;
 use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Streams, Trailers, h3};
 
 use super::exchange::{ExchangeKey, RecordOwner};
+use super::keys::FrontKey;
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
 pub(super) use quic::{ConnectionEvents, QuicFront};
 pub(super) use tcp::{ReadOutcome, TcpFront};
-
-/// A client's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrontKey {
-    /// Over TCP, by its place.
-    Tcp(u32),
-    /// Over QUIC: the listener, and the connection's number there.
-    Quic { listener: u32, connection: u32 },
-}
 
 /// The exchanges on a client's connection.
 #[derive(Default)]
