@@ -17,25 +17,27 @@ const ROWS: u32 = 10;
 
 /// Replaces the footer of a table: each of its row groups claims this many rows.
 fn claim(path: &Path, rows: i64) {
-    let bytes = fs::read(path).unwrap();
-    let file = File::open(path).unwrap();
+    let bytes = fs::read(path).expect("a table");
+    let file = File::open(path).expect("a table");
     let metadata: ParquetMetaData = ParquetMetaDataReader::new()
         .parse_and_finish(&file)
-        .unwrap();
+        .expect("a table");
     let claiming = |group: &RowGroupMetaData| {
         let builder = group.clone().into_builder().set_num_rows(rows);
-        builder.build().unwrap()
+        builder.build().expect("a table")
     };
     let groups = metadata.row_groups().iter().map(claiming).collect();
     let metadata = metadata.into_builder().set_row_groups(groups).build();
     // A file ends with its footer, the footer's length in four bytes, and "PAR1".
-    let (rest, length) = bytes[..bytes.len() - 4].split_last_chunk::<4>().unwrap();
+    let (rest, length) = bytes[..bytes.len() - 4]
+        .split_last_chunk::<4>()
+        .expect("a table");
     let footer_bytes = u32::from_le_bytes(*length) as usize;
     let mut forged = rest[..rest.len() - footer_bytes].to_vec();
     ParquetMetaDataWriter::new(&mut forged, &metadata)
         .finish()
-        .unwrap();
-    fs::write(path, forged).unwrap();
+        .expect("a table");
+    fs::write(path, forged).expect("a table");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Span {
     }
 
     /// The rows of this time, of rows that are sorted by it. It looks for both ends by binary search, and at no other row.
-    pub(super) fn part<'r, T>(self, rows: &'r [T], at_us: impl Fn(&T) -> u64) -> &'r [T] {
+    pub(super) fn part<T>(self, rows: &[T], at_us: impl Fn(&T) -> u64) -> &[T] {
         let from = rows.partition_point(|row| at_us(row) < self.from_us);
         let to = rows.partition_point(|row| at_us(row) <= self.to_us);
         &rows[from..to]

@@ -15,7 +15,8 @@ use squall_record::{PartialTrial, RunFolder, SCHEMA, write_plan, write_record};
 use tempfile::TempDir;
 
 use crate::causes;
-use crate::world::{self, Counts};
+use crate::rows::Counts;
+use crate::world;
 
 const SEED: u64 = 1;
 

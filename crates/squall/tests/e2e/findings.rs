@@ -7,17 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
 
 use squall_analysis::findings::{Finding, RunFindings, Severity};
 use squall_base::plan::Condition;
-use squall_base::record::{ExchangeRecord, FrameRecord, Side, SocketSample, Validity, Way};
-use squall_record::{RunFolder, read_exchanges, read_frames, read_json, read_sockets};
-use tempfile::TempDir;
+use squall_base::record::{SocketSample, Validity};
+use squall_record::{RunFolder, read_json, read_sockets};
 
-use crate::support::{
-    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat, squall, stdout,
-};
+use crate::support::{FinishedRun, TrialFiles, have, run_recipe, seat, stdout};
 
 /// The finding of a disturbed trial.
 pub(crate) const LATE: &str = "generator_late";

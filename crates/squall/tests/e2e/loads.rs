@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};

@@ -16,7 +16,7 @@ use squall_linux::clock;
 use super::{Balance, Failure, Proxy, StopSignal, proxy, server};
 use crate::memory::{CLOSED, MAX_BYTES};
 use crate::proxy::exchange::{MAX_KEPT_BYTES, ProxyExchange};
-use crate::proxy::front::FrontKey;
+use crate::proxy::keys::FrontKey;
 
 const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 /// The proxy itself responds to it.
