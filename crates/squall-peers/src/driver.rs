@@ -113,20 +113,14 @@ pub enum Refusal {
     },
     /// It is not a server.
     #[error(
-        "{program} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
+        "{0} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
     )]
-    NoServer {
-        /// Its name.
-        program: String,
-    },
+    NoServer(String),
     /// It is not a proxy.
     #[error(
-        "{program} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
+        "{0} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
     )]
-    NoProxy {
-        /// Its name.
-        program: String,
-    },
+    NoProxy(String),
     /// This version lacks something that others have.
     #[error("{program} {version} cannot speak {asked} {}, which takes {needs}", hop(.side))]
     Version {

@@ -56,23 +56,14 @@ pub enum PathMistake {
     #[error("no station here")]
     NoStation,
     /// Something other than a hop where a hop must be.
-    #[error("{found:?} is not a hop")]
-    NotAHop {
-        /// What was found.
-        found: String,
-    },
+    #[error("{0:?} is not a hop")]
+    NotAHop(String),
     /// A hop with an unknown protocol.
-    #[error("unknown protocol `{found}`")]
-    UnknownProtocol {
-        /// What was found.
-        found: String,
-    },
+    #[error("unknown protocol `{0}`")]
+    UnknownProtocol(String),
     /// An unknown station.
-    #[error("unknown station `{found}`")]
-    UnknownStation {
-        /// What was found.
-        found: String,
-    },
+    #[error("unknown station `{0}`")]
+    UnknownStation(String),
     /// A known station that cannot be in this place.
     #[error("the path has `{found}` where {due} must be")]
     WrongPlace {
@@ -306,9 +297,7 @@ impl Station {
                 due: role.name(),
             }
         } else {
-            PathMistake::UnknownStation {
-                found: self.name.clone(),
-            }
+            PathMistake::UnknownStation(self.name.clone())
         };
         let names: Vec<&str> = known.iter().map(String::as_str).collect();
         PathError {
@@ -423,9 +412,7 @@ impl<'a> Scanner<'a> {
             (_, Some(word)) => (HopKind::Link, word),
             (None, None) => {
                 return Err(PathError {
-                    mistake: PathMistake::NotAHop {
-                        found: found.to_owned(),
-                    },
+                    mistake: PathMistake::NotAHop(found.to_owned()),
                     span,
                     expected: "a hop: `~p~>` across a link or `-p->` inside a host, p being a \
                                protocol"
@@ -435,9 +422,7 @@ impl<'a> Scanner<'a> {
             }
         };
         let protocol = word.parse().map_err(|_| PathError {
-            mistake: PathMistake::UnknownProtocol {
-                found: word.to_owned(),
-            },
+            mistake: PathMistake::UnknownProtocol(word.to_owned()),
             span: span.start + 1..span.start + 1 + word.len(),
             expected: listed(&Protocol::ALL.map(Protocol::name)).into_owned(),
             hint: did_you_mean(word, Protocol::ALL.map(Protocol::name)),

@@ -222,11 +222,9 @@ impl<'d> Field<'d> {
         text.parse::<T>().map_err(|error| {
             let (mistake, expected) = match error {
                 ParseQuantityError::NotANumber { text, expected } => {
-                    (Mistake::NotANumber { text }, expected.to_owned())
+                    (Mistake::NotANumber(text), expected.to_owned())
                 }
-                ParseQuantityError::NoUnit { text, expected } => {
-                    (Mistake::NoUnit { text }, expected)
-                }
+                ParseQuantityError::NoUnit { text, expected } => (Mistake::NoUnit(text), expected),
                 ParseQuantityError::Unit {
                     text,
                     unit,
@@ -347,9 +345,7 @@ impl<'d> Field<'d> {
             return Ok(vec![read(self)?]);
         };
         if array.is_empty() {
-            let mistake = Mistake::EmptyList {
-                key: self.key.to_owned(),
-            };
+            let mistake = Mistake::EmptyList(self.key.to_owned());
             return Err(self.refuse(mistake, "at least one value"));
         }
         collect_all(self.elements().iter().map(read))
@@ -401,9 +397,7 @@ impl<'d> Field<'d> {
     ) -> Result<Vec<Field<'d>>, ReportedProblem> {
         match self.value {
             DeValue::Array(array) if array.is_empty() => {
-                let mistake = Mistake::EmptyList {
-                    key: self.key.to_owned(),
-                };
+                let mistake = Mistake::EmptyList(self.key.to_owned());
                 Err(self.refuse(mistake, expected))
             }
             DeValue::Array(_) => Ok(self.elements()),

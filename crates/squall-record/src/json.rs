@@ -81,7 +81,7 @@ pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
         ));
     }
     parse_versioned(path, &text).map_err(|error| match error {
-        RecordError::ReadJson { source, .. } => {
+        RecordError::ReadJson(_, source) => {
             altered(format!("it is not the record of a trial: {source}"))
         }
         other => other,
@@ -89,10 +89,8 @@ pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
 }
 
 fn indented<T: Serialize>(path: &Path, value: &T) -> Result<String, RecordError> {
-    serde_json::to_string_pretty(value).map_err(|source| RecordError::WriteJson {
-        path: path.into(),
-        source,
-    })
+    serde_json::to_string_pretty(value)
+        .map_err(|source| RecordError::WriteJson(path.into(), source))
 }
 
 /// Who may read a file.
@@ -178,10 +176,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
-    serde_json::from_slice(text).map_err(|source| RecordError::ReadJson {
-        path: path.into(),
-        source,
-    })
+    serde_json::from_slice(text).map_err(|source| RecordError::ReadJson(path.into(), source))
 }
 
 /// The temporary name for writing `path`. It contains the process ID, so that two processes do not write to the same

@@ -54,12 +54,9 @@ pub struct GenericClient {
 pub enum GenericClientError {
     /// There is no program, or a quote is not closed.
     #[error(
-        "client {client}: its command is none; write the program, without a placeholder, and its arguments, with quotes closed"
+        "client {0}: its command is none; write the program, without a placeholder, and its arguments, with quotes closed"
     )]
-    Command {
-        /// Its name.
-        client: String,
-    },
+    Command(String),
     /// An unknown placeholder, or a brace that belongs to no placeholder.
     #[error("client {client}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
     Placeholder {
@@ -84,7 +81,7 @@ impl GenericClient {
     /// Checks a recipe's definition.
     pub fn check(raw: &RawClient) -> Result<GenericClient, GenericClientError> {
         let client = || raw.name.clone();
-        let no_command = || GenericClientError::Command { client: client() };
+        let no_command = || GenericClientError::Command(client());
         let texts = words(&raw.command).ok_or_else(no_command)?;
         let read = |text: &String| {
             Template::read(text, &PLACEHOLDERS).map_err(|found| GenericClientError::Placeholder {

@@ -45,11 +45,8 @@ pub struct Client {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// It was still running when its time was up, and was stopped.
-    #[error("{name} did not end in time; give it longer, or less to do")]
-    TooLong {
-        /// Its name.
-        name: String,
-    },
+    #[error("{0} did not end in time; give it longer, or less to do")]
+    TooLong(String),
     /// The conversation with it broke off.
     #[error("{name}: {source}; it {exit}")]
     Conversation {
@@ -169,10 +166,7 @@ impl Client {
 }
 
 fn create(path: &Path) -> Result<File, StartError> {
-    File::create(path).map_err(|source| StartError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    File::create(path).map_err(|source| StartError::Write(path.to_owned(), source))
 }
 
 /// Keeps each line with its time of arrival. Lines that cannot be written are missing among the rows, as
@@ -245,7 +239,7 @@ impl ClientRun {
     pub fn finish(mut self, deadline: Instant) -> Result<ClientReport, ClientError> {
         let name = self.client.order.name.clone();
         let Some(exit) = self.process.wait_until(deadline) else {
-            return Err(ClientError::TooLong { name });
+            return Err(ClientError::TooLong(name));
         };
         // End all processes of its group that still hold stderr open.
         self.process.stop();

@@ -23,18 +23,14 @@ impl Driver for Nghttpd {
 
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         if upstream.is_some() {
-            return Err(Refusal::NoProxy {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoProxy(NAME.to_owned()));
         }
         front_is_one_of(NAME, front, &[Protocol::H2c, Protocol::H2])
     }
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let Some(answer) = &order.answer else {
-            return Err(Refusal::NoProxy {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoProxy(NAME.to_owned()));
         };
         if answer.status != 200 {
             return Err(order_refusal(NAME, "it serves files, with status 200 only"));

@@ -26,9 +26,7 @@ impl Driver for Nghttpx {
         use Protocol::{H1, H1s, H2, H2c};
         front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
         if upstream.is_none() {
-            return Err(Refusal::NoServer {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoServer(NAME.to_owned()));
         }
         upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
     }

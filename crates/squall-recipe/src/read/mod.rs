@@ -122,9 +122,7 @@ fn default_profile(root: &Section<'_>, profiles: &[Profile]) -> Result<usize, Re
         index_of(name).ok_or_else(|| {
             let names: Vec<&str> = profiles.iter().map(|p| p.name.as_str()).collect();
             let hint = did_you_mean(name, names.iter().copied());
-            let mistake = Mistake::UnknownProfile {
-                name: name.to_owned(),
-            };
+            let mistake = Mistake::UnknownProfile(name.to_owned());
             field.refuse_part(0..name.len(), mistake, &listed(&names), hint)
         })
     })?;

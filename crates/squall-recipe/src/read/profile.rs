@@ -83,9 +83,7 @@ pub(super) fn read_all(
     };
     let entries = field.entries("tables such as [profile.quick]")?;
     if entries.is_empty() {
-        let mistake = Mistake::EmptyList {
-            key: "profile".to_owned(),
-        };
+        let mistake = Mistake::EmptyList("profile".to_owned());
         return Err(field.refuse(mistake, "at least one [profile.NAME]"));
     }
     let context = ProfileContext {

@@ -57,9 +57,7 @@ pub(super) fn read(
         Side::Server => &[],
     };
     if let Some(field) = station_keys.iter().find_map(|key| section.field(key)) {
-        let mistake = Mistake::NotEmbedded {
-            station: station_name(),
-        };
+        let mistake = Mistake::NotEmbedded(station_name());
         return Err(field.refuse_key(mistake, EXPECTED));
     }
     let Some(field) = section.field(end.side.name()) else {
@@ -68,9 +66,7 @@ pub(super) fn read(
     let may_have_settings = matches!(station.runs, Implementation::Program { .. }) && !is_load;
     let table = field.section(&crate::shapes::SIDE, &format!("`{}`", field.key))?;
     if let Some(preset) = table.field("preset") {
-        let mistake = Mistake::NotEmbedded {
-            station: station_name(),
-        };
+        let mistake = Mistake::NotEmbedded(station_name());
         return Err(preset.refuse_key(mistake, NO_PRESET));
     }
     let mut settings = SideSettings::default();

@@ -160,7 +160,7 @@ pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
 fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, ReportedProblem> {
     let name = field.text()?.value;
     presets::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
-        let mistake = Mistake::UnknownPreset { name: name.clone() };
+        let mistake = Mistake::UnknownPreset(name.clone());
         field.refuse_part(0..name.len(), mistake, &listed(&known), hint)
     })
 }

@@ -79,7 +79,7 @@ fn command(table: &Section<'_>) -> Result<OwnProgram, ReportedProblem> {
     for key in EXTENDING_KEYS {
         if let Some(field) = table.field(key) {
             let key = key.to_owned();
-            return Err(field.refuse_key(Mistake::WithoutExtends { key }, "`extends` beside it"));
+            return Err(field.refuse_key(Mistake::WithoutExtends(key), "`extends` beside it"));
         }
     }
     Ok(OwnProgram {

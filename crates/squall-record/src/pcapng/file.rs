@@ -88,7 +88,7 @@ impl PcapngFile {
                 appended: 0,
                 frame: Vec::new(),
             }),
-            Err(source) => Err(RecordError::Write { path, source }),
+            Err(source) => Err(RecordError::Write(path, source)),
         }
     }
 
@@ -136,7 +136,7 @@ impl PcapngFile {
             .finish()
             .and_then(|out| out.into_inner().map_err(io::Error::from))
             .and_then(|file| file.sync_all())
-            .map_err(|source| RecordError::Write { path, source })?;
+            .map_err(|source| RecordError::Write(path, source))?;
         Ok(appended)
     }
 

@@ -69,10 +69,7 @@ impl<R: TableRow> Rows<R> {
 
     fn begin(path: &Path, is_wanted: impl Fn(&Column) -> bool) -> Result<Rows<R>, RecordError> {
         let file = File::open(path).map_err(RecordError::read(path))?;
-        let not_parquet = |source| RecordError::NotParquet {
-            path: path.into(),
-            source,
-        };
+        let not_parquet = |source| RecordError::NotParquet(path.into(), source);
         // The Arrow schema in the metadata is for other readers; the Parquet schema is the one that counts.
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata =
@@ -136,10 +133,9 @@ impl<R: TableRow> Rows<R> {
         batches: &mut ParquetRecordBatchReader,
     ) -> Option<Result<RecordBatch, RecordError>> {
         match guarded(&self.path, || batches.next()) {
-            Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
-                path: self.path.clone(),
-                source,
-            })),
+            Ok(next) => {
+                Some(next?.map_err(|source| RecordError::Damaged(self.path.clone(), source)))
+            }
             Err(undecodable) => Some(Err(undecodable)),
         }
     }
@@ -267,8 +263,7 @@ fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
 /// Runs `decode`, a call into the parquet crate, and turns a panic there into an error: version 60 asserts on some
 /// numbers of a corrupt file. Nothing that `decode` has touched is used after a panic.
 fn guarded<T>(path: &Path, decode: impl FnOnce() -> T) -> Result<T, RecordError> {
-    catch_unwind(AssertUnwindSafe(decode))
-        .map_err(|_| RecordError::Undecodable { path: path.into() })
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| RecordError::Undecodable(path.into()))
 }
 
 fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(), RecordError> {

@@ -116,7 +116,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     let why = match error {
         RecordError::NotParquet { .. } => "it is no Parquet file, or was cut short".to_owned(),
-        RecordError::Damaged { source, .. } => format!("it is damaged: {source}"),
+        RecordError::Damaged(_, source) => format!("it is damaged: {source}"),
         other => other.to_string(),
     };
     BadInput::new(format!(
