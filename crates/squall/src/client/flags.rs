@@ -64,7 +64,7 @@ pub(crate) struct RequestFlags {
 }
 
 /// Flags of the connection.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "The connection")]
 pub(crate) struct ConnectionFlags {
     /// Start each connection to an http server with an upgrade to HTTP/2 (`upgrade: h2c`)
