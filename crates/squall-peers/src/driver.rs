@@ -7,26 +7,12 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version};
 use thiserror::Error;
 
-use crate::find;
+use crate::find::{self, Installable};
 use crate::order::{Invocation, Order, Setting};
 use crate::ready::ReadinessCheck;
 
 /// A program that can be a station.
-pub trait Driver: Sync {
-    /// Its name in recipes.
-    fn name(&self) -> &str;
-
-    /// The name of its executable.
-    fn program(&self) -> &str {
-        self.name()
-    }
-
-    /// How to install it, such as `apt install haproxy`.
-    fn install_hint(&self) -> &str;
-
-    /// The arguments that make it print its version; `None`: it is not asked.
-    fn version_arguments(&self) -> Option<&'static [&'static str]>;
-
+pub trait Driver: Installable {
     /// Whether any version speaks `front` to clients and `upstream` to upstreams; without `upstream` it is to be a
     /// server. Some programs can do all of that.
     fn check_protocols(

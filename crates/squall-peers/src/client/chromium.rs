@@ -14,7 +14,7 @@ use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
 use super::row::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::Invocation;
 
 const NAME: &str = "chromium";
@@ -44,9 +44,9 @@ const FLAGS: [&str; 12] = [
 #[derive(Debug)]
 pub(super) struct Chromium;
 
-impl ClientDriver for Chromium {
-    identity!(NAME, install: "apt-get install chromium", version: &["--version"]);
+installable!(Chromium, NAME, install: "apt-get install chromium", version: &["--version"]);
 
+impl ClientDriver for Chromium {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when the page asked for it",
@@ -59,8 +59,8 @@ impl ClientDriver for Chromium {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Chromium))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Chromium)
     }
 
     fn loads_pages(&self) -> bool {

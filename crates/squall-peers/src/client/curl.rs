@@ -15,7 +15,7 @@ use super::row::{
     Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
 };
 use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "curl";
@@ -33,9 +33,9 @@ const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
 #[derive(Debug)]
 pub(super) struct Curl;
 
-impl ClientDriver for Curl {
-    identity!(NAME, install: "apt install curl", version: &["--version"]);
+installable!(Curl, NAME, install: "apt install curl", version: &["--version"]);
 
+impl ClientDriver for Curl {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when it took the transfer up, counted back from when squall read its line",
@@ -48,8 +48,8 @@ impl ClientDriver for Curl {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Curl))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Curl)
     }
 
     fn has_rows_on_stderr(&self) -> bool {

@@ -12,7 +12,7 @@ use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, span, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "fortio";
@@ -22,13 +22,14 @@ const ROWS: &str = "fortio.json";
 #[derive(Debug)]
 pub(super) struct Fortio;
 
-impl ClientDriver for Fortio {
-    identity!(
-        NAME,
-        install: "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases",
-        version: &["version"]
-    );
+installable!(
+    Fortio,
+    NAME,
+    install: "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases",
+    version: &["version"]
+);
 
+impl ClientDriver for Fortio {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its thread sent it; when that was due is not told",
@@ -37,8 +38,8 @@ impl ClientDriver for Fortio {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Fortio))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Fortio)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {

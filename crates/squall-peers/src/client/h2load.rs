@@ -12,7 +12,7 @@ use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "h2load";
@@ -22,9 +22,9 @@ const ROWS: &str = "h2load.tsv";
 #[derive(Debug)]
 pub(super) struct H2load;
 
-impl ClientDriver for H2load {
-    identity!(NAME, install: "apt install nghttp2-client", version: &["--version"]);
+installable!(H2load, NAME, install: "apt install nghttp2-client", version: &["--version"]);
 
+impl ClientDriver for H2load {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its HEADERS were made; h2load's schedule is not told",
@@ -32,8 +32,8 @@ impl ClientDriver for H2load {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::H2load))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::H2load)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {

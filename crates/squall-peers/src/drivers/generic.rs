@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use crate::driver::{Driver, Refusal, order_refusal};
-use crate::find::Version;
+use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
+use crate::find::{Installable, Version};
 use crate::order::{Invocation, Order};
 use crate::ready::ReadinessCheck;
 use crate::template::{Template, words};
@@ -139,7 +139,7 @@ fn readiness_check(text: &str) -> Option<ReadinessCheck> {
     (!output.is_empty()).then(|| ReadinessCheck::Output(output.to_owned()))
 }
 
-impl Driver for GenericStation {
+impl Installable for GenericStation {
     fn name(&self) -> &str {
         &self.name
     }
@@ -158,17 +158,14 @@ impl Driver for GenericStation {
     fn version_arguments(&self) -> Option<&'static [&'static str]> {
         None
     }
+}
 
+impl Driver for GenericStation {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         if let Some((&(side, setting), &value)) = order.settings.iter().next() {
             let why =
                 "squall does not know its words for settings; write them into its configuration";
-            return Err(crate::driver::setting_refusal(
-                &self.name,
-                (side, setting),
-                value,
-                why,
-            ));
+            return Err(setting_refusal(&self.name, (side, setting), value, why));
         }
         if order.key_log.is_some() {
             return Err(order_refusal(

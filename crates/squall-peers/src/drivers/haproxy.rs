@@ -12,7 +12,7 @@ use squall_base::plan::{Protocol, Version as Http};
 use crate::driver::{
     Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Certificate, Content, Invocation, Order, Setting};
 use crate::template::quoted;
 
@@ -28,9 +28,9 @@ const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
 #[derive(Debug)]
 pub(crate) struct Haproxy;
 
-impl Driver for Haproxy {
-    identity!(NAME, install: "apt install haproxy", version: &["-v"]);
+installable!(Haproxy, NAME, install: "apt install haproxy", version: &["-v"]);
 
+impl Driver for Haproxy {
     /// Without HTTP/3: Debian's build does not have QUIC.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};

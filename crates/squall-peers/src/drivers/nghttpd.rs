@@ -9,7 +9,7 @@ use squall_base::plan::Protocol;
 use crate::driver::{
     Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpd";
@@ -18,9 +18,9 @@ const NAME: &str = "nghttpd";
 #[derive(Debug)]
 pub(crate) struct Nghttpd;
 
-impl Driver for Nghttpd {
-    identity!(NAME, install: "apt install nghttp2-server", version: &["--version"]);
+installable!(Nghttpd, NAME, install: "apt install nghttp2-server", version: &["--version"]);
 
+impl Driver for Nghttpd {
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         if upstream.is_some() {
             return Err(Refusal::NoProxy(NAME.to_owned()));

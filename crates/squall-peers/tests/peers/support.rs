@@ -12,7 +12,7 @@ use squall_base::Bytes;
 use squall_base::plan::Protocol;
 use squall_peers::{
     Answer, Body, Certificate, Driver, InstalledProgram, Order, RunningStation, SearchPath,
-    Settings, Station, driver, find,
+    Settings, Station, driver,
 };
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ pub(crate) fn command(program: &str) -> Command {
 /// The driver of this name and its program, or a loud skip.
 pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
     let driver = driver(name).expect("squall knows it");
-    match find(driver, &search()) {
+    match driver.find(&search()) {
         Ok(found) => Some((driver, found)),
         Err(missing) => {
             skip(&missing.to_string());
@@ -79,7 +79,7 @@ pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram
 /// nginx from PyPI, where scripts/peers has installed it.
 pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, InstalledProgram)> {
     let driver = driver("nginx").expect("squall knows it");
-    match find(driver, &SearchPath::only(vec![peers().join("mainline")])) {
+    match driver.find(&SearchPath::only(vec![peers().join("mainline")])) {
         Ok(found) => Some((driver, found)),
         Err(missing) => {
             skip(&missing.to_string());

@@ -75,7 +75,7 @@ impl Program {
         let search = SearchPath::usual();
         match self {
             Program::Client(client) => client.find(&search),
-            Program::Known(_) | Program::Own(_) => squall_peers::find(self.driver(), &search),
+            Program::Known(_) | Program::Own(_) => self.driver().find(&search),
         }
     }
 
