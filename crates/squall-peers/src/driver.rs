@@ -182,12 +182,7 @@ fn hop(side: &Side) -> &'static str {
 
 /// What every order must satisfy, whatever the program.
 fn check(program: &str, order: &Order) -> Result<(), Refusal> {
-    let wrong = |why: &str| {
-        Err(Refusal::Order {
-            program: program.to_owned(),
-            why: why.to_owned(),
-        })
-    };
+    let wrong = |why: &str| refuse_order(program, why);
     if order.is_proxy() == order.answer.is_some() {
         return wrong("it takes either upstreams or an answer of its own");
     }
@@ -274,7 +269,7 @@ pub(crate) fn upstream_is_one_of(
 pub(crate) fn refuse_key_log(program: &str, order: &Order) -> Result<(), Refusal> {
     let why = "it cannot write TLS secrets; Envoy and Caddy can";
     match order.key_log {
-        Some(_) => Err(order_refusal(program, why)),
+        Some(_) => refuse_order(program, why),
         None => Ok(()),
     }
 }
@@ -302,4 +297,9 @@ pub(crate) fn order_refusal(program: &str, why: &str) -> Refusal {
         program: program.to_owned(),
         why: why.to_owned(),
     }
+}
+
+/// Refuses an order for such a reason.
+pub(crate) fn refuse_order<T>(program: &str, why: &str) -> Result<T, Refusal> {
+    Err(order_refusal(program, why))
 }

@@ -13,7 +13,7 @@ use squall_base::{Duration, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
 use super::row::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
-use crate::driver::{Refusal, order_refusal};
+use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
 use crate::order::Invocation;
 
@@ -73,7 +73,7 @@ impl ClientDriver for Chromium {
         if !order.headers.is_empty() {
             let why =
                 "its header fields are a browser's: leave out `headers` and `browser_headers`";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         let targets = order.page.iter().flat_map(|page| &page.targets);
         let mut targets: Vec<&String> = targets.chain([&order.path]).collect();
@@ -81,7 +81,7 @@ impl ClientDriver for Chromium {
         if targets.windows(2).any(|pair| pair[0] == pair[1]) {
             let why =
                 "a browser asks for each target of a page once; give each tile its number, {}";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         let mut invocation = Invocation::default();
         // This file marks a start that is not the first; the profile folder must exist.

@@ -4,7 +4,7 @@
 
 use super::order::ClientOrder;
 use super::row::RowFormat;
-use crate::driver::{Refusal, order_refusal};
+use crate::driver::{Refusal, refuse_order};
 use crate::find::{Installable, Version};
 use crate::order::Invocation;
 
@@ -53,12 +53,9 @@ pub trait ClientDriver: Installable {
         order.check(self.name())?;
         match (self.loads_pages(), order.page.is_some()) {
             (true, false) => {
-                return Err(order_refusal(
-                    self.name(),
-                    "it loads pages, and nothing else",
-                ));
+                return refuse_order(self.name(), "it loads pages, and nothing else");
             }
-            (false, true) => return Err(order_refusal(self.name(), "it loads no pages")),
+            (false, true) => return refuse_order(self.name(), "it loads no pages"),
             _ => {}
         }
         self.configure(order, version)

@@ -11,7 +11,7 @@ use squall_base::{Bytes, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, span, status};
-use crate::driver::{Refusal, order_refusal};
+use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
@@ -46,10 +46,10 @@ impl ClientDriver for Fortio {
         use Protocol::{H1, H1s, H2, H2c};
         order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.load.streams() > 1 {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "its threads ask one by one; give it 1 stream a connection",
-            ));
+            );
         }
         let connections = order.load.connections();
         let mut invocation = Invocation::default();
@@ -106,10 +106,7 @@ fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refu
     }
     match order.load.end() {
         LoadEnd::Requests(requests) if requests < u64::from(connections) => {
-            return Err(order_refusal(
-                NAME,
-                "it needs at least as many requests as connections",
-            ));
+            return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.arguments(["-n", &requests.to_string()]),
         LoadEnd::After(duration) => {

@@ -11,7 +11,7 @@ use squall_base::{Bytes, Duration, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
-use crate::driver::{Refusal, order_refusal};
+use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
@@ -40,10 +40,7 @@ impl ClientDriver for H2load {
         use Protocol::{H1, H1s, H2, H2c};
         order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.trust.is_some() {
-            return Err(order_refusal(
-                NAME,
-                "it never checks certificates; give it none to trust",
-            ));
+            return refuse_order(NAME, "it never checks certificates; give it none to trust");
         }
         let mut invocation = Invocation::default();
         // Truncate the log first: h2load appends to it.
@@ -68,10 +65,10 @@ impl ClientDriver for H2load {
             }
             ClientLoad::Closed { streams, .. } => {
                 if is_http1 && streams > 1 {
-                    return Err(order_refusal(
+                    return refuse_order(
                         NAME,
                         "over HTTP/1.1 it would pipeline; give it 1 stream a connection",
-                    ));
+                    );
                 }
                 invocation.argument(format!("--max-concurrent-streams={streams}"));
             }
@@ -97,10 +94,7 @@ fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal
     let connections = order.load.connections();
     match order.load.end() {
         LoadEnd::Requests(requests) if requests < u64::from(connections) => {
-            return Err(order_refusal(
-                NAME,
-                "it needs at least as many requests as connections",
-            ));
+            return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.argument(format!("--requests={requests}")),
         LoadEnd::After(duration) => {

@@ -11,7 +11,7 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use super::envoy_tls::{self, any};
-use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
+use crate::driver::{Driver, Refusal, order_refusal, refuse_order, setting_refusal};
 use crate::find::{Version, installable};
 use crate::order::{Answer, Invocation, Order, Setting};
 
@@ -71,10 +71,10 @@ fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refus
     }
     let is_upstream_logged = |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
     if !order.front.is_secure() && !order.upstream_protocol.is_some_and(is_upstream_logged) {
-        return Err(order_refusal(
+        return refuse_order(
             NAME,
             "it writes secrets of its clients and of an upstream with TLS over TCP, and has neither",
-        ));
+        );
     }
     if order.upstream_protocol == Some(Protocol::H3) {
         invocation

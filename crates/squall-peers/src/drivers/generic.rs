@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
+use crate::driver::{Driver, Refusal, order_refusal, refuse_order, setting_refusal};
 use crate::find::{Installable, Version};
 use crate::order::{Invocation, Order};
 use crate::ready::ReadinessCheck;
@@ -168,10 +168,7 @@ impl Driver for GenericStation {
             return Err(setting_refusal(&self.name, (side, setting), value, why));
         }
         if order.key_log.is_some() {
-            return Err(order_refusal(
-                &self.name,
-                "squall does not know how it writes TLS secrets",
-            ));
+            return refuse_order(&self.name, "squall does not know how it writes TLS secrets");
         }
         let fill = |template: &Template| {
             template

@@ -10,7 +10,7 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+    Driver, Refusal, front_is_one_of, refuse_order, setting_refusal, upstream_is_one_of,
 };
 use crate::find::{Version, installable};
 use crate::order::{Answer, Certificate, Content, Invocation, Order, Setting};
@@ -40,10 +40,10 @@ impl Driver for Haproxy {
 
     fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.key_log.is_some() {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "it cannot write TLS secrets to a file; Envoy and Caddy can",
-            ));
+            );
         }
         let mut invocation = Invocation::default();
         let settings = settings(order, version)?;

@@ -7,7 +7,7 @@ use squall_base::Side;
 use squall_base::plan::Protocol;
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+    Driver, Refusal, front_is_one_of, refuse_key_log, refuse_order, setting_refusal,
 };
 use crate::find::{Version, installable};
 use crate::order::{Invocation, Order, Setting};
@@ -33,7 +33,7 @@ impl Driver for Nghttpd {
             return Err(Refusal::NoProxy(NAME.to_owned()));
         };
         if answer.status != 200 {
-            return Err(order_refusal(NAME, "it serves files, with status 200 only"));
+            return refuse_order(NAME, "it serves files, with status 200 only");
         }
         refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
@@ -78,7 +78,7 @@ fn document(target: &str) -> Result<String, Refusal> {
         || path.contains("..")
     {
         let why = "it serves files, and its target must be a path of letters, digits, '.', '-', '_' and '/'";
-        return Err(order_refusal(NAME, why));
+        return refuse_order(NAME, why);
     }
     let index = if path.ends_with('/') {
         "index.html"

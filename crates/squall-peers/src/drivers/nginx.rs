@@ -12,7 +12,7 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+    Driver, Refusal, front_is_one_of, refuse_key_log, refuse_order, setting_refusal,
     upstream_is_one_of,
 };
 use crate::find::{Version, installable};
@@ -70,7 +70,7 @@ impl Driver for Nginx {
     fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.threads != 1 {
             let why = "it would serve from several processes, which outlive a master that is killed; give it 1 thread";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
