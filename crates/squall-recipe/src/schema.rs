@@ -46,7 +46,6 @@ fn one_or_more(value: &Value) -> Value {
     json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
 }
 
-/// A text, or a table.
 fn text_or(shape: &Shape) -> Value {
     json!({ "anyOf": [{ "type": "string" }, table(shape)] })
 }

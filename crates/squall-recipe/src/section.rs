@@ -150,7 +150,6 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Reports that `key` is missing.
     pub(crate) fn missing(&self, key: &str, expected: &str) -> ReportedProblem {
         let mistake = Mistake::MissingKey {
             key: key.to_owned(),
@@ -191,7 +190,6 @@ impl<'d> Section<'d> {
 }
 
 impl<'d> Field<'d> {
-    /// A text.
     pub(crate) fn text(&self) -> Result<SpannedValue<&'d str>, ReportedProblem> {
         match self.value {
             DeValue::String(text) => Ok(self.with_span(text.as_ref())),
@@ -405,12 +403,10 @@ impl<'d> Field<'d> {
         }
     }
 
-    /// Whether it is a table.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
     }
 
-    /// Whether it is a list.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
     }

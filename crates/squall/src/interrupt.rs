@@ -46,7 +46,6 @@ pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
     .context("cannot watch for Ctrl-C")
 }
 
-/// Whether an interrupt was requested.
 pub(crate) fn is_requested() -> bool {
     REQUESTED.load(Ordering::Acquire)
 }

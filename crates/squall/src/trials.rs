@@ -53,7 +53,6 @@ impl TrialSelection {
     }
 }
 
-/// A selected trial.
 pub(crate) struct SelectedTrial {
     pub(crate) folder: TrialFolder,
     pub(crate) record: TrialRecord,

@@ -40,7 +40,6 @@ const FLAGS: [&str; 12] = [
     "--remote-debugging-pipe",
 ];
 
-/// The driver of Chromium.
 #[derive(Debug)]
 pub(super) struct Chromium;
 

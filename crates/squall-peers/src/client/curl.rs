@@ -29,7 +29,6 @@ const MAX_AT_ONCE: u64 = 300;
 const BROKEN_FROM: [u32; 3] = [7, 88, 0];
 const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
 
-/// The driver of curl.
 #[derive(Debug)]
 pub(super) struct Curl;
 

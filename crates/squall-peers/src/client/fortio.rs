@@ -18,7 +18,6 @@ use crate::order::{Content, Invocation};
 const NAME: &str = "fortio";
 const ROWS: &str = "fortio.json";
 
-/// The driver of fortio.
 #[derive(Debug)]
 pub(super) struct Fortio;
 

@@ -18,7 +18,6 @@ use crate::order::{Content, Invocation};
 const NAME: &str = "h2load";
 const ROWS: &str = "h2load.tsv";
 
-/// The driver of h2load.
 #[derive(Debug)]
 pub(super) struct H2load;
 

@@ -24,7 +24,6 @@ use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 const NAME: &str = "k6";
 const ROWS: &str = "k6.json";
 
-/// The driver of k6.
 #[derive(Debug)]
 pub(super) struct K6;
 

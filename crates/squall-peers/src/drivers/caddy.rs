@@ -20,7 +20,6 @@ const NAME: &str = "caddy";
 /// Longer bodies are served from a file.
 const LONGEST_INLINE_BYTES: u64 = 65_536;
 
-/// The driver of Caddy.
 #[derive(Debug)]
 pub(crate) struct Caddy;
 

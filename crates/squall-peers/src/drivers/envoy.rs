@@ -24,7 +24,6 @@ const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
 /// to listeners only: as a QUIC client Envoy never logs secrets.
 const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 
-/// The driver of Envoy.
 #[derive(Debug)]
 pub(crate) struct Envoy;
 

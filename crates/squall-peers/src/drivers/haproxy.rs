@@ -24,7 +24,6 @@ const SETTINGS_BY_SIDE: [u32; 3] = [2, 9, 0];
 /// The accepted range of tune.h2.header-table-size (2.6), in bytes.
 const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
 
-/// The driver of HAProxy.
 #[derive(Debug)]
 pub(crate) struct Haproxy;
 

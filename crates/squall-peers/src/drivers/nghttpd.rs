@@ -14,7 +14,6 @@ use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpd";
 
-/// The driver of nghttpd.
 #[derive(Debug)]
 pub(crate) struct Nghttpd;
 

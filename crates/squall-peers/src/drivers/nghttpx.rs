@@ -14,7 +14,6 @@ use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpx";
 
-/// The driver of nghttpx.
 #[derive(Debug)]
 pub(crate) struct Nghttpx;
 

@@ -26,7 +26,6 @@ const HTTP2_TO_UPSTREAM: [u32; 3] = [1, 29, 4];
 /// The first version with `http2 on`, which serves HTTP/1.1 and HTTP/2 in cleartext on one port.
 const HTTP2_ON: [u32; 3] = [1, 25, 1];
 
-/// The driver of nginx.
 #[derive(Debug)]
 pub(crate) struct Nginx;
 

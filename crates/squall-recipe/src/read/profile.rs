@@ -132,7 +132,6 @@ fn check_duration(section: &Section<'_>, kind: &UntimedKind) -> Result<(), Repor
     }
 }
 
-/// What a profile starts from.
 struct ProfileContext<'a, 'd> {
     root: &'a Section<'d>,
     messages: Messages<'a>,
@@ -261,7 +260,6 @@ fn assemble(
     }
 }
 
-/// The load of a profile.
 fn load_of(
     section: &Section<'_>,
     name: &str,

@@ -27,7 +27,6 @@ const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and
 const HOST_KEYS: &str = "across a link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
                          `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
 
-/// The settings of a program, by side.
 pub(super) type ProgramSettings = BTreeMap<(Side, ProgramSetting), u64>;
 
 /// Converts the settings to the form of a plan.

@@ -63,7 +63,6 @@ pub(super) struct SettingsTable {
     pub(super) is_used: fn(Protocol) -> bool,
 }
 
-/// The five tables.
 pub(super) const SETTINGS_TABLES: [&SettingsTable; 5] = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP];
 
 const HTTP1: SettingsTable = SettingsTable {
@@ -150,7 +149,6 @@ pub(super) fn check(
     })
 }
 
-/// Whether a table has settings of that side.
 pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
     let common = SETTINGS_TABLES.map(|kind| kind.key);
     let mut keys = common.into_iter().chain([side.name()]);

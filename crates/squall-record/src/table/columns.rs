@@ -167,7 +167,6 @@ impl<T: Copy> WordColumn<'_, T> {
 }
 
 impl<'a> Columns<'a> {
-    /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.batch.num_rows()
     }

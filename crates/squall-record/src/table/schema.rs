@@ -80,12 +80,10 @@ pub(super) fn dictionary(values: &DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
 }
 
-/// The Arrow schema of `R`.
 fn arrow_schema<R: Row>() -> Schema {
     Schema::new(R::columns().iter().map(Column::field).collect::<Vec<_>>())
 }
 
-/// The Parquet schema of `R`.
 pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
     let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
     Ok(schema.root_schema_ptr())

@@ -159,7 +159,6 @@ impl ConnectionFlags {
 }
 
 impl RequestFlags {
-    /// The method of the request.
     pub(crate) fn method(&self) -> &str {
         match &self.method {
             Some(method) => method,

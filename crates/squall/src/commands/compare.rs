@@ -73,7 +73,6 @@ fn limit(text: &str) -> Result<Limit, String> {
     after.map_err(|error: squall_analysis::ThresholdError| error.to_string())
 }
 
-/// The result of a limit.
 struct LimitResult {
     sentence: String,
     holds: bool,

@@ -187,7 +187,6 @@ impl ImitatedProgram {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let rights = arguments.user.prepare(LaterFiles::None)?;
     let requested = arguments.listeners.requested();

@@ -70,7 +70,6 @@ impl Part {
     }
 }
 
-/// A side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum SideFlag {
     /// The side that opens connections
@@ -133,7 +132,6 @@ pub(super) enum Kind {
     TimeSequence,
 }
 
-/// A format of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestFormat {
     Har,

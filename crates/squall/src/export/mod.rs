@@ -26,7 +26,6 @@ pub(crate) use arguments::Arguments;
 use arguments::Kind;
 use requests::Load;
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let kind = arguments.to.kind();
     if arguments.part.is_given() && !kind.is_of_a_hop() {
@@ -125,7 +124,6 @@ fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     ))
 }
 
-/// The requests of a trial.
 fn requests_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<RequestRecord>> {
     Ok(folder.read_checked(record, &folder.requests(), read_requests)?)
 }

@@ -72,7 +72,6 @@ impl RequestKind {
 }
 
 impl Load {
-    /// The load of a trial.
     pub(super) fn of_trial(selected: &SelectedTrial) -> Result<Load> {
         let record = &selected.record;
         let hop = record.trial.variant.first_hop();
@@ -133,7 +132,6 @@ pub(super) fn request_kinds(selected: &SelectedTrial) -> Result<Vec<RequestKind>
         .collect())
 }
 
-/// Writes a load in one of the formats.
 pub(super) fn export(format: RequestFormat, load: &Load, output: Option<&Path>) -> Result<()> {
     let rows = load.rows.as_slice();
     let epoch = load.epoch_unix_ns;

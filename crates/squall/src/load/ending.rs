@@ -147,7 +147,6 @@ fn outcome(all_hold: bool, is_success: bool) -> CommandOutcome {
     }
 }
 
-/// Each threshold with its result.
 fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<CheckedThreshold> {
     checked(&arguments.outputs.threshold, &result.totals, result.end)
 }

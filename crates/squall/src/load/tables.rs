@@ -337,7 +337,6 @@ impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> 
     }
 }
 
-/// One file of requests.
 enum RequestFile {
     Parquet(Box<RequestWriter>),
     Csv(CsvExport<BufWriter<File>>),

@@ -49,7 +49,6 @@ impl<T> TableThread<T> {
 pub(super) struct LoadStart(Arc<OnceLock<Time>>);
 
 impl LoadStart {
-    /// Sets the start.
     pub(super) fn set(&self, start: Time) {
         // The first value stays; a second call has no effect.
         let _ = self.0.set(start);

@@ -134,7 +134,6 @@ impl HopObserver {
         }
     }
 
-    /// Counts packets that were missed.
     pub(super) fn count_missed(&mut self, packets: u64) {
         self.counts.missed_packets += packets;
     }

@@ -35,7 +35,6 @@ use crate::pages;
 /// What the stations reported.
 pub(super) struct PathReport {
     pub(super) load_start: Time,
-    /// When the load ended.
     pub(super) load_end: Time,
     /// The number of requests in the schedule.
     pub(super) requests: u64,
