@@ -23,12 +23,18 @@ pub struct RecipeError {
 /// One mistake and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub(crate) mistake: Mistake,
-    pub(crate) span: Range<usize>,
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) expected: String,
-    pub(crate) hint: Option<String>,
+    /// What is wrong.
+    pub mistake: Mistake,
+    /// Where it is, as a byte range of the text.
+    pub span: Range<usize>,
+    /// The line on which the span begins, from 1.
+    pub line: usize,
+    /// The column at which the span begins, from 1, in characters.
+    pub column: usize,
+    /// What was expected instead.
+    pub expected: String,
+    /// A guess at what was meant.
+    pub hint: Option<String>,
 }
 
 /// A kind of mistake, with the offending text.
@@ -353,36 +359,6 @@ impl fmt::Display for RecipeError {
 impl std::error::Error for RecipeError {}
 
 impl Problem {
-    /// What is wrong.
-    pub fn mistake(&self) -> &Mistake {
-        &self.mistake
-    }
-
-    /// Where it is, as a byte range of the text.
-    pub fn span(&self) -> Range<usize> {
-        self.span.clone()
-    }
-
-    /// The line on which the span begins, from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The column at which the span begins, from 1, in characters.
-    pub fn column(&self) -> usize {
-        self.column
-    }
-
-    /// What was expected instead.
-    pub fn expected(&self) -> &str {
-        &self.expected
-    }
-
-    /// A guess at what was meant.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
     fn render(&self, file_name: &str, text: &str) -> String {
         let line_text = text.lines().nth(self.line - 1).unwrap_or_default();
         let number = self.line.to_string();

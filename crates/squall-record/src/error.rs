@@ -56,13 +56,9 @@ pub enum RecordError {
     #[error("{path} is damaged: {1}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
     Damaged(PathBuf, #[source] arrow_schema::ArrowError),
     /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another.
-    #[error("{} is damaged: {fault}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
-    Altered {
-        /// The file.
-        path: PathBuf,
-        /// What shows the damage, in a sentence.
-        fault: String,
-    },
+    /// With what shows the damage, in a sentence.
+    #[error("{path} is damaged: {1}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
+    Altered(PathBuf, String),
     /// A table has more rows than fit into memory.
     #[error("{} has {rows} rows, which take {needed_bytes} bytes of memory, but {available_bytes} are available: read it on a larger machine; if squall did not write that many, the file is damaged", path.display())]
     TooManyRows {
@@ -78,22 +74,12 @@ pub enum RecordError {
     /// A Parquet file is so damaged that its decoder panicked.
     #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", .0.display())]
     Undecodable(PathBuf),
-    /// A Parquet file lacks the metadata that marks squall's tables.
-    #[error("{} is Parquet, but not a table of squall's: it has no metadata {key:?}; read the file that squall wrote, not one saved again by another program", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// The missing metadata key.
-        key: &'static str,
-    },
-    /// A table has a schema version that this program does not read.
-    #[error("{} has schema {found:?}, this squall reads schemas {} to {}; read it with the squall that wrote it", path.display(), crate::READABLE_SCHEMAS.start(), crate::READABLE_SCHEMAS.end())]
-    OtherSchema {
-        /// The file.
-        path: PathBuf,
-        /// The version of the file.
-        found: String,
-    },
+    /// A Parquet file lacks this key of the metadata that marks squall's tables.
+    #[error("{path} is Parquet, but not a table of squall's: it has no metadata {1:?}; read the file that squall wrote, not one saved again by another program", path = .0.display())]
+    NotOurs(PathBuf, &'static str),
+    /// A table has this schema version, which this program does not read.
+    #[error("{path} has schema {1:?}, this squall reads schemas {from} to {to}; read it with the squall that wrote it", path = .0.display(), from = crate::READABLE_SCHEMAS.start(), to = crate::READABLE_SCHEMAS.end())]
+    OtherSchema(PathBuf, String),
     /// A file holds another table than the one asked for.
     #[error("{} holds the table {found:?}, not {expected:?}; were files exchanged?", path.display())]
     OtherTable {

@@ -272,20 +272,14 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
         let found = pairs
             .filter(|pair| pair.key == key)
             .find_map(|pair| pair.value.clone());
-        found.ok_or_else(|| RecordError::NotOurs {
-            path: path.into(),
-            key,
-        })
+        found.ok_or_else(|| RecordError::NotOurs(path.into(), key))
     };
     let schema = value(SCHEMA_KEY)?;
     if !crate::READABLE_SCHEMAS
         .clone()
         .any(|readable| readable.to_string() == schema)
     {
-        return Err(RecordError::OtherSchema {
-            path: path.into(),
-            found: schema,
-        });
+        return Err(RecordError::OtherSchema(path.into(), schema));
     }
     let table = value(TABLE_KEY)?;
     if table != R::TABLE {

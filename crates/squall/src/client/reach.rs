@@ -74,7 +74,6 @@ impl AddressBook {
         self.alternatives.insert(authority.to_owned(), alternative);
     }
 
-    /// The alternative to use for this authority, if any.
     pub(crate) fn alternative(&self, authority: &str) -> Option<&Alternative> {
         self.alternatives.get(authority)
     }

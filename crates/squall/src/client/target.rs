@@ -115,7 +115,6 @@ impl HttpUrl {
         is_local.then_some(self.port)
     }
 
-    /// The whole URL.
     pub(crate) fn to_text(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",

@@ -59,7 +59,6 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether any flag was given.
     pub(super) fn is_given(&self) -> bool {
         self.hop.is_some() || self.is_of_a_connection()
     }

@@ -43,7 +43,6 @@ pub(super) trait RowWriter<R>: Send {
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
-    /// Completes the table.
     fn finish(self) -> Result<()>;
 }
 
@@ -190,7 +189,6 @@ impl<R, W: RowWriter<R>> OpenWriter<R, W> {
     }
 }
 
-/// All the shared writers of a load.
 pub(super) struct SharedWriters(pub(super) Vec<Arc<dyn SpareTime>>);
 
 impl SpareTime for SharedWriters {

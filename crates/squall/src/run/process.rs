@@ -32,7 +32,6 @@ const PANICKED: i32 = 101;
 pub(crate) enum WorkerOutcome {
     /// The trial's folder is complete.
     Complete,
-    /// The user interrupted it.
     Interrupted,
     /// It left no complete trial, for this reason.
     Failed(String),

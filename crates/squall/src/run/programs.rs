@@ -70,7 +70,6 @@ impl Program {
         }
     }
 
-    /// The installed program on this machine.
     pub(crate) fn found(&self) -> Result<InstalledProgram, FindError> {
         let search = SearchPath::usual();
         match self {
@@ -153,7 +152,6 @@ pub(crate) fn client_order(
     })
 }
 
-/// Whether this station is a browser.
 fn is_browser(station: &Station) -> bool {
     let driver = match &station.runs {
         Implementation::Program { program } => client::client(program),

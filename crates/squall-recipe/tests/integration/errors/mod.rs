@@ -655,11 +655,11 @@ fn problems_expose_their_span_place_expectation_and_hint() {
     let [problem] = error.problems() else {
         panic!("{error}")
     };
-    assert_eq!(&text[problem.span()], "h2d");
-    assert_eq!((problem.line(), problem.column()), (22, 17));
-    assert_eq!(problem.expected(), "`h1`, `h1s`, `h2c`, `h2` or `h3`");
-    assert_eq!(problem.hint(), Some("did you mean `h2`?"));
-    assert!(matches!(problem.mistake(), Mistake::Path(_)));
+    assert_eq!(&text[problem.span.clone()], "h2d");
+    assert_eq!((problem.line, problem.column), (22, 17));
+    assert_eq!(problem.expected, "`h1`, `h1s`, `h2c`, `h2` or `h3`");
+    assert_eq!(problem.hint.as_deref(), Some("did you mean `h2`?"));
+    assert!(matches!(problem.mistake, Mistake::Path(_)));
 }
 
 #[test]

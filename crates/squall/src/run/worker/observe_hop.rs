@@ -18,7 +18,6 @@ use squall_stations::rows::ROWS_A_CHUNK;
 
 use super::watched::{Sample, WatchedHop};
 
-/// Observes a hop's traffic.
 pub(super) struct HopObserver {
     watched: WatchedHop,
     observer: Observer,

@@ -194,7 +194,6 @@ fn configure_hosts(hosts: &Hosts, variant: &Variant) -> Result<()> {
     Ok(())
 }
 
-/// Starts our own stations.
 struct StationStarter<'s, 'e> {
     scope: &'s Scope<'s, 'e>,
     embedded: &'e EmbeddedStations<'e>,
