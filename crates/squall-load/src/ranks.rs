@@ -6,7 +6,6 @@
 /// The number of members that share a word.
 const BITS: u32 = u64::BITS;
 
-/// Members by rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranks {
     ranks: Vec<Members>,

@@ -137,14 +137,10 @@ pub enum Refusal {
         /// The settings that it has on that side.
         can: Vec<Setting>,
     },
-    /// The order contradicts itself, or requires something else that the program does not do.
-    #[error("{program} cannot be what is ordered: {why}")]
-    Order {
-        /// Its name.
-        program: String,
-        /// Why not, and what is possible.
-        why: String,
-    },
+    /// The order contradicts itself, or requires something else that the program does not do; with why, and what is
+    /// possible.
+    #[error("{0} cannot be what is ordered: {1}")]
+    Order(String, String),
 }
 
 /// A value that every program with the setting accepts: HTTP/2's initial value (RFC 9113, section 6.5.2), otherwise
@@ -274,7 +270,6 @@ pub(crate) fn refuse_key_log(program: &str, order: &Order) -> Result<(), Refusal
     }
 }
 
-/// The refusal of a setting.
 pub(crate) fn setting_refusal(
     program: &str,
     (side, setting): (Side, Setting),
@@ -293,10 +288,7 @@ pub(crate) fn setting_refusal(
 
 /// Any other refusal.
 pub(crate) fn order_refusal(program: &str, why: &str) -> Refusal {
-    Refusal::Order {
-        program: program.to_owned(),
-        why: why.to_owned(),
-    }
+    Refusal::Order(program.to_owned(), why.to_owned())
 }
 
 /// Refuses an order for such a reason.

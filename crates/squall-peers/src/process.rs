@@ -101,7 +101,6 @@ pub(crate) enum PipedStreams {
     Conversation,
 }
 
-/// The pipes of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     pub(crate) stdin: Option<ChildStdin>,

@@ -99,7 +99,6 @@ impl<'f> RecipeFiles<'f> {
         }
     }
 
-    /// The files that the recipe names.
     pub(crate) fn into_named_files(self) -> Vec<RecipeFile> {
         self.named.into_inner()
     }

@@ -314,7 +314,6 @@ impl Station {
     }
 }
 
-/// The role of a station on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Client,

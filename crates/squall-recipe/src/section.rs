@@ -165,7 +165,6 @@ impl<'d> Section<'d> {
             .report(self.span.clone(), mistake, expected, None)
     }
 
-    /// Reports that two keys exclude each other.
     pub(crate) fn refuse_both(&self, key: &str, other: &'static str) -> ReportedProblem {
         let mistake = Mistake::ExclusiveKeys {
             key: key.to_owned(),
@@ -416,7 +415,6 @@ impl<'d> Field<'d> {
         self.value
     }
 
-    /// Reports a value of another type than `expected`.
     pub(crate) fn wrong_type(&self, expected: &str, hint: Option<String>) -> ReportedProblem {
         let found = match self.value {
             DeValue::String(_) => "a text",
@@ -435,7 +433,6 @@ impl<'d> Field<'d> {
             .report(self.span.clone(), mistake, expected, hint)
     }
 
-    /// Reports a value that is out of range.
     pub(crate) fn out_of_range(&self, value: impl Display, expected: &str) -> ReportedProblem {
         let mistake = Mistake::OutOfRange {
             key: self.key.to_owned(),

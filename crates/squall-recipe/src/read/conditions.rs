@@ -312,7 +312,6 @@ pub(super) fn schedule(
     Ok(field.with_span(path.to_owned()))
 }
 
-/// Reads the trace at `path`.
 fn trace(path: &str, files: &RecipeFiles<'_>) -> Result<Arc<Trace>, String> {
     let text = files
         .text(path)

@@ -251,7 +251,6 @@ fn read_program_side(
     effect::check(&table, &[end])
 }
 
-/// Settings of both sides of a hop.
 struct HopSettings {
     client: SideSettings,
     server: SideSettings,

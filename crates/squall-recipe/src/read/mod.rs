@@ -43,7 +43,6 @@ use crate::words::{did_you_mean, listed};
 /// A phase of a trial lasts at most this long.
 const MAX_SAMPLE_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Reads the whole recipe.
 pub(crate) fn recipe(
     root: &Section<'_>,
     station_mode: StationMode,

@@ -18,7 +18,6 @@ const MAX_THREADS: u32 = 1_024;
 const COMMAND: &str = "the program and its arguments";
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
-/// Reads all stations.
 pub(super) fn read_all(
     root: &Section<'_>,
 ) -> Result<Vec<(String, StationDefinition)>, ReportedProblem> {

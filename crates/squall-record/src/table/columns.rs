@@ -149,7 +149,6 @@ impl FlagColumn<'_> {
     }
 }
 
-/// A column of words.
 pub(super) struct WordColumn<'a, T> {
     keys: &'a [i32],
     /// The meaning of each key.
@@ -176,7 +175,6 @@ impl<'a> Columns<'a> {
         self.nulls.contains(&column) || self.batch.column_by_name(column).is_some()
     }
 
-    /// A column of numbers.
     pub(super) fn numbers<T: Number>(
         &self,
         column: &'static str,
@@ -188,7 +186,6 @@ impl<'a> Columns<'a> {
         Ok(RequiredColumn(array.values()))
     }
 
-    /// A nullable column of numbers.
     pub(super) fn optional_numbers<T: Number>(
         &self,
         column: &'static str,
@@ -202,7 +199,6 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// A column of flags.
     pub(super) fn flags(&self, column: &'static str) -> Result<FlagColumn<'a>, RecordError> {
         let cells: Option<&BooleanArray> = self.array(column, &DataType::Boolean)?;
         if let Some(cells) = cells {
