@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
 use crate::raw_quic::{CONTROL, REQUEST_REJECTED, RawServer, Then};
 use crate::served::{EVERY_PROTOCOL, Serving, ask};
-use crate::support::{run_recipe, seat, squall, stderr, stdout};
+use crate::support::{run_recipe, run_squall, seat, squall, stderr, stdout};
 
 /// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
 const APPLICATION_CLOSE: u64 = 0x1d;
@@ -155,10 +155,10 @@ fn requests_refused_by_goaway_are_sent_again_if_asked() {
         let connections: BTreeSet<_> = rows.iter().map(|row| row.connection).collect();
         assert!(connections.len() >= 8, "{connections:?}");
     }
-    let output = squall(home.path())
-        .args(["load", "--http", "1.1", "--retry-unprocessed", &url])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(
+        home.path(),
+        ["load", "--http", "1.1", "--retry-unprocessed", &url],
+    );
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(

@@ -17,7 +17,7 @@ use squall_base::record::Cause;
 
 use crate::explain::explain;
 use crate::support::{
-    FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, seat, squall, stderr, stdout,
+    FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, run_squall, seat, stderr, stdout,
 };
 
 /// The times that are compared, by their names in summary.json, in the page's columns, and in those of `export` before `_ns`.
@@ -112,10 +112,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 fn from_export(run: &Path) -> AllFigures {
-    let output = squall(run)
-        .args(["export", ".", "--to", "cells"])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(run, ["export", ".", "--to", "cells"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let exported = stdout(&output);
     let mut lines = exported.lines().map(fields);

@@ -14,7 +14,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking};
-use crate::support::{have, is_root, seat, stderr, stdout};
+use crate::support::{have, is_root, run_squall, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
 fn with_two_addresses(home: &Path, arguments: &[&str]) -> Output {
@@ -157,10 +157,7 @@ fn automatic_version_choice_is_explained() {
     let secure = format!("https://{}/", server.address("https"));
     let load = |arguments: &[&str]| {
         let always = ["load", "--cacert", CERTIFICATE, "-n", "2"];
-        crate::support::squall(home.path())
-            .args([&always, arguments].concat())
-            .output()
-            .expect("squall starts")
+        run_squall(home.path(), [&always, arguments].concat())
     };
     let output = load(&["--http", "auto", &secure]);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{H1, H2C_X1, recipe, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{H1, H2C_X1, recipe, run_recipe, run_squall, seat, squall, stderr, stdout};
 
 /// A schema of docs/schemas, with the keywords of JSON Schema that they use.
 struct Schema {
@@ -189,10 +189,10 @@ fn results_of_a_run_are_written_for_other_tools() {
     let metrics = read_value(&run.folder.join("bmf.json"));
     let median = &metrics["h1, delay 5ms, loss 0%"]["response-time-p50-ns"]["value"];
     assert!(median.as_f64() > Some(10e6), "{metrics}");
-    let compared = squall(&run.folder)
-        .args(["compare", ".", ".", "--json", "--markdown=compared.md"])
-        .output()
-        .expect("squall starts");
+    let compared = run_squall(
+        &run.folder,
+        ["compare", ".", ".", "--json", "--markdown=compared.md"],
+    );
     check(
         "comparison",
         &serde_json::from_str(&stdout(&compared)).expect("JSON"),

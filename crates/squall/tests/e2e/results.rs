@@ -10,8 +10,8 @@ use squall_linux::machine::Processor;
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe, seat,
-    squall, stderr, stdout,
+    FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe,
+    run_squall, seat, squall, stderr, stdout,
 };
 
 fn short_run() -> FinishedRun {
@@ -86,10 +86,7 @@ fn report_can_be_regenerated_and_printed_as_json() {
     let page = run.folder.join("report.html");
     let first = fs::read(&page).expect("the report is there");
     fs::remove_file(&page).expect("it can be removed");
-    let again = squall(&run.folder)
-        .args(["report", ".", "--json"])
-        .output()
-        .expect("squall starts");
+    let again = run_squall(&run.folder, ["report", ".", "--json"]);
     check_exit_code(&again, &run.trials);
     assert_eq!(
         fs::read(&page).expect("it is there again"),
