@@ -84,13 +84,7 @@ fn kernel_counters_of_connections_are_reported_without_a_socket_table() {
     assert!(quic["packets"].as_u64() > Some(13_000), "{quic}");
     assert!(found["causes"]["tcp"].is_null());
 
-    let output = ask(
-        home.path(),
-        "load",
-        Protocol::H1,
-        &["-n", "3"],
-        &server.url(Protocol::H1),
-    );
+    let output = server.ask(home.path(), "load", Protocol::H1, &["-n", "3"]);
     assert!(
         stdout(&output).contains("\nTCP was sending for "),
         "{}",

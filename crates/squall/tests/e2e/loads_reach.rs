@@ -239,13 +239,7 @@ fn connections_go_through_the_tunnels_of_a_proxy() {
         let (address, proxy) = tunnelling_proxy(2);
         let through = format!("http://{address}");
         let arguments = ["-n", "6", "-c", "2", "--proxy", &through];
-        let output = ask(
-            home.path(),
-            "load",
-            protocol,
-            &arguments,
-            &server.url(protocol),
-        );
+        let output = server.ask(home.path(), "load", protocol, &arguments);
         assert!(output.status.success(), "{protocol}: {}", stdout(&output));
         let led_to = proxy.join().expect("it relays");
         assert_eq!(led_to, vec![server.address(protocol.name()).to_string(); 2]);
@@ -269,13 +263,7 @@ fn answer_of_a_proxy_that_refuses_is_shown() {
     let no_proxy = server.url(Protocol::H1);
     for protocol in [Protocol::H1, Protocol::H2] {
         let arguments = ["--proxy", no_proxy.as_str()];
-        let output = ask(
-            home.path(),
-            "fetch",
-            protocol,
-            &arguments,
-            &server.url(protocol),
-        );
+        let output = server.ask(home.path(), "fetch", protocol, &arguments);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("connect_failed"), "{said}");
