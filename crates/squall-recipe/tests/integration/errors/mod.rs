@@ -45,8 +45,14 @@ duration = "15min"
 /// Replaces `from` by `to` in the valid recipe and checks the problems, one a line.
 #[track_caller]
 fn check(from: &str, to: &str, problems: &str) {
-    assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must be unique");
-    let text = RIGHT.replace(from, to);
+    check_in(RIGHT, from, to, problems);
+}
+
+/// Like [`check`], in that recipe.
+#[track_caller]
+fn check_in(recipe: &str, from: &str, to: &str, problems: &str) {
+    assert_eq!(recipe.matches(from).count(), 1, "{from:?} must be unique");
+    let text = recipe.replace(from, to);
     let found = parse(&text).expect_err("a mistake").to_string();
     assert_eq!(found, problems, "\n{to}");
 }
