@@ -55,8 +55,8 @@ pub enum RecordError {
     /// A Parquet file begins and ends correctly, but its content cannot be decoded.
     #[error("{path} is damaged: {1}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
     Damaged(PathBuf, #[source] arrow_schema::ArrowError),
-    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another.
-    /// With what shows the damage, in a sentence.
+    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another; with what
+    /// shows that, in a sentence.
     #[error("{path} is damaged: {1}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
     Altered(PathBuf, String),
     /// A table has more rows than fit into memory.

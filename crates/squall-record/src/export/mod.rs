@@ -3,7 +3,8 @@
 //! [`write_csv`] take finished figures.
 //!
 //! Each export of requests but [`write_har`] is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory
-//! does not grow with the rows. A row's times count from the load's start; formats with wall-clock times need to know when that was.
+//! does not grow with the rows. A row's times count from the load's start; formats with wall-clock times need to know when
+//! that was.
 //! Only [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic,
 //! and leave it out; [`TraceExport`] marks it. Their one latency per request is the response time from its scheduled
 //! time, which includes waiting for a connection or for the generator (docs/METHOD.md). Nothing here reads a table or

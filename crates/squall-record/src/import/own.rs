@@ -28,7 +28,7 @@ pub fn script_text(script: &Script) -> Result<String, ImportError> {
     check(script)?;
     let text = serde_json::to_string_pretty(script);
     text.map(|text| text + "\n")
-        .map_err(|source| ImportError::Write(source))
+        .map_err(ImportError::Write)
 }
 
 fn check(script: &Script) -> Result<(), ImportError> {
