@@ -3,7 +3,7 @@
  * Files are made in the page when asked for; nothing is fetched. A drawing gets the styles that it has on the page, so
  * that it looks the same by itself. Points of a scatter plot, which is a canvas, become paths. */
 
-import { ANSWERED, UNFINISHED } from "./data.js";
+import { ANSWERED, UNFINISHED, say } from "./data.js";
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -34,12 +34,13 @@ export function saveButton(words, label, name, type, text) {
 export function offerDownloads() {
   for (const table of document.querySelectorAll("table[data-name]")) {
     const { name } = table.dataset;
-    const button = saveButton("CSV", `Download as CSV: ${name}`, `${name}.csv`, "text/csv", () => csvOf(table));
+    const button = saveButton("CSV", say("Download as CSV: {=name}", { name }), `${name}.csv`, "text/csv", () => csvOf(table));
     (table.closest(".scroll") ?? table).after(button);
   }
   document.querySelectorAll("main svg[role='img']").forEach((svg, place) => {
     const label = svg.getAttribute("aria-label");
-    svg.after(saveButton("SVG", `Download as SVG: ${label}`, `plot-${place + 1}.svg`, "image/svg+xml", () => svgOf(svg)));
+    const words = say("Download as SVG: {=label}", { label });
+    svg.after(saveButton("SVG", words, `plot-${place + 1}.svg`, "image/svg+xml", () => svgOf(svg)));
   });
 }
 

@@ -45,7 +45,7 @@ use details::Details;
 pub(crate) use details::TrialMarkup;
 pub use method::Method;
 use terms::explained;
-use text::escaped;
+pub(crate) use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");

@@ -1,0 +1,143 @@
+//! The languages of a report: English, in which every sentence is made, and Chinese.
+//!
+//! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
+//! The tables here (`sentences`, `findings`, `words`, `page`, `script`) have each of these texts once, with its Chinese beside
+//! it. A [`Translator`] finds the entry that a text was made by (`matching`) and says it in Chinese; `markup` does so for a
+//! whole page. What no table has, such as names, settings and the words of a peer, stays as it is. English texts are returned
+//! unchanged. No figure is read or written here.
+
+mod findings;
+mod markup;
+mod matching;
+mod page;
+mod script;
+mod sentences;
+mod words;
+
+use std::collections::BTreeSet;
+
+use squall_analysis::RunSummary;
+use squall_analysis::findings::CellFindings;
+
+/// The language of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// Chinese in simplified characters.
+    Zh,
+}
+
+impl Language {
+    /// A text of a report in this language; as it is if it is none.
+    pub fn say(self, text: &str) -> String {
+        Translator::of(self, BTreeSet::new()).say(text)
+    }
+
+    /// A page of a run in this language. `page` is the page in English, whole or served by `squall view`.
+    pub fn page(self, page: String, summary: &RunSummary) -> String {
+        match self {
+            Language::En => page,
+            Language::Zh => markup::page(&Translator::of_run(self, summary), &page),
+        }
+    }
+}
+
+/// A text of a report in both languages. A part in braces stands for what differs from text to text, by the same name in both.
+/// In the English text, `{word}` is a text that is said in the other language too, `{*word}` a sentence, `{@word}` one of the
+/// run's names, `{#word}` a number, `{!word}` the letter of a cause, `{~word}` one word and `{=word}` one clause that are kept.
+#[derive(Clone, Copy, Debug)]
+struct Phrase {
+    en: &'static str,
+    zh: &'static str,
+}
+
+const fn phrase(en: &'static str, zh: &'static str) -> Phrase {
+    Phrase { en, zh }
+}
+
+/// Every text. Those of the page's scripts are said by the scripts, too.
+fn phrases() -> impl Iterator<Item = &'static Phrase> {
+    let tables = [
+        words::PHRASES,
+        sentences::PHRASES,
+        sentences::DOUBTS,
+        findings::PHRASES,
+        findings::FIXES,
+        page::PHRASES,
+        page::DETAILS,
+        script::PHRASES,
+    ];
+    tables.into_iter().flatten()
+}
+
+/// Says the texts of one report in a language.
+#[derive(Clone, Debug)]
+pub(crate) struct Translator {
+    language: Language,
+    /// Foreign text, which is kept as it is: variants, conditions and what else the run has names for.
+    names: BTreeSet<String>,
+}
+
+impl Translator {
+    pub(crate) fn english() -> Translator {
+        Translator::of(Language::En, BTreeSet::new())
+    }
+
+    fn of(language: Language, names: BTreeSet<String>) -> Translator {
+        Translator { language, names }
+    }
+
+    /// For the report of a run.
+    pub(crate) fn of_run(language: Language, summary: &RunSummary) -> Translator {
+        if language == Language::En {
+            return Translator::english();
+        }
+        let own = [&summary.recipe, &summary.question, &summary.profile];
+        let mut names: BTreeSet<String> = own.into_iter().cloned().collect();
+        names.extend(summary.variants.iter().cloned());
+        for condition in &summary.conditions {
+            names.insert(condition.condition.to_string());
+            let trials = condition.cells.iter().flat_map(|cell| &cell.trials);
+            names.extend(trials.map(|trial| trial.folder.clone()));
+        }
+        for grid in summary.grids() {
+            for axis in [&grid.rows, &grid.columns] {
+                names.insert(axis.setting.clone());
+                let headings = axis.values.iter();
+                names.extend(headings.map(|value| format!("{} {value}", axis.setting)));
+            }
+            names.insert(grid.shared);
+        }
+        names.remove("");
+        Translator::of(language, names)
+    }
+
+    /// For the findings of a run.
+    pub(crate) fn of_findings(language: Language, cells: &[CellFindings]) -> Translator {
+        let names = cells
+            .iter()
+            .flat_map(|cell| [cell.variant.clone(), cell.condition.to_string()]);
+        match language {
+            Language::En => Translator::english(),
+            Language::Zh => Translator::of(language, names.collect()),
+        }
+    }
+
+    /// Whether texts stay as they are.
+    pub(crate) fn is_english(&self) -> bool {
+        self.language == Language::En
+    }
+
+    /// A text in the language. Of what is in no table, the parts that are in one are said, and the others kept.
+    pub(crate) fn say(&self, text: &str) -> String {
+        match self.language {
+            Language::En => text.to_owned(),
+            Language::Zh => matching::said(&self.names, text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
