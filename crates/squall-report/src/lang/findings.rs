@@ -7,6 +7,7 @@ use super::{Phrase, phrase};
 pub(super) const PHRASES: &[Phrase] = &[
     phrase("What is wrong", "问题所在"),
     phrase("Fix: {=station}: {*setting}", "修复：{station}：{setting}"),
+    phrase("Fix: {=station}: {=setting}", "修复：{station}：{setting}"),
     phrase("Fix: {=station}", "修复：{station}"),
     phrase("Fix: the path: {*setting}", "修复：路径：{setting}"),
     phrase("Fix: the path", "修复：路径"),
@@ -54,7 +55,11 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{p} of the sending time", "占发送时间的 {p}"),
     phrase("{p} of the packets with data", "占数据包的 {p}"),
     phrase("{p} of the frames", "占帧的 {p}"),
-    phrase("up to {share}", "最多{share}"),
+    phrase("up to {p} of the response time", "最多占响应时间的 {p}"),
+    phrase("up to {p} of the requests", "最多占请求的 {p}"),
+    phrase("up to {p} of the sending time", "最多占发送时间的 {p}"),
+    phrase("up to {p} of the packets with data", "最多占数据包的 {p}"),
+    phrase("up to {p} of the frames", "最多占帧的 {p}"),
     phrase("in {#a} of {#b} trial", "{b} 次试验中的 {a} 次"),
     phrase("in {#a} of {#b} trials", "{b} 次试验中的 {a} 次"),
     phrase("under {#n} condition", "涉及 {n} 个条件"),
@@ -297,6 +302,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "内核默认会丢弃拥塞窗口，下一条消息要花若干往返才能恢复",
     ),
     phrase("Small TLS records", "TLS 记录过小"),
+    phrase(
+        "Large bodies went out in records of about a packet each, by a fixed small size or because records start small on connections that are fresh or were idle",
+        "大的消息体以每个约一个数据包大小的记录发出，因为记录大小固定且较小，或因为连接新建或空闲后记录从小开始",
+    ),
     phrase(
         "Large bodies, or their first megabyte, went out in records of about a packet each, by a fixed small size or because records start small on connections that are fresh or were idle",
         "大的消息体或其第一个兆字节以每个约一个数据包大小的记录发出，因为记录大小固定且较小，或因为连接新建或空闲后记录从小开始",

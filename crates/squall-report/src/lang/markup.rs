@@ -1,8 +1,8 @@
 //! A page in another language: the same markup, with its texts, the labels of its elements and the words of its scripts said.
 //!
 //! It reads only pages that this crate has made, in which no attribute has a `>`. Scripts, styles and preformatted text stay
-//! as they are, but for the manifest, the compressed requests and connections, which are markup too, and the words that the
-//! scripts say (assets/data.js). What a text means is `matching`'s.
+//! as they are, but for the manifest, the explanation of a request, the compressed requests and connections, which are markup
+//! too, and the words that the scripts say (assets/data.js). What a text means is `matching`'s.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -32,6 +32,9 @@ const RAW: [&str; 3] = ["script", "style", "pre"];
 
 /// How the button of an explained term begins (html/terms.rs).
 const TERM: &str = "<button type=\"button\" class=\"term\" popovertarget=\"";
+
+/// How the text of a request in full begins (html/request.rs); other preformatted text is foreign.
+const EXPLANATION: &str = "<pre tabindex=\"0\">";
 
 /// The first of the characters that stand for terms while a sentence is said; no text has them (Unicode, private use area).
 const TERM_MARK: u32 = 0xe000;
@@ -99,9 +102,13 @@ impl Pass<'_> {
             let (tag, behind) = from_tag.split_at(end);
             page.push_str(&self.tag(tag));
             let (content, behind) = raw_content(tag, behind);
-            match self.packed(tag, content) {
-                Some(said) => page.push_str(&said),
-                None => page.push_str(content),
+            if tag == EXPLANATION {
+                let lines = content.split('\n').map(|line| self.line(line));
+                page.push_str(&lines.collect::<Vec<String>>().join("\n"));
+            } else if let Some(said) = self.packed(tag, content) {
+                page.push_str(&said);
+            } else {
+                page.push_str(content);
             }
             rest = behind;
         }
@@ -130,6 +137,11 @@ impl Pass<'_> {
         said
     }
 
+    /// A line of preformatted text as markup.
+    fn line(&self, line: &str) -> String {
+        escaped(&self.translator.line(&unescaped(line)))
+    }
+
     /// A text with what surrounds it.
     fn text(&mut self, english: &str) -> String {
         if english.trim() == "." {
@@ -144,16 +156,13 @@ impl Pass<'_> {
         let is_before = |c: char| c.is_whitespace() || ":,;.✓≈=?·".contains(c);
         let core = english.trim_start_matches(is_before);
         let (lead, core) = english.split_at(english.len() - core.len());
-        let (core, trail) = core.split_at(core.trim_end().len());
+        let is_behind = |c: char| c.is_whitespace() || ",;".contains(c);
+        let (core, trail) = core.split_at(core.trim_end_matches(is_behind).len());
         let chinese = self.translator.say(core);
         let said = if chinese == core {
             english.to_owned()
         } else {
-            let mut lead = lead.to_owned();
-            for (latin, wide) in [(": ", "："), (", ", "，"), ("; ", "；"), (". ", "。")] {
-                lead = lead.replace(latin, wide);
-            }
-            format!("{lead}{chinese}{trail}")
+            format!("{}{chinese}{}", wide(lead), wide(trail))
         };
         self.said.insert(english.to_owned(), said.clone());
         said
@@ -238,6 +247,15 @@ fn raw_content<'p>(tag: &str, behind: &'p str) -> (&'p str, &'p str) {
         .filter(|name| RAW.contains(name))
         .and_then(|name| behind.find(&format!("</{name}>")));
     behind.split_at(end.unwrap_or(0))
+}
+
+/// Punctuation between texts as Chinese has it.
+fn wide(punctuation: &str) -> String {
+    let mut text = punctuation.to_owned();
+    for (latin, chinese) in [(": ", "："), (", ", "，"), ("; ", "；"), (". ", "。")] {
+        text = text.replace(latin, chinese);
+    }
+    text
 }
 
 /// The text of markup without tags.

@@ -228,13 +228,14 @@ impl Matcher<'_> {
     fn can_stand(&self, kind: Kind, value: &str) -> bool {
         let has_none_of = |between: &[(&str, &str)]| {
             let mut between = between.iter();
-            !value.is_empty() && !between.any(|(of, _)| value.contains(of))
+            // What has punctuation at its end is a part of something else.
+            let is_whole = !value.is_empty() && !value.ends_with([',', ':', ';']);
+            is_whole && !between.any(|(of, _)| value.contains(of))
         };
         match kind {
             Kind::Said if self.names.contains(value) => true,
             Kind::Said => has_none_of(&BETWEEN) && !value.contains(" ("),
-            // A comma at the end belongs to a list.
-            Kind::Sentence => has_none_of(&BETWEEN[..2]) && !value.ends_with(','),
+            Kind::Sentence => has_none_of(&BETWEEN[..2]),
             Kind::Name => self.names.contains(value),
             Kind::Kept => has_none_of(&BETWEEN[..3]),
             Kind::Word => !value.is_empty() && !value.contains(' '),
@@ -386,13 +387,17 @@ fn is_number(text: &str) -> bool {
     text.chars().all(is_part) && text.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Whether a text has only words that are the same in both languages.
-pub(super) fn is_the_same(text: &str) -> bool {
+/// Whether a text has only words that are the same in both languages, or is a setting with its value.
+fn is_the_same(text: &str) -> bool {
+    let is_assignment = |(key, value): (&str, &str)| !key.contains(' ') && !value.contains(' ');
+    if text.split_once(" = ").is_some_and(is_assignment) {
+        return true;
+    }
     text.split_whitespace().all(|word| {
         let word = word.trim_matches(|c: char| ",;:.()[]\"'“”’".contains(c));
-        let is_setting = |c: char| c.is_ascii_digit() || "_./=\\".contains(c);
+        let is_of_setting = |c: char| c.is_ascii_digit() || "_./=\\".contains(c);
         !word.contains(|c: char| c.is_ascii_lowercase())
-            || word.contains(is_setting)
+            || word.contains(is_of_setting)
             || word.starts_with('-')
             || SAME.contains(&word)
     })

@@ -1,11 +1,12 @@
 //! The languages of a report: English, in which every sentence is made, and Chinese.
 //!
 //! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
-//! The tables here (`sentences`, `findings`, `words`, `page`, `script`) have each of these texts once, with its Chinese beside
+//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`) have each of these texts once, with its Chinese beside
 //! it. A [`Translator`] finds the entry that a text was made by (`matching`) and says it in Chinese; `markup` does so for a
 //! whole page. What no table has, such as names, settings and the words of a peer, stays as it is. English texts are returned
 //! unchanged. No figure is read or written here.
 
+mod explain;
 mod findings;
 mod markup;
 mod matching;
@@ -18,6 +19,8 @@ use std::collections::BTreeSet;
 
 use squall_analysis::RunSummary;
 use squall_analysis::findings::CellFindings;
+
+use crate::columns::{left, width_of};
 
 /// The language of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,7 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
         findings::FIXES,
         page::PHRASES,
         page::DETAILS,
+        explain::PHRASES,
         script::PHRASES,
     ];
     tables.into_iter().flatten()
@@ -104,7 +108,6 @@ impl Translator {
         }
         for grid in summary.grids() {
             for axis in [&grid.rows, &grid.columns] {
-                names.insert(axis.setting.clone());
                 let headings = axis.values.iter();
                 names.extend(headings.map(|value| format!("{} {value}", axis.setting)));
             }
@@ -136,6 +139,28 @@ impl Translator {
             Language::En => text.to_owned(),
             Language::Zh => matching::said(&self.names, text),
         }
+    }
+
+    /// A line of a text in columns, which stay where they are: each column ends in at least two spaces. A full stop begins what
+    /// happened.
+    fn line(&self, line: &str) -> String {
+        let mut said = String::new();
+        let mut rest = line;
+        while !rest.is_empty() {
+            let end = rest.find("  ").unwrap_or(rest.len());
+            let (column, behind) = rest.split_at(end);
+            let spaces = behind.len() - behind.trim_start_matches(' ').len();
+            let (mark, text) = match column.strip_prefix(". ") {
+                Some(text) => (". ", text),
+                None => ("", column),
+            };
+            let chinese = format!("{mark}{}", self.say(text));
+            // A longer text keeps its distance.
+            let room = width_of(column) + spaces;
+            said += &left(&chinese, room.max(width_of(&chinese) + spaces.min(2)));
+            rest = &behind[spaces..];
+        }
+        said
     }
 }
 

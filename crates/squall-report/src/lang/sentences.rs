@@ -198,6 +198,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{#n} % of what {@a} takes longer than {@b} at the {what} is {cause}",
         "在 {what} 处，{a} 比 {b} 多花的时间中有 {n} % 是{cause}",
     ),
+    phrase(
+        "{#n} % of what the slowest requests of {@a} take longer than those of {@b} is {cause}",
+        "{a} 最慢的请求比 {b} 多花的时间中有 {n} % 是{cause}",
+    ),
     phrase("Its throughput is {value}", "其吞吐量为 {value}"),
     phrase(
         "of {value} that a window of {#n} bytes in a round trip of {time} allows",

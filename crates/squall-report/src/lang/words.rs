@@ -176,6 +176,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{*what} {#n}", "{what} {n}"),
     phrase("{what} n/a", "{what} 无"),
     phrase("{what} never", "{what} 未应答"),
+    phrase("{what} never ms", "{what} 未应答"),
     phrase("{*what} {#n} bytes", "{what} {n} 字节"),
     phrase("{*what} {#n} bytes/s", "{what} {n} 字节/s"),
     phrase("{*what} {#n} kB", "{what} {n} kB"),

@@ -5,6 +5,7 @@
 mod accessible;
 mod browser;
 mod causes;
+mod chinese;
 mod deliveries;
 mod details;
 mod explain;

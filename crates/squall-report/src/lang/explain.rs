@@ -1,0 +1,302 @@
+//! A request in full as text, as the page has it below its drawing (`explain/request.rs`).
+
+use super::{Phrase, phrase};
+
+pub(super) const PHRASES: &[Phrase] = &[
+    phrase("total", "合计"),
+    phrase("longest gap in the response", "响应中最长的间隔"),
+    phrase("{#n} ms from {#from} ms on", "{n} ms，始于 {from} ms"),
+    phrase("{#n} % {cause}", "{n} % {cause}"),
+    phrase("a packet of its own was lost", "自身的一个数据包丢失"),
+    phrase("a lost packet of others held it up", "被其他请求的丢包拖住"),
+    phrase(
+        "on each hop, from when it was wanted",
+        "在每一跳上，从应开始时算起",
+    ),
+    phrase(
+        "its server is what the next hop did",
+        "其“服务器”为下一跳所做的事",
+    ),
+    phrase("{~a} to {~b}", "{a} 到 {b}"),
+    phrase("{#a} to {#b} ms", "{a} 至 {b} ms"),
+    phrase("not seen there", "在那里没有看到"),
+    phrase(
+        "this is how long the hop before waited for it",
+        "这是前一跳等待它的时间",
+    ),
+    phrase(
+        "what it waited for, and what happened",
+        "它在等待什么，以及发生了什么",
+    ),
+    phrase("{cause} for {#n} ms", "{cause} {n} ms"),
+    phrase(
+        "in {#n} pieces with {#other} ms of other causes between them",
+        "分 {n} 段，其间有 {other} ms 属于其他原因",
+    ),
+    phrase("it was wanted", "应开始"),
+    phrase("it was taken up", "开始处理"),
+    phrase("a connection and stream were its own", "获得连接与流"),
+    phrase("TCP or QUIC was connected", "TCP 或 QUIC 已连接"),
+    phrase(
+        "the handshake of TLS or QUIC was done",
+        "TLS 或 QUIC 握手完成",
+    ),
+    phrase("its first byte was written", "写出第一个字节"),
+    phrase("its last byte was written", "写出最后一个字节"),
+    phrase("the server had all of it", "服务器收到全部请求"),
+    phrase(
+        "the server wrote the answer's first byte",
+        "服务器写出应答的第一个字节",
+    ),
+    phrase(
+        "the server wrote the answer's last byte",
+        "服务器写出应答的最后一个字节",
+    ),
+    phrase("the answer's first byte was read", "读到应答的第一个字节"),
+    phrase("the answer's header section was complete", "应答的头部完整"),
+    phrase("it was over", "结束"),
+    phrase("its first byte left the client", "第一个字节离开客户端"),
+    phrase("its last byte left the client", "最后一个字节离开客户端"),
+    phrase(
+        "the answer's first byte left the server",
+        "应答的第一个字节离开服务器",
+    ),
+    phrase(
+        "the answer's last byte left the server",
+        "应答的最后一个字节离开服务器",
+    ),
+    phrase(
+        "the client had the answer's first byte",
+        "客户端收到应答的第一个字节",
+    ),
+    phrase("until {#n} ms", "直到 {n} ms"),
+    phrase("its stream's window was used up", "其流的窗口耗尽"),
+    phrase(
+        "its stream's window was used up {#n} times",
+        "其流的窗口耗尽 {n} 次",
+    ),
+    phrase(
+        "its stream's window of hop {#hop} was used up",
+        "其流的窗口在第 {hop} 跳耗尽",
+    ),
+    phrase(
+        "its stream's window of hop {#hop} was used up {#n} times",
+        "其流的窗口在第 {hop} 跳耗尽 {n} 次",
+    ),
+    phrase("its connection's window was used up", "其连接的窗口耗尽"),
+    phrase(
+        "its connection's window was used up {#n} times",
+        "其连接的窗口耗尽 {n} 次",
+    ),
+    phrase(
+        "its connection's window of hop {#hop} was used up",
+        "其连接的窗口在第 {hop} 跳耗尽",
+    ),
+    phrase(
+        "its connection's window of hop {#hop} was used up {#n} times",
+        "其连接的窗口在第 {hop} 跳耗尽 {n} 次",
+    ),
+    phrase("up", "上行"),
+    phrase("down", "下行"),
+    phrase("packet {way} {#n}", "数据包 {way} {n}"),
+    phrase(
+        "packet {way} {#n} of hop {#hop}",
+        "数据包 {way} {n}（第 {hop} 跳）",
+    ),
+    phrase("{way} {#a} to {#b}", "{way} {a} 至 {b}"),
+    phrase(
+        "{way} {#a} to {#b} of hop {#hop}",
+        "{way} {a} 至 {b}（第 {hop} 跳）",
+    ),
+    phrase("{#n} packet", "{n} 个数据包"),
+    phrase("{#n} packets", "{n} 个数据包"),
+    phrase(
+        "{#n} more packets {way} with its bytes",
+        "另有 {n} 个{way}数据包含有其字节",
+    ),
+    phrase(
+        "{#n} more packets {way} of hop {#hop} with its bytes",
+        "第 {hop} 跳另有 {n} 个{way}数据包含有其字节",
+    ),
+    phrase("bytes {#a} to {#b}", "字节 {a} 至 {b}"),
+    phrase("bytes {#a} to {#b} again", "再次为字节 {a} 至 {b}"),
+    phrase("arrived at {#n} ms", "于 {n} ms 到达"),
+    phrase("the last arrived at {#n} ms", "最后一个于 {n} ms 到达"),
+    phrase("arrived damaged", "到达时已损坏"),
+    phrase("was lost", "丢失"),
+    phrase("was lost in a burst", "在突发丢包中丢失"),
+    phrase("was dropped by a drop list", "按丢弃清单被丢弃"),
+    phrase("was lost in a blackout", "在中断中丢失"),
+    phrase("found no room in the queue", "因队列已满被丢弃"),
+    phrase("was dropped early by the queue", "被队列提前丢弃"),
+    phrase("was refused by the other host", "被另一主机拒绝"),
+    phrase(
+        "was still on its way when the link stopped",
+        "链路停止时仍在途中",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} arrived damaged",
+        "数据包 {way} {n}（{carried}）到达时已损坏",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} arrived damaged",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）到达时已损坏",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was lost",
+        "数据包 {way} {n}（{carried}）丢失",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was lost",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）丢失",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was lost in a burst",
+        "数据包 {way} {n}（{carried}）在突发丢包中丢失",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was lost in a burst",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）在突发丢包中丢失",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was dropped by a drop list",
+        "数据包 {way} {n}（{carried}）按丢弃清单被丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was dropped by a drop list",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）按丢弃清单被丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was lost in a blackout",
+        "数据包 {way} {n}（{carried}）在中断中丢失",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was lost in a blackout",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）在中断中丢失",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} found no room in the queue",
+        "数据包 {way} {n}（{carried}）因队列已满被丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} found no room in the queue",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）因队列已满被丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was dropped early by the queue",
+        "数据包 {way} {n}（{carried}）被队列提前丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was dropped early by the queue",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）被队列提前丢弃",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was refused by the other host",
+        "数据包 {way} {n}（{carried}）被另一主机拒绝",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was refused by the other host",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）被另一主机拒绝",
+    ),
+    phrase(
+        "packet {way} {#n} with {*carried} was still on its way when the link stopped",
+        "数据包 {way} {n}（{carried}）链路停止时仍在途中",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried} was still on its way when the link stopped",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）链路停止时仍在途中",
+    ),
+    phrase("sent again by fast retransmit", "由快速重传重发"),
+    phrase("sent again by RACK", "由 RACK 重发"),
+    phrase("sent again by a tail loss probe", "由尾部丢包探测重发"),
+    phrase("sent again by a retransmission timeout", "由重传超时重发"),
+    phrase(
+        "sent again by a tail loss probe or a retransmission timeout",
+        "由尾部丢包探测或重传超时重发",
+    ),
+    phrase("sent again by the SYN's timer", "由 SYN 的定时器重发"),
+    phrase(
+        "three later packets being acknowledged",
+        "因之后三个数据包已被确认",
+    ),
+    phrase("sent again by the time threshold", "由时间阈值重发"),
+    phrase("sent again by a probe timeout", "由探测超时重发"),
+    phrase("nothing needed repair", "无需修复"),
+    phrase("its bytes never arrived", "其字节始终没有到达"),
+    phrase("how it was repaired is not known", "如何修复未知"),
+    phrase("there at {#n} ms", "于 {n} ms 到达"),
+    phrase(
+        "there at {#n} ms as {way} {#packet}",
+        "于 {n} ms 到达，为 {way} {packet}",
+    ),
+    phrase("it cost {#n} ms of {cause}", "耗费 {n} ms 的{cause}"),
+    phrase(
+        "it cost {#a} ms of {first} and {#b} ms of {second}",
+        "耗费 {a} ms 的{first}与 {b} ms 的{second}",
+    ),
+    phrase("and delayed {#n} other request", "并延误了 {n} 个其他请求"),
+    phrase("and delayed {#n} other requests", "并延误了 {n} 个其他请求"),
+    phrase("it cost this request nothing", "对该请求没有影响"),
+    phrase(
+        "bytes {#a} to {#b} of {*requests}",
+        "{requests} 的字节 {a} 至 {b}",
+    ),
+    phrase(
+        "bytes {#a} to {#b} of stream {#stream}",
+        "流 {stream} 的字节 {a} 至 {b}",
+    ),
+    phrase("of {*requests}", "属于 {requests}"),
+    phrase("bytes of {*requests}", "{requests} 的字节"),
+    phrase("no bytes of a request", "没有请求的字节"),
+    phrase("no request", "没有请求"),
+    phrase("requests {#a} and {#b}", "请求 {a} 与 {b}"),
+    phrase("requests {#a} and {#n} more", "请求 {a} 与另外 {n} 个"),
+    phrase(
+        "waited {#n} ms in {=station}'s send queue",
+        "在 {station} 的发送队列中等待了 {n} ms",
+    ),
+    phrase(
+        "{#a} packet of {#b} other request went first",
+        "先发送了 {b} 个其他请求的 {a} 个数据包",
+    ),
+    phrase(
+        "{#a} packet of {#b} other requests went first",
+        "先发送了 {b} 个其他请求的 {a} 个数据包",
+    ),
+    phrase(
+        "{#a} packets of {#b} other request went first",
+        "先发送了 {b} 个其他请求的 {a} 个数据包",
+    ),
+    phrase(
+        "{#a} packets of {#b} other requests went first",
+        "先发送了 {b} 个其他请求的 {a} 个数据包",
+    ),
+    phrase("the window was {size}", "窗口为 {size}"),
+    phrase(
+        "the window was {size} because of {#n} loss",
+        "因 {n} 次丢包，窗口为 {size}",
+    ),
+    phrase(
+        "the window was {size} because of {#n} losses",
+        "因 {n} 次丢包，窗口为 {size}",
+    ),
+    phrase("{#n} segment", "{n} 个报文段"),
+    phrase("{#n} segments", "{n} 个报文段"),
+    phrase("{#a} to {#b} segments", "{a} 至 {b} 个报文段"),
+    phrase(
+        "its slot was that of {*requests}, which had just ended",
+        "其位置之前属于刚刚结束的 {requests}",
+    ),
+    phrase(
+        "it waited for lost bytes of {*requests}",
+        "它等待 {requests} 丢失的字节",
+    ),
+    phrase(
+        "{#n} packet with bytes of {*requests} went while it waited",
+        "等待期间发送了 {requests} 的 {n} 个数据包",
+    ),
+    phrase(
+        "{#n} packets with bytes of {*requests} went while it waited",
+        "等待期间发送了 {requests} 的 {n} 个数据包",
+    ),
+];
