@@ -297,13 +297,16 @@ impl Matcher<'_> {
 
     /// The text, cut where `between` is outside of parentheses, code and names.
     fn parts<'t>(&self, text: &'t str, between: &str) -> Vec<&'t str> {
+        let names = self.names.iter().map(String::as_str);
+        let names: Vec<&str> = names.filter(|name| name.contains(between)).collect();
         let mut parts = Vec::new();
         let (mut from, mut at) = (0, 0);
         let (mut open, mut is_code) = (0_usize, false);
         while let Some(c) = text[at..].chars().next() {
             let rest = &text[at..];
-            if let Some(name) = self.name_with(between, rest) {
-                at += name.len();
+            let own = names.iter().filter(|name| rest.starts_with(**name));
+            if let Some(length) = own.map(|name| name.len()).max() {
+                at += length;
                 continue;
             }
             if open == 0 && !is_code && rest.starts_with(between) {
@@ -322,13 +325,6 @@ impl Matcher<'_> {
         }
         parts.push(&text[from..]);
         parts
-    }
-
-    /// The longest name with this punctuation that `text` begins with.
-    fn name_with(&self, between: &str, text: &str) -> Option<&str> {
-        let names = self.names.iter().map(String::as_str);
-        let own = names.filter(|name| name.contains(between) && text.starts_with(name));
-        own.max_by_key(|name| name.len())
     }
 }
 
@@ -351,8 +347,9 @@ fn joined<'t>(pieces: impl IntoIterator<Item = &'t str>) -> String {
     for piece in pieces {
         let (before, behind) = (text.trim_end(), piece.trim_start());
         let (last, first) = (before.chars().next_back(), behind.chars().next());
+        let kept = before.len();
         if last.is_some_and(is_chinese) && first.is_some_and(is_chinese) {
-            text.truncate(before.len());
+            text.truncate(kept);
             text.push_str(behind);
             continue;
         }

@@ -157,7 +157,10 @@ impl Translator {
             let chinese = format!("{mark}{}", self.say(text));
             // A longer text keeps its distance.
             let room = width_of(column) + spaces;
-            said += &left(&chinese, room.max(width_of(&chinese) + spaces.min(2)));
+            said += &match spaces {
+                0 => chinese,
+                _ => left(&chinese, room.max(width_of(&chinese) + 2)),
+            };
             rest = &behind[spaces..];
         }
         said

@@ -91,7 +91,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "每格：胜出的变体，以及前一变体与后一变体的数值之比。问号：很可能，但未证实。灰色：看不出胜者。斜线：没有有效的试验对",
     ),
     phrase("Grid", "网格"),
-    phrase("no {=setting}", "无 {setting}"),
+    phrase("no {~setting}", "无 {setting}"),
     phrase("invalid", "无效"),
     phrase("no trials", "没有试验"),
     phrase("no winner", "没有胜者"),
