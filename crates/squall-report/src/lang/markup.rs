@@ -56,7 +56,9 @@ fn words(translator: &Translator) -> String {
     let mut words: BTreeMap<&str, String> = phrases
         .map(|phrase| (phrase.en, phrase.zh.to_owned()))
         .collect();
-    words.extend(Cause::ALL.map(|cause| (cause.name(), translator.say(cause.name()))));
+    // The scripts have these from the page.
+    let shared = Cause::ALL.map(Cause::name).into_iter().chain(["mean", "median"]);
+    words.extend(shared.map(|word| (word, translator.say(word))));
     let json: Value = words.into_iter().collect();
     format!(
         "<script type=\"application/json\" id=\"words\">{}</script>\n",

@@ -77,7 +77,5 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("bytes", "字节"),
     phrase("fate", "结果"),
     phrase("sent again", "重传"),
-    phrase("mean", "均值"),
-    phrase("median", "中位数"),
     phrase("all", "全部"),
 ];

@@ -135,6 +135,8 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("gap {statistic}", "间隔 {statistic}"),
     phrase("iqr", "IQR"),
     // Titles of columns.
+    phrase("mean", "均值"),
+    phrase("median", "中位数"),
     phrase("in ms", "单位 ms"),
     phrase("max", "最大值"),
     phrase("95 % of p99", "p99 的 95 % 区间"),
