@@ -1,4 +1,4 @@
-//! A request in full as text, as the page has it below its drawing (`explain/request.rs`).
+//! What `squall explain` prints: a request in full, which the page has too, and a moment (`explain/`).
 
 use super::{Phrase, phrase};
 
@@ -299,4 +299,110 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{#n} packets with bytes of {*requests} went while it waited",
         "等待期间发送了 {requests} 的 {n} 个数据包",
     ),
+];
+
+/// A moment, captures, and several requests at once, as only the command prints them.
+pub(super) const MOMENTS: &[Phrase] = &[
+    phrase("{#n} request in flight", "{n} 个在途请求"),
+    phrase("{#n} requests in flight", "{n} 个在途请求"),
+    phrase("waiting for", "在等待"),
+    phrase("{#n} queue", "{n} 个排队"),
+    phrase("{#n} connect", "{n} 个建立连接"),
+    phrase("{#n} tls", "{n} 个TLS 握手"),
+    phrase("{#n} window_stream", "{n} 个流窗口"),
+    phrase("{#n} window_connection", "{n} 个连接窗口"),
+    phrase("{#n} window_receive", "{n} 个接收窗口"),
+    phrase("{#n} cwnd", "{n} 个拥塞窗口"),
+    phrase("{#n} pacing", "{n} 个发送调速"),
+    phrase("{#n} send_buffer", "{n} 个发送缓冲区"),
+    phrase("{#n} link", "{n} 个链路"),
+    phrase("{#n} distance", "{n} 个传播时延"),
+    phrase("{#n} loss", "{n} 个丢包"),
+    phrase("{#n} hol", "{n} 个队头阻塞"),
+    phrase("{#n} record", "{n} 个等待 TLS 记录"),
+    phrase("{#n} server", "{n} 个服务器"),
+    phrase("{#n} host", "{n} 个主机"),
+    phrase("{#n} unknown", "{n} 个未知"),
+    phrase("wanted {#n} ms ago", "应在 {n} ms 前开始"),
+    phrase("over in {#n} ms", "{n} ms 后结束"),
+    phrase("{cause} since {#n} ms", "{cause}已持续 {n} ms"),
+    phrase("for {#n} ms more", "还将持续 {n} ms"),
+    phrase("{#n} stream without window", "{n} 个流没有窗口"),
+    phrase("{#n} streams without window", "{n} 个流没有窗口"),
+    phrase("cwnd not known", "拥塞窗口未知"),
+    phrase("{#n} under way", "{n} 个在途"),
+    phrase("rtt", "往返时间"),
+    phrase("sampled {#n} ms before", "采样于 {n} ms 之前"),
+    phrase("nothing was recorded", "没有记录"),
+    phrase("the link", "链路"),
+    phrase(
+        "the way between client and server",
+        "客户端与服务器之间的路径",
+    ),
+    phrase(
+        "{#n} packet of {#bytes} bytes waited for the rate",
+        "{n} 个数据包共 {bytes} 字节在等待速率",
+    ),
+    phrase(
+        "{#n} packets of {#bytes} bytes waited for the rate",
+        "{n} 个数据包共 {bytes} 字节在等待速率",
+    ),
+    phrase("{#n} inside", "内部有 {n} 个"),
+    phrase(
+        "within {#time} ms {#n} came and {#dropped} were dropped",
+        "前后 {time} ms 内到达 {n} 个，丢弃 {dropped} 个",
+    ),
+    phrase("queues are not seen", "看不到队列"),
+    phrase(
+        "no queue, for there is no rate",
+        "没有队列，因为没有速率限制",
+    ),
+    phrase(
+        "no drops within {#n} ms, and none before that was still missing",
+        "前后 {n} ms 内没有丢弃，之前也没有仍然缺失的",
+    ),
+    phrase(
+        "drops within {#n} ms, and those before that were still missing",
+        "前后 {n} ms 内的丢弃，以及之前仍然缺失的",
+    ),
+    phrase("times from this moment", "时间从此刻算起"),
+    phrase(
+        "packet {way} {#n} with {*carried}",
+        "数据包 {way} {n}（{carried}）",
+    ),
+    phrase(
+        "packet {way} {#n} of hop {#hop} with {*carried}",
+        "第 {hop} 跳的数据包 {way} {n}（{carried}）",
+    ),
+    phrase("it delayed {#n} request", "延误了 {n} 个请求"),
+    phrase("it delayed {#n} requests", "延误了 {n} 个请求"),
+    phrase("and {#n} more requests", "另有 {n} 个请求"),
+    phrase("and {#n} more connections", "另有 {n} 个连接"),
+    phrase("and {#n} more drops", "另有 {n} 个丢弃"),
+    phrase("most of it {cause}", "大部分是{cause}"),
+    phrase("the slowest", "最慢的"),
+    phrase(
+        "This trial is not valid, so it is no evidence",
+        "该试验无效，因此不能作为证据",
+    ),
+    phrase("trial.json says why", "原因见 trial.json"),
+    phrase(
+        "The capture has one point. Each end is taken to be half of its least round trip away from it; what the ways beyond the",
+        "抓包只有一个点。每一端都被视为距该点有其最小往返时间的一半；该点以外的路径所花的时间",
+    ),
+    phrase(
+        "point took longer than that is not told apart from the end's own time (`server`, `host`)",
+        "如果超出这一估计，则无法与该端自身的时间（`server`、`host`）区分",
+    ),
+    phrase(
+        "least round trip to the client {#n} ms",
+        "到客户端的最小往返时间 {n} ms",
+    ),
+    phrase(
+        "least round trip to the client not known",
+        "到客户端的最小往返时间未知",
+    ),
+    phrase("to the server {#n} ms", "到服务器 {n} ms"),
+    phrase("to the server not known", "到服务器未知"),
+    phrase("taken for nothing", "视为零"),
 ];

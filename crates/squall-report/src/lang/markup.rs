@@ -57,7 +57,10 @@ fn words(translator: &Translator) -> String {
         .map(|phrase| (phrase.en, phrase.zh.to_owned()))
         .collect();
     // The scripts have these from the page.
-    let shared = Cause::ALL.map(Cause::name).into_iter().chain(["mean", "median"]);
+    let shared = Cause::ALL
+        .map(Cause::name)
+        .into_iter()
+        .chain(["mean", "median"]);
     words.extend(shared.map(|word| (word, translator.say(word))));
     let json: Value = words.into_iter().collect();
     format!(

@@ -71,6 +71,7 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
         page::PHRASES,
         page::DETAILS,
         explain::PHRASES,
+        explain::MOMENTS,
         script::PHRASES,
     ];
     tables.into_iter().flatten()
@@ -117,6 +118,11 @@ impl Translator {
         Translator::of(language, names)
     }
 
+    /// For a text with these names.
+    pub(crate) fn of_names(language: Language, names: Vec<String>) -> Translator {
+        Translator::of(language, names.into_iter().collect())
+    }
+
     /// For the findings of a run.
     pub(crate) fn of_findings(language: Language, cells: &[CellFindings]) -> Translator {
         let names = cells
@@ -143,7 +149,7 @@ impl Translator {
 
     /// A line of a text in columns, which stay where they are: each column ends in at least two spaces. A full stop begins what
     /// happened.
-    fn line(&self, line: &str) -> String {
+    pub(crate) fn line(&self, line: &str) -> String {
         let mut said = String::new();
         let mut rest = line;
         while !rest.is_empty() {

@@ -339,7 +339,12 @@ fn show(
         }
         text.push_str(&text_of(record, it, colour));
     }
-    print(words::fitted(&text, display::narrow_width()))
+    let names = entries.iter().flat_map(|it| {
+        let variant = it.variant.to_owned();
+        [variant, it.condition.clone(), it.trial.clone()]
+    });
+    let (language, width) = (arguments.lang.into(), display::narrow_width());
+    print(words::fitted_in(language, names.collect(), &text, width))
 }
 
 /// The explanations of one trial as text.

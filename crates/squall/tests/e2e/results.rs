@@ -162,7 +162,7 @@ fn report_is_chinese_if_that_is_asked_for_and_english_whatever_the_environment_s
 fn commands_that_speak_only_english_refuse_another_language() {
     let folder = TempDir::new().expect("a temporary folder");
     for words in [
-        &["explain", ".", "--lang", "zh"][..],
+        &["explain", ".", "--lang", "zh", "--json"][..],
         &["compare", ".", ".", "--lang", "zh"],
         &["report", KEPT, "--lang", "fr"],
     ] {
