@@ -88,10 +88,19 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("median time to the first chunk", "首块到达时间中位数"),
     phrase("median gap", "间隔中位数"),
     phrase("response time of {~path}", "{path} 的响应时间"),
-    phrase("{~statistic} of the response time", "响应时间的 {statistic}"),
+    phrase(
+        "{~statistic} of the response time",
+        "响应时间的 {statistic}",
+    ),
     phrase("{~statistic} of the page time", "页面时间的 {statistic}"),
-    phrase("{~statistic} of the transfer time", "传输时间的 {statistic}"),
-    phrase("{~statistic} of the server time", "服务器时间的 {statistic}"),
+    phrase(
+        "{~statistic} of the transfer time",
+        "传输时间的 {statistic}",
+    ),
+    phrase(
+        "{~statistic} of the server time",
+        "服务器时间的 {statistic}",
+    ),
     phrase(
         "{~statistic} of the time to the first chunk",
         "首块到达时间的 {statistic}",

@@ -159,7 +159,7 @@ fn report_is_chinese_if_that_is_asked_for_and_english_whatever_the_environment_s
 }
 
 #[test]
-fn commands_that_speak_only_english_refuse_another_language() {
+fn another_language_is_refused_where_it_would_change_nothing() {
     let folder = TempDir::new().expect("a temporary folder");
     for words in [
         &["explain", ".", "--lang", "zh", "--json"][..],
