@@ -33,7 +33,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// A text of a report in this language; as it is if it is none.
+    /// A text of a report in this language. Any other text stays as it is.
     pub fn say(self, text: &str) -> String {
         Translator::of(self, BTreeSet::new()).say(text)
     }
