@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Diagnosis, Endpoint, Rates, Upload, VersionFacts};
+use squall_analysis::probe::{
+    Diagnosis, DownloadTime, Endpoint, QuicFacts, Rates, Upload, VersionFacts,
+};
 use squall_base::Duration;
 
 /// A window above this limits no client: 1 GiB per round trip.
@@ -59,7 +61,7 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
         heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
         row.push(mbit(prediction.bytes_per_s));
     }
-    let mut expected = vec!["expected, as its updates come".to_owned()];
+    let mut expected = vec!["expected, by its window updates".to_owned()];
     let by_updates = endpoint.predictions.iter();
     expected.extend(by_updates.map(|prediction| mbit(prediction.expected_bytes_per_s)));
     let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
@@ -70,7 +72,7 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let upload = upload.and_then(VersionFacts::upload_rate);
     measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
     // Mostly both are nearly the same.
-    if (windows.round_trip_bytes as f64) < 0.95 * windows.limit_bytes() as f64 {
+    if windows.keeps_some() {
         return vec![heading, row, expected, measured];
     }
     vec![heading, row, measured]
@@ -130,7 +132,9 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         facts.push(("HTTP/3 upload limits", said));
     }
     facts.extend(uploads(endpoint));
+    facts.extend(download_times(endpoint));
     facts.extend(downloads(endpoint));
+    facts.extend(connections(endpoint));
     facts
 }
 
@@ -201,6 +205,81 @@ fn waits(facts: &VersionFacts) -> String {
         return format!("{}: for nothing that can be named", facts.version);
     }
     format!("{}: for {}", facts.version, words.join(", "))
+}
+
+/// Where the time of downloads went, summed over the rounds: what took at least a hundredth of it.
+fn download_times(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let versions = endpoint
+        .versions
+        .iter()
+        .filter(|facts| !facts.download_times.is_empty());
+    versions
+        .map(|facts| {
+            let said = format!("{}: {}", facts.version, time_parts(&facts.download_times));
+            ("downloads took", said)
+        })
+        .collect()
+}
+
+fn time_parts(times: &[DownloadTime]) -> String {
+    let seconds = |span: Duration| span.as_secs_f64();
+    let took: f64 = times.iter().map(|time| seconds(time.took)).sum();
+    let mut sums = DownloadTime::default().parts().map(|(name, _)| (name, 0.0));
+    for time in times {
+        for (sum, (_, span)) in sums.iter_mut().zip(time.parts()) {
+            sum.1 += seconds(span);
+        }
+    }
+    let percent = |part: f64| 100.0 * part / took.max(1e-9);
+    let shown = sums.iter().filter(|(_, part)| percent(*part) >= 1.0);
+    let words: Vec<String> = shown
+        .map(|(name, part)| format!("{name} {:.0} %", percent(*part)))
+        .collect();
+    words.join(", ")
+}
+
+/// What one connection carried, and what QUIC lost.
+fn connections(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let most: Vec<String> = (endpoint.most_requests.iter())
+        .map(|(version, requests)| format!("{version} {}", figure::count(*requests)))
+        .collect();
+    if !most.is_empty() {
+        facts.push(("most requests on one connection", most.join(", ")));
+    }
+    if let Some(quic) = &endpoint.quic {
+        facts.push(("losses over QUIC", quic_losses(quic)));
+        facts.push(("round trip over QUIC", quic_round_trips(quic)));
+    }
+    facts
+}
+
+fn quic_losses(quic: &QuicFacts) -> String {
+    let mut said = format!(
+        "{} of {} packets sent were lost, {} carried data again, {}; {} of {} STREAM frames received came late",
+        figure::count(quic.lost),
+        figure::count(quic.sent),
+        figure::count(quic.retransmitted),
+        figure::counted(quic.probe_timeouts, "probe timeout", "probe timeouts"),
+        figure::count(quic.late_frames),
+        figure::count(quic.stream_frames)
+    );
+    if quic.dropped_here > 0 {
+        said += &format!(
+            ", and this machine dropped {}",
+            figure::counted(quic.dropped_here, "datagram", "datagrams")
+        );
+    }
+    said
+}
+
+fn quic_round_trips(quic: &QuicFacts) -> String {
+    format!(
+        "{} smoothed, {} at least, {} at most",
+        span(quic.rtt),
+        span(quic.min_rtt),
+        span(quic.max_rtt)
+    )
 }
 
 fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
@@ -332,5 +411,55 @@ pub(super) fn range(rates: &Rates) -> String {
             format!("{} to {} Mbit/s", mbit(lowest), mbit(highest))
         }
         _ => UNKNOWN.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn time_of_downloads_is_in_words_and_shares() {
+        let time = DownloadTime {
+            took: ms(200),
+            round_trip: ms(30),
+            slow_start: ms(120),
+            unpaused: ms(50),
+            ..DownloadTime::default()
+        };
+        assert_eq!(
+            time_parts(&[time, time]),
+            "the request's round trip 15 %, the server's slow start 60 %, bytes without a pause (at the rate of the link or \
+             the server) 25 %"
+        );
+    }
+
+    #[test]
+    fn losses_over_quic_are_of_both_sides() {
+        let mut quic = QuicFacts {
+            sent: 1_000,
+            lost: 30,
+            retransmitted: 28,
+            probe_timeouts: 1,
+            stream_frames: 2_000,
+            late_frames: 5,
+            ..QuicFacts::default()
+        };
+        let said = quic_losses(&quic);
+        assert!(
+            said.starts_with("30 of 1,000 packets sent were lost"),
+            "{said}"
+        );
+        assert!(said.contains("1 probe timeout;"), "{said}");
+        assert!(
+            said.ends_with("5 of 2,000 STREAM frames received came late"),
+            "{said}"
+        );
+        quic.dropped_here = 7;
+        assert!(quic_losses(&quic).ends_with("this machine dropped 7 datagrams"));
     }
 }

@@ -48,6 +48,8 @@ pub(super) enum Load {
     InTurn(u64),
     /// The first request on this many connections at once.
     AtOnce(u32),
+    /// The first request `count` times on one connection, `at_once` at a time.
+    Streams { at_once: u32, count: u64 },
     /// Each request after the one before it has succeeded, and after this pause.
     Chain(Vec<Duration>),
     /// All requests from the start, the second one after this time.
@@ -82,6 +84,7 @@ impl Load {
         Ok(match self {
             Load::InTurn(count) => (1, closed(1, *count)),
             Load::AtOnce(count) => (*count, closed(*count, u64::from(*count))),
+            Load::Streams { at_once, count } => (1, closed(*at_once, *count)),
             Load::Chain(pauses) => {
                 let nodes = (0..).zip(pauses).map(|(place, pause): (u32, _)| PageNode {
                     after: place.checked_sub(1),
