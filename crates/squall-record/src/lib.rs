@@ -60,7 +60,8 @@ pub use table::{
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or
 /// field changes its meaning, type or name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 9;
+pub const SCHEMA: u32 = 10;
 
-/// The versions that are read: schema 8 lacks the columns for several links on a path, and nothing else.
+/// The versions that are read. Schema 9 lacks the unit in the names of a condition's delay and of the time at which a program
+/// ended; schema 8 also lacks the columns for several links on a path.
 const READABLE_SCHEMAS: std::ops::RangeInclusive<u32> = 8..=SCHEMA;

@@ -5,7 +5,7 @@
 
 import { pointsOf, readManifest } from "./data.js";
 import { detailsOf, followDetails } from "./details.js";
-import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
+import { drawingButtons, offerDownloads, svgOfScatter } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
@@ -234,8 +234,8 @@ class Section {
     const figure = element("figure", kind, plot, caption);
     const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null };
     this.scatters.push(entry);
-    const save = saveButton("SVG", "Download this plot as SVG", "requests.svg", "image/svg+xml", () => svgOfScatter(entry.scatter));
-    figure.append(save);
+    const labelOf = (format) => `Download this plot as ${format}`;
+    figure.append(...drawingButtons(labelOf, "requests", () => svgOfScatter(entry.scatter)));
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {

@@ -76,12 +76,13 @@ const MODULES: [&str; 13] = [
 /// below it.
 const PAGE_AT_MOST: usize = 4_900_000;
 
-/// What the page may do: run its inline scripts and styles, and fetch nothing.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+/// What the page may do: run its inline scripts and styles, draw the images that it makes itself, and fetch nothing.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// What a live page may do besides: ask the server that it came from. Its browser asks that for an icon.
 const LIVE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
-                           img-src 'self'";
+                           img-src 'self' data:";
 
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
 /// left out. `cells` are the findings of each cell, `delivered` what the link delivered in a trial of each cell with large
