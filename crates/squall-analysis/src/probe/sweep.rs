@@ -175,12 +175,12 @@ impl SweepMeasure {
         SweepMeasure::FirstByte,
     ];
 
-    /// Its name at the beginning of a sentence.
-    pub const fn title(self) -> &'static str {
+    /// Its name within a sentence.
+    pub const fn name(self) -> &'static str {
         match self {
-            SweepMeasure::FirstByte => "First byte",
-            SweepMeasure::Download => "Downloads",
-            SweepMeasure::Upload => "Uploads",
+            SweepMeasure::FirstByte => "first byte",
+            SweepMeasure::Download => "downloads",
+            SweepMeasure::Upload => "uploads",
         }
     }
 
@@ -243,9 +243,10 @@ fn crossover(condition: &str, points: &[SweepPoint]) -> String {
     if said.is_empty() {
         return format!("There are not two versions to compare over the {condition}.");
     }
-    let mut sentence = said.join("; ");
-    sentence.push('.');
-    sentence
+    let said = said.join("; ");
+    // The names of measures are ASCII.
+    let (first, rest) = said.split_at(1);
+    format!("{}{rest}.", first.to_uppercase())
 }
 
 /// Which version is ahead at which values; `None` without two versions at any point.
@@ -257,7 +258,7 @@ fn of_measure(measure: SweepMeasure, condition: &str, points: &[SweepPoint]) -> 
     if leaders.is_empty() {
         return None;
     }
-    let name = measure.title();
+    let name = measure.name();
     let mut stretches: Vec<(&str, &str, &str)> = Vec::new();
     for lead in &leaders {
         let Some(version) = lead.version else {
