@@ -9,6 +9,7 @@ use anyhow::Result;
 use squall_analysis::probe::{Course, Diagnosis, Observations, Opening, Sweep};
 use squall_base::Duration;
 use squall_base::plan::Version;
+use squall_base::secrets::redacted_text;
 use squall_record::write_whole;
 use squall_report::probe::{ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page, sweep_page};
 
@@ -117,7 +118,10 @@ fn command(mut words: Vec<String>, link: Option<&str>) -> String {
         words.truncate(added.unwrap_or(words.len()));
         words.extend(["--behind".to_owned(), link.to_owned()]);
     }
-    let quoted: Vec<String> = words.iter().map(|word| in_shell(word)).collect();
+    // Before the quotes, which would look like a part of a URL.
+    let quoted: Vec<String> = (words.iter())
+        .map(|word| in_shell(&redacted_text(word)))
+        .collect();
     quoted.join(" ")
 }
 

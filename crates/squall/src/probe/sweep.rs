@@ -3,6 +3,7 @@
 //!
 //! squall-analysis' `probe::Sweep` compares their results, squall-report prints them.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::process::{Child, Stdio};
 use std::thread;
@@ -123,7 +124,7 @@ enum Point {
 fn point(service: &Service, plan: &Plan, range: &Range, value: &str) -> Result<Point> {
     let link = range.link_at(value);
     let mut own = without_flags(std::env::args_os().skip(1), &FLAGS, &SWITCHES);
-    own.extend(["--json".into(), "--unannounced".into()]);
+    own.extend(["--json", "--unannounced"].map(OsString::from));
     let mut child = service
         .probe(&link, own)
         .stdin(Stdio::null())
@@ -145,17 +146,15 @@ fn point(service: &Service, plan: &Plan, range: &Range, value: &str) -> Result<P
         )));
     };
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(match (code, serde_json::from_slice(&printed)) {
+    let result = serde_json::from_slice::<ProbeResult>(&printed);
+    Ok(match (code, result) {
         // What is wrong was said on stderr.
         (Some(BAD_INPUT), _) => Point::End(CommandOutcome::Code(BAD_INPUT)),
         (Some(INTERRUPTED), _) => Point::End(CommandOutcome::Interrupted),
-        (_, Ok(result)) => {
-            let result: ProbeResult = result;
-            Point::Done(
-                SweepPoint::of(value.to_owned(), link, result),
-                code == Some(0),
-            )
-        }
+        (_, Ok(result)) => Point::Done(
+            SweepPoint::of(value.to_owned(), link, result),
+            code == Some(0),
+        ),
         (_, Err(_)) => Point::Without(format!("the probe ended without a result ({status})")),
     })
 }

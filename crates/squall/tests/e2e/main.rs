@@ -70,6 +70,7 @@ mod old_http;
 mod paths;
 mod privileges;
 mod probe;
+mod probe_outputs;
 mod programs;
 mod protocols;
 mod proxies;
