@@ -41,6 +41,7 @@ mod json;
 mod memory;
 mod pcapng;
 mod private;
+mod seal;
 mod table;
 
 pub use bounded::{read_all, read_at_most, read_text_at_most};

@@ -1,10 +1,10 @@
 //! The rules: which facts about an endpoint are faults. Each rule asks for enough evidence to be right; when the evidence
 //! does not suffice, nothing is claimed.
 //!
-//! Rules of uploads' windows are in `detect_windows`.
+//! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
 
 use squall_base::Duration;
-use squall_base::plan::{Unit, Version};
+use squall_base::plan::Version;
 use squall_base::record::Outcome;
 
 use super::detect_windows;
@@ -12,29 +12,10 @@ use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
+use super::signs::{Case, Signs, rate, times};
 use super::small::{self, Pauses};
 use super::transfer::median_span;
 use crate::figure;
-use crate::value::format_value;
-
-/// Below this round trip, a difference of one round trip cannot be told from the time that programs take.
-const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
-
-/// What the rules see.
-pub(super) struct Case<'a> {
-    pub(super) seen: &'a Observations,
-    pub(super) endpoint: &'a Endpoint,
-}
-
-/// A fault before its fix is looked up.
-pub(super) struct Signs {
-    pub(super) fault: Fault,
-    pub(super) matters: Matters,
-    pub(super) sentence: String,
-    pub(super) evidence: Vec<String>,
-    pub(super) lost: Option<Duration>,
-    pub(super) per: &'static str,
-}
 
 /// All rules.
 const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
@@ -92,22 +73,6 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         per: signs.per,
         fix: known.unwrap_or_else(|| general.to_owned()),
     }
-}
-
-impl Case<'_> {
-    /// The round trip, if it is long enough for differences of one round trip to be seen.
-    fn long_round_trip(&self) -> Option<Duration> {
-        let round_trip = self.endpoint.round_trip;
-        round_trip.filter(|rtt| *rtt >= ROUND_TRIP_AT_LEAST)
-    }
-}
-
-pub(super) fn times(span: Duration, factor: f64) -> Duration {
-    Duration::from_nanos((span.as_nanos() as f64 * factor).round() as u64)
-}
-
-pub(super) fn rate(bytes_per_s: f64) -> String {
-    format_value(bytes_per_s, Unit::BytesPerSecond)
 }
 
 fn no_answer(case: &Case<'_>) -> Option<Signs> {
@@ -313,7 +278,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     let flight = tls.server_bytes?;
     let window = SEGMENTS * tls.segment_bytes;
     if flight <= window + TICKETS {
-        return None;
+        return long_handshake(flight);
     }
     let round_trips = if is_old(&tls.cipher) { 2.6 } else { 1.6 };
     let round_trip = case.long_round_trip();
@@ -323,7 +288,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     });
     let matters = match is_late {
         // Its initial window is larger.
-        Some(false) => return None,
+        Some(false) => return long_handshake(flight),
         Some(true) => Matters::Here,
         None => Matters::FartherAway,
     };
@@ -342,6 +307,26 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
             .collect(),
         lost: round_trip,
         per: "connection",
+    })
+}
+
+/// A handshake that costs no round trip over TCP, but bytes on each connection, and round trips over QUIC.
+fn long_handshake(flight: u64) -> Option<Signs> {
+    // A judgement: twice the bytes of a handshake with three certificates and RSA keys.
+    const LONG: u64 = 10_000;
+    (flight > LONG).then(|| Signs {
+        fault: Fault::LargeCertificate,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "The server sends {} bytes in each TLS handshake, most of them certificates.",
+            figure::count(flight)
+        ),
+        evidence: vec![
+            "over HTTP/3 a server may send three times what it has received until it knows the client's address (RFC 9000, section 8.1)"
+                .to_owned(),
+        ],
+        lost: None,
+        per: "",
     })
 }
 
@@ -470,17 +455,26 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
 
 fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     let mut versions = case.endpoint.multiplexes.iter();
-    let (version, _) = versions.find(|(_, overlaps)| !**overlaps)?;
+    let waited = versions.find(|(_, overlaps)| !**overlaps);
+    let streams = case.endpoint.settings.get("MAX_CONCURRENT_STREAMS");
+    let (sentence, evidence) = match (waited, streams) {
+        (Some((version, _)), _) => (
+            format!(
+                "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
+            ),
+            "more than 4 MiB of the long response arrived after the small request was sent",
+        ),
+        (None, Some(1)) => (
+            "Over HTTP/2 the server allows one request at a time on a connection: each waits for the one before it.".to_owned(),
+            "the server announces MAX_CONCURRENT_STREAMS=1 (RFC 9113, section 6.5.2)",
+        ),
+        (None, _) => return None,
+    };
     Some(Signs {
         fault: Fault::NoMultiplexing,
         matters: Matters::Here,
-        sentence: format!(
-            "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
-        ),
-        evidence: vec![
-            "more than 4 MiB of the long response arrived after the small request was sent"
-                .to_owned(),
-        ],
+        sentence,
+        evidence: vec![evidence.to_owned()],
         lost: None,
         per: "",
     })

@@ -6,8 +6,8 @@
 use squall_base::Duration;
 use squall_base::plan::Version;
 
-use super::detect::{Case, Signs, rate};
 use super::fault::{Fault, Matters};
+use super::signs::{Case, Signs, rate};
 use super::windows::{UpdatePolicy, UploadWindows};
 use crate::figure;
 

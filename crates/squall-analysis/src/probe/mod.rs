@@ -17,6 +17,7 @@ mod limits;
 mod made;
 mod observed;
 mod product;
+mod signs;
 mod small;
 mod sweep;
 #[cfg(test)]

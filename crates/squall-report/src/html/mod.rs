@@ -22,6 +22,7 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+mod links;
 pub(crate) mod load;
 mod load_course;
 mod method;
@@ -36,6 +37,7 @@ mod shapes;
 mod table;
 mod terms;
 mod text;
+pub(crate) mod trial_markup;
 mod tried;
 
 use squall_analysis::findings::CellFindings;
@@ -46,7 +48,6 @@ use crate::palette;
 use crate::payload;
 use crate::points::TrialPoints;
 use details::Details;
-pub(crate) use details::TrialMarkup;
 pub use method::Method;
 use terms::explained;
 use text::escaped;
@@ -82,9 +83,9 @@ const PAGE_AT_MOST: usize = 4_900_000;
 /// What the page may do: run its inline scripts and styles, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
-/// What a live page may do besides: ask the server that it came from.
-const LIVE_POLICY: &str =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+/// What a live page may do besides: ask the server that it came from. Its browser asks that for an icon.
+const LIVE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
+                           img-src 'self'";
 
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
 /// left out. `cells` are the findings of each cell, `delivered` what the link delivered in a trial of each cell with large
@@ -150,7 +151,9 @@ fn run_page(
     let policy = extras.source.map_or(POLICY, |_| LIVE_POLICY);
     let mut page = begin_page(&summary.recipe, policy);
     if extras.source.is_some() {
-        page.push_str("<p class=\"recipe\"><a href=\"/\">All runs</a></p>\n");
+        page.push_str(
+            "<nav class=\"recipe\" aria-label=\"Runs\"><a href=\"/\">All runs</a></nav>\n",
+        );
     }
     push_header(&mut page, summary, extras.method.is_some());
     page.push_str("<main>\n");

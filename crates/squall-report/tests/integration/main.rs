@@ -9,6 +9,7 @@ mod deliveries;
 mod details;
 mod explain;
 mod fixes;
+mod golden;
 mod keyboard;
 mod large;
 mod page;
