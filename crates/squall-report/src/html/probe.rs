@@ -343,7 +343,7 @@ mod tests {
 
     fn page(endpoints: Vec<ProbedEndpoint>) -> String {
         probe_page(&ProbePage {
-            command: "squall probe https://server/?token=hidden".to_owned(),
+            command: "squall probe https://server/?token=sesame".to_owned(),
             started_unix_ns: 1_763_760_301_000_000_000,
             link: Some("delay 15ms".to_owned()),
             endpoints,
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn page_of_a_probe_has_each_section_and_fetches_nothing() {
-        let page = page(vec![endpoint("https://server/?token=hidden")]);
+        let page = page(vec![endpoint("https://server/?token=sesame")]);
         for part in [
             "<p class=\"answer\">No answer <span class=\"confidence wrong\">",
             "<b>Fix:</b>",
@@ -370,7 +370,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "no {part}: {page}");
         }
-        for foreign in ["<script", "src=", "href=", "NaN", "hidden", "reset <b>"] {
+        for foreign in ["<script", "src=", "href=", "NaN", "sesame", "reset <b>"] {
             assert!(!page.contains(foreign), "{foreign}: {page}");
         }
         let drawings = page.matches("<svg viewBox").count();

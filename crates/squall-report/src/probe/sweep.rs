@@ -150,7 +150,7 @@ pub(crate) mod tests {
             ),
         ];
         Sweep::of(
-            "https://server/?token=hidden".to_owned(),
+            "https://server/?token=sesame".to_owned(),
             "delay".to_owned(),
             points,
         )

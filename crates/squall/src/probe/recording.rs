@@ -210,17 +210,8 @@ mod tests {
 
     fn step(kind: StepKind, round: u32) -> Step {
         let frame = FrameFacts {
-            way: Way::Sent,
-            layer: FrameLayer::Http2,
-            kind: 0,
-            flags: 0,
             stream: Some(1),
-            offset: None,
-            length: 100,
-            packet: None,
-            value: None,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(Way::Sent, FrameLayer::Http2, 0, 100)
         };
         Step {
             kind,

@@ -48,7 +48,7 @@ fn page_qlog_trace_and_json_of_one_probe_show_its_uploads() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--https", "0", "--sink"]);
-    let url = format!("https://{}/?token=hidden", server.address("https"));
+    let url = format!("https://{}/?token=sesame", server.address("https"));
     let arguments = [
         "--json",
         "--cacert",
@@ -80,7 +80,7 @@ fn page_qlog_trace_and_json_of_one_probe_show_its_uploads() {
     ] {
         assert!(page.contains(part), "no {part}: {page}");
     }
-    for foreign in ["hidden", "<script", "http-equiv=\"refresh\"", "NaN"] {
+    for foreign in ["sesame", "<script", "http-equiv=\"refresh\"", "NaN"] {
         assert!(!page.contains(foreign), "{foreign}: {page}");
     }
     let qlog: Value = serde_json::from_str(&read(&home.path().join("probe.qlog"))).expect("JSON");
