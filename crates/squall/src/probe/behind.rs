@@ -231,7 +231,10 @@ mod tests {
         };
         let own = vec!["probe".into()];
         let command = service.command("delay 30ms", Some(&capture), own);
-        let words: Vec<&str> = command.get_args().filter_map(std::ffi::OsStr::to_str).collect();
+        let words: Vec<&str> = command
+            .get_args()
+            .filter_map(std::ffi::OsStr::to_str)
+            .collect();
         assert_eq!(
             words.join("|"),
             "link|--quiet|--up|delay 30ms|--down|delay 30ms|--pcap|a.pcapng|--key-log|a.keys|--forward|8443|--|/squall|probe|\

@@ -211,8 +211,8 @@ fn two_digits(value: f64) -> f64 {
 fn number(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-    let number = number.parse();
     number
+        .parse::<f64>()
         .map(|number| (number, unit))
         .map_err(|_| format!("{text} is not a number with a unit"))
 }
@@ -222,9 +222,9 @@ fn text(value: f64, units: Units) -> String {
     let usual = units
         .iter()
         .filter(|(name, _)| !["min", "h", ""].contains(name));
-    let fitting = usual.filter(|(_, size)| value >= *size * (1.0 - 1e-9));
+    let mut fitting = usual.filter(|(_, size)| value >= *size * (1.0 - 1e-9));
     let (name, size) = fitting
-        .last()
+        .next_back()
         .or(units.first())
         .copied()
         .unwrap_or(("", 1.0));
