@@ -10,7 +10,7 @@ use squall_base::record::Direction;
 use super::text::{SERIES, escaped, swatch};
 
 /// The size of a graph, in units that the page scales to about a pixel.
-pub(super) const WIDTH: f64 = 400.0;
+const WIDTH: f64 = 400.0;
 pub(super) const HEIGHT: f64 = 122.0;
 
 /// The sides of the area within the axes.

@@ -112,7 +112,8 @@ fn curves(sweep: &Sweep, measure: SweepMeasure) -> Vec<String> {
         }
         _ => '.',
     };
-    let lines = all.iter().map(|figures| figures.iter().map(bar).collect());
+    let line = |figures: &Vec<Option<f64>>| figures.iter().map(bar).collect::<String>();
+    let lines = all.iter().map(line);
     std::iter::once(String::new()).chain(lines).collect()
 }
 
