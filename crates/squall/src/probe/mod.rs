@@ -69,10 +69,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     let results = results?;
     print(arguments, &results.diagnoses)?;
-    recording.finish()?;
-    if let Some(path) = &arguments.report {
-        files::write_page(path, arguments, started_unix_ns, results.endpoints)?;
-    }
+    // A file that cannot be written does not keep the others from being written.
+    let recorded = recording.finish();
+    let page = match &arguments.report {
+        Some(path) => files::write_page(path, arguments, started_unix_ns, results.endpoints),
+        None => Ok(()),
+    };
+    recorded.and(page)?;
     Ok(if results.has_answers {
         CommandOutcome::Success
     } else {

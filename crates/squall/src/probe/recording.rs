@@ -123,10 +123,9 @@ impl Recording {
 
     /// Writes the files.
     pub(super) fn finish(self) -> Result<()> {
-        if let Some(qlog) = self.qlog {
-            qlog.finish()?;
-        }
-        self.capture.map_or(Ok(()), Capture::finish)
+        let frames = self.qlog.map_or(Ok(()), Qlog::finish);
+        let packets = self.capture.map_or(Ok(()), Capture::finish);
+        frames.and(packets)
     }
 }
 
