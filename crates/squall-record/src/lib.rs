@@ -50,8 +50,13 @@ pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_
 pub use json::{
     read_json, read_plan, write_json, write_plan, write_record, write_whole, write_whole_private,
 };
-pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
-pub use private::{append_private, copy_private, create_private_folder, write_private};
+pub use pcapng::{
+    CaptureDirection, CapturedPacket, FlowPacket, PcapngFile, PcapngWriter, add_secrets,
+    write_flows,
+};
+pub use private::{
+    append_private, copy_private, create_private, create_private_folder, write_private,
+};
 pub use table::{
     CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
     SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,

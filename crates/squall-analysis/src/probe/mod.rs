@@ -4,9 +4,11 @@
 //! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `flow` (what that allows in a round trip), `transfer`
 //! (rates, uploads, losses), `downloads` (what held them up), `quic` (its losses), `small` (latencies, pauses, connections)
 //! and `product` (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are
-//! faults, `fault` says what each means, and `verdict` puts the most important one first. Nothing is sent here: the binary's
+//! faults, `fault` says what each means, and `verdict` puts the most important one first. `course` has how transfers and
+//! handshakes went over time, and `sweep` compares probes behind several links. Nothing is sent here: the binary's
 //! `probe/` does that, and squall-report's `probe` prints the result.
 
+mod course;
 mod detect;
 mod detect_windows;
 mod downloads;
@@ -23,6 +25,7 @@ mod product;
 mod quic;
 mod signs;
 mod small;
+mod sweep;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -33,6 +36,9 @@ mod windows;
 
 use serde::Serialize;
 
+use crate::summary::Schema;
+
+pub use course::{Course, Opening, Transfer};
 pub use downloads::DownloadTime;
 pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
 pub use fault::{Fault, Found, Matters};
@@ -41,6 +47,7 @@ pub use observed::{Head, Http3Reach, Observations, Piece, Step, StepKind, versio
 pub use product::{Product, Recognised};
 pub use quic::QuicFacts;
 pub use small::{Latency, ShortConnection, failure};
+pub use sweep::{ProbeResult, Sweep, SweepFigures, SweepMeasure, SweepPoint};
 pub use transfer::{Losses, Rates, Upload};
 pub use verdict::Verdict;
 pub use windows::{UpdatePolicy, UploadWindows};
@@ -48,6 +55,8 @@ pub use windows::{UpdatePolicy, UploadWindows};
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
+    /// The name and version of this format.
+    pub schema: Schema,
     /// The answer.
     pub verdict: Verdict,
     /// All faults, the most important one first.
@@ -62,6 +71,7 @@ impl Diagnosis {
         let endpoint = Endpoint::of(seen);
         let faults = detect::faults(seen, &endpoint);
         Diagnosis {
+            schema: Schema::first("squall.probe"),
             verdict: Verdict::of(seen, &endpoint, &faults),
             faults,
             endpoint,

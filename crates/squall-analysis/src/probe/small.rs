@@ -52,7 +52,8 @@ impl Latency {
     }
 }
 
-fn between(from: Option<Time>, to: Option<Time>) -> Option<Duration> {
+/// The span between two times, if both are known.
+pub(super) fn between(from: Option<Time>, to: Option<Time>) -> Option<Duration> {
     Some(to?.since(from?))
 }
 

@@ -20,7 +20,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const UNKNOWN: &str = "-";
 
 /// The table of versions, with its heading.
-pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+pub(crate) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut rows = vec![
         ["", "first byte", "later", "download", "upload"]
             .map(str::to_owned)
@@ -48,7 +48,7 @@ pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
 }
 
 /// What the windows allow at several round trips, with what was measured; empty if no window limits uploads.
-pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let Some(windows) = &endpoint.upload_windows else {
         return Vec::new();
     };
@@ -79,7 +79,7 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
 }
 
 /// The other facts, each with its name.
-pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![("asked", endpoint.address.clone())];
     if let Some(server) = &endpoint.server {
         facts.push(("server field", server.clone()));
@@ -331,12 +331,12 @@ fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 }
 
 /// What stands for an endpoint in a table: A, B and so on.
-pub(super) fn letter(place: usize) -> char {
+pub(crate) fn letter(place: usize) -> char {
     ('A'..='Z').nth(place).unwrap_or('?')
 }
 
 /// Several endpoints in columns: figures that differ between versions first.
-pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
+pub(crate) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];
     let columns = || of.iter().map(|diagnosis| &diagnosis.endpoint);
     for (place, _) in columns().enumerate() {
@@ -388,16 +388,18 @@ pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
     rows
 }
 
-fn span(span: Option<Duration>) -> String {
+/// A span, or a dash.
+pub(crate) fn span(span: Option<Duration>) -> String {
     span.map_or_else(|| UNKNOWN.to_owned(), figure::time)
 }
 
-fn mbit(bytes_per_s: f64) -> String {
+/// A rate in Mbit/s, without the unit.
+pub(crate) fn mbit(bytes_per_s: f64) -> String {
     figure::three_digits(bytes_per_s * 8.0 / 1e6)
 }
 
 /// A rate with its unit.
-fn rate(bytes_per_s: Option<f64>) -> String {
+pub(crate) fn rate(bytes_per_s: Option<f64>) -> String {
     bytes_per_s.map_or_else(
         || UNKNOWN.to_owned(),
         |bytes_per_s| format!("{} Mbit/s", mbit(bytes_per_s)),

@@ -13,6 +13,7 @@ mod golden;
 mod keyboard;
 mod large;
 mod page;
+mod probe_page;
 mod reading;
 mod runs;
 mod support;

@@ -19,6 +19,7 @@ use super::plan::{
     IDLE_BYTES, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX,
     SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
+use super::recording::Recording;
 use super::step::{Environment, Load, StepRecords, Task};
 use crate::client::{HttpUrl, PreparedRequest};
 
@@ -144,7 +145,8 @@ impl<'a> Drive<'a> {
             let Some(time) = self.time() else {
                 break;
             };
-            spans.extend(connect(address, time.min(Duration::from_secs(1))));
+            let at_most = time.min(Duration::from_secs(1));
+            spans.extend(connect(address, at_most, self.environment.recording));
         }
         spans
     }
@@ -234,11 +236,13 @@ impl<'a> Drive<'a> {
             // The connections of the step are established first.
             thread::sleep(CONNECT_EVERY);
             if let Some(address) = address.filter(|_| !running.is_over()) {
-                let span = connect(address, Duration::from_secs(1));
+                let recording = &*self.environment.recording;
+                let span = connect(address, Duration::from_secs(1), recording);
                 self.seen.connects_loaded.extend(span);
             }
         }
-        self.seen.steps.push(running.finish()?.step);
+        let records = running.finish(self.environment.recording)?;
+        self.seen.steps.push(records.step);
         Ok(())
     }
 
@@ -427,10 +431,13 @@ fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
 }
 
 /// The time of one TCP handshake; `None` if it failed or took longer than `at_most`.
-fn connect(address: SocketAddr, at_most: Duration) -> Option<Duration> {
+fn connect(address: SocketAddr, at_most: Duration, recording: &Recording) -> Option<Duration> {
     let begun = clock::now();
     let stream = TcpStream::connect_timeout(&address, at_most.into()).ok()?;
     let took = clock::now().since(begun);
+    if let Ok(from) = stream.local_addr() {
+        recording.opened(from, true);
+    }
     drop(stream);
     Some(took)
 }

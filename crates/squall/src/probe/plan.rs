@@ -99,7 +99,7 @@ impl Plan {
             bytes: arguments.bytes.get().max(1),
             duration: arguments.duration,
             trace: arguments.trace,
-            is_forwarded: arguments.forwarded,
+            is_forwarded: arguments.forwarded.is_some(),
             connection,
             request: RequestFlags {
                 method: None,
@@ -118,6 +118,11 @@ impl Plan {
             plan.spoken(*version)?;
         }
         Ok(plan)
+    }
+
+    /// Whether its connections use TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.url.scheme == Scheme::Https
     }
 
     /// The protocol of a version, and the client's settings for it.

@@ -121,7 +121,7 @@ fn read_value(path: &Path) -> Value {
 }
 
 #[track_caller]
-fn check(schema: &str, value: &Value) {
+pub(crate) fn check(schema: &str, value: &Value) {
     let faults = Schema::named(schema).faults(value);
     assert!(faults.is_empty(), "{schema}: {faults:#?}");
 }
