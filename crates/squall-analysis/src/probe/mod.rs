@@ -71,7 +71,7 @@ impl Diagnosis {
         let endpoint = Endpoint::of(seen);
         let faults = detect::faults(seen, &endpoint);
         Diagnosis {
-            schema: Schema::first("squall.probe"),
+            schema: Schema::new("squall.probe", 1),
             verdict: Verdict::of(seen, &endpoint, &faults),
             faults,
             endpoint,

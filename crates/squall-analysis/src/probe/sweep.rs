@@ -206,7 +206,7 @@ impl Sweep {
     /// The sweep of these probes.
     pub fn of(url: String, condition: String, points: Vec<SweepPoint>) -> Sweep {
         Sweep {
-            schema: Schema::first("squall.sweep"),
+            schema: Schema::new("squall.sweep", 1),
             crossover: crossover(&condition, &points),
             url,
             condition,

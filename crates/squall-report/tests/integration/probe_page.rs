@@ -36,6 +36,7 @@ fn version(version: &'static str, bytes_per_s: f64) -> VersionFacts {
         },
         download: rates.clone(),
         download_six: rates,
+        download_times: Vec::new(),
         uploads: Vec::new(),
     }
 }

@@ -166,7 +166,7 @@ pub(crate) fn quic_handshake(
     let address = address_book.address(destination, flags.family(), transport)?;
     let mut context = credentials.quic(side)?;
     Ok(try_handshake(&mut context, server_name, address, |from| {
-        opened(from, address)
+        opened(from, address);
     }))
 }
 

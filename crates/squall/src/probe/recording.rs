@@ -97,9 +97,9 @@ impl Recording {
     }
 
     /// Keeps the secrets that came from a step's client, and hands them on to the key log.
-    pub(super) fn add_secrets(&mut self, received: Option<Receiver<Secrets>>) {
+    pub(super) fn add_secrets(&mut self, received: Option<&Receiver<Secrets>>) {
         // Everything was sent before the client ended.
-        for lines in received.iter().flat_map(Receiver::try_iter) {
+        for lines in received.into_iter().flat_map(Receiver::try_iter) {
             if let Some(capture) = &mut self.capture {
                 capture.add_secrets(&lines);
             }
@@ -190,6 +190,7 @@ fn purpose(step: &Step, endpoint: Option<char>) -> String {
         StepKind::SixDownloads => "six downloads",
         StepKind::Overlap => "a small request beside a download",
         StepKind::Upload => "uploads",
+        StepKind::Lasting => "many small requests on one connection",
         StepKind::Idle => "downloads around a pause",
     };
     let version = version_name(step.version);

@@ -264,7 +264,7 @@ impl RunningStep {
     pub(super) fn finish(self, recording: &mut Recording) -> Result<StepRecords> {
         let report = self.client.join();
         let report = report.map_err(|_| anyhow!("a client panicked"))?;
-        recording.add_secrets(self.secrets);
+        recording.add_secrets(self.secrets.as_ref());
         if interrupt::is_requested() {
             bail!("interrupted");
         }
