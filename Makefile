@@ -38,11 +38,12 @@ sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer
 release: prerequisites ## build squall with profile-guided optimisation: as root, takes two builds
 	@scripts/release
 
-bench: prerequisites ## measure link, analysis and engines, next to other programs: as root, on a quiet machine
+bench: prerequisites ## measure link, analysis, view and engines, next to other programs: as root, on a quiet machine
 	cargo bench -p squall-link --bench model $(CARGO_FLAGS)
 	cargo bench -p squall-linux --bench link $(CARGO_FLAGS)
 	cargo bench -p squall --bench fast_link $(CARGO_FLAGS)
 	cargo bench -p squall --bench analysis $(CARGO_FLAGS)
+	cargo bench -p squall --bench view $(CARGO_FLAGS)
 	-cargo build --release --manifest-path benches/h3-client/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/h3-client" $(CARGO_FLAGS)
 	@scripts/release profile
 	SQUALL_H3_CLIENT="$(abspath $(CARGO_TARGET_DIR)/h3-client/release/h3-client)" \

@@ -97,35 +97,17 @@ impl RequestTotals {
 #[cfg(test)]
 mod tests {
     use squall_base::Time;
-    use squall_base::record::BodyArrivals;
 
     use super::*;
 
     fn request(took_us: u64) -> RequestRecord {
         RequestRecord {
-            request: 0,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: Time::ZERO,
-            taken_up: Time::ZERO,
-            slot: None,
-            connected: None,
-            secured: None,
-            written_first: None,
-            written_last: None,
-            answered_first: None,
-            headers: None,
             end: Time::from_nanos(took_us * 1_000),
             status: Some(200),
-            connection: None,
-            stream: None,
-            opened_connection: false,
             request_body_bytes: 10,
             response_body_bytes: 100,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(0, Time::ZERO)
         }
     }
 

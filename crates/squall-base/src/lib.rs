@@ -6,6 +6,7 @@
 
 mod base64_text;
 pub mod civil;
+mod number;
 pub mod plan;
 pub mod quantity;
 pub mod record;
@@ -17,6 +18,7 @@ pub mod time;
 pub mod traceparent;
 mod vocabulary;
 
-pub use quantity::{BitRate, Bytes, ParseQuantityError, Probability, Rate};
+pub use number::ParseQuantityError;
+pub use quantity::{BitRate, Bytes, Probability, Rate};
 pub use side::Side;
 pub use time::{Duration, Time};

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{ParseQuantityError, split_number};
+use crate::number::{ParseQuantityError, split_number};
 
 /// A point in time: nanoseconds since the origin of its clock, less than `u64::MAX`.
 ///

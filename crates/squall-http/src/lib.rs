@@ -43,20 +43,20 @@ pub mod h3;
 mod inbox;
 mod message;
 mod section;
+mod side;
 mod streams;
 pub mod tls;
 pub mod trace;
 pub mod values;
 
 pub use bytes::Bytes;
-pub use connection::{
-    ClientConnection, Connection, Http2Announcements, ServerConnection, WireExtent,
-};
-pub use engine::{ClientStreams, ConnectionStreams, Engine, ServerStreams, StreamIo};
+pub use connection::{ClientConnection, Connection, ServerConnection, WireExtent};
+pub use engine::{Engine, Http2Announcements, StreamIo};
 pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
 pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
 pub use inbox::{Inbox, InboxOptions};
 pub use message::{Body, Interim, Request, RequestLine, Response, Scheme, Trailers};
+pub use side::{ClientStreams, ConnectionStreams, ServerStreams};
 pub use streams::Streams;

@@ -225,17 +225,10 @@ mod tests {
         details: Details<'_>,
     ) -> String {
         let frame = FrameFacts {
-            way,
-            layer: FrameLayer::Http2,
-            kind,
             flags,
             stream: Some(stream),
-            offset: None,
-            length,
-            packet: None,
             value: Some(value),
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
         };
         let at = Duration::from_micros(372_999);
         let trace = Trace {

@@ -12,6 +12,10 @@ use squall_base::plan::Protocol;
 use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Side};
 
+/// The file with those of a load generator's header fields that are secrets, in the generator's folder. It is removed when
+/// the program has ended.
+pub(crate) const SECRET_FIELDS: &str = "secret-fields";
+
 /// A server (an `answer`, no `upstreams`) or a proxy (`upstreams`, no `answer`) on the path.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -114,6 +118,15 @@ pub enum Content {
     Joined(Vec<PathBuf>),
 }
 
+/// Names and values of header fields.
+type Fields = Vec<(String, String)>;
+
+/// The header fields that are secrets, and the others.
+pub(crate) fn secret_and_other_fields(headers: &[(String, String)]) -> (Fields, Fields) {
+    let is_secret = |field: &(String, String)| has_credentials(std::slice::from_ref(field));
+    headers.iter().cloned().partition(is_secret)
+}
+
 impl Order {
     /// Whether it passes requests on.
     pub fn is_proxy(&self) -> bool {
@@ -145,16 +158,9 @@ impl Invocation {
         self.file(path, Content::Text(text));
     }
 
-    /// Adds a text file with header fields, private if one of them has a secret.
-    pub(crate) fn fields(&mut self, path: &str, text: String, headers: &[(String, String)]) {
-        self.file(
-            path,
-            if has_credentials(headers) {
-                Content::Private(text)
-            } else {
-                Content::Text(text)
-            },
-        );
+    /// Adds the file with secret header fields.
+    pub(crate) fn secret_fields(&mut self, text: String) {
+        self.file(SECRET_FIELDS, Content::Private(text));
     }
 
     /// Adds a note if one of these header fields, which are arguments of `program`, has a secret.

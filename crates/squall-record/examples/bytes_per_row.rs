@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use squall_base::record::{
-    BodyArrivals, Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
+    Direction, Fate, Outcome, PacketClass, PacketRecord, Phase, RequestRecord,
 };
 use squall_base::{Duration, Time};
 use squall_record::{PacketWriter, RequestWriter, read_packets, read_requests};
@@ -51,18 +51,13 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
         };
         let answered = written + Duration::from_millis(50) + noise.span(300) + resent;
         RequestRecord {
-            request,
-            user: 0,
-            what: 0,
             phase: if request < REQUESTS / 10 {
                 Phase::Warmup
             } else {
                 Phase::Measure
             },
-            intended,
             taken_up,
             slot: Some(slot),
-            secured: None,
             connected: Some(Time::from_nanos(50_000_000 + noise.below(FLOWS))),
             written_first: Some(written),
             written_last: Some(written + noise.span(3)),
@@ -75,9 +70,8 @@ fn requests(noise: &mut Noise) -> Vec<RequestRecord> {
             opened_connection: request < FLOWS,
             request_body_bytes: 2_048,
             response_body_bytes: 512,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(request, intended)
         }
     };
     (0..REQUESTS).map(row).collect()

@@ -3,7 +3,7 @@
 //! trial.json has the size and the CRC-32 of each table, and ends with a checksum of its own. They reveal damage by disks
 //! and copies, such as one flipped bit that still decodes. They do not protect against someone who changes files on purpose.
 //! Trials from before checksums were recorded are read without a check. `folder` says where the files are, `json` writes
-//! trial.json.
+//! trial.json, and `seal` adds its own checksum.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,10 +16,6 @@ use crate::folder::{TrialFiles, TrialFolder};
 
 /// How much of a file is in memory at once.
 const CHUNK_BYTES: usize = 64 << 10;
-
-/// What precedes the checksum at the end of trial.json: the last field of its object, as `serde_json` indents it.
-const OWN_CHECKSUM: &str = ",\n  \"crc32\": ";
-const END: &str = "\n}\n";
 
 impl TrialFiles {
     /// The checksums of the files that figures are made from, as far as they exist.
@@ -124,28 +120,6 @@ fn checksum_of(path: &Path) -> Result<FileChecksum, RecordError> {
     })
 }
 
-/// Adds its own checksum to an indented JSON object, as its last field, and ends the line.
-pub(crate) fn seal(mut object: String) -> String {
-    let open = object.trim_end();
-    let content = open.strip_suffix('}').unwrap_or(open).trim_end().len();
-    object.truncate(content);
-    let crc32 = crc32fast::hash(object.as_bytes());
-    object += &format!("{OWN_CHECKSUM}{crc32}{END}");
-    object
-}
-
-/// Whether the text is damaged: it ends with a checksum, and has another one.
-pub(crate) fn is_seal_broken(text: &[u8]) -> bool {
-    let marker = OWN_CHECKSUM.as_bytes();
-    let mut places = text.windows(marker.len());
-    let Some(place) = places.rposition(|window| window == marker) else {
-        return false;
-    };
-    let (content, end) = text.split_at(place);
-    let expected = format!("{OWN_CHECKSUM}{}{END}", crc32fast::hash(content));
-    end != expected.as_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -187,35 +161,5 @@ mod tests {
         fs::write(&path, b"123456789").unwrap();
         // The check value of CRC-32/ISO-HDLC, which RFC 1952 uses.
         assert_eq!(checksum_of(&path).unwrap().crc32, 0xcbf4_3926);
-    }
-
-    #[test]
-    fn any_flipped_bit_of_a_sealed_object_shows() {
-        let object = "{\n  \"schema\": 9,\n  \"files\": [\n    {\n      \"name\": \"a\",\n      \"crc32\": 7\n    \
-                      }\n  ]\n}";
-        let sealed = seal(object.to_owned()).into_bytes();
-        assert!(!is_seal_broken(&sealed));
-        let read: serde_json::Value = serde_json::from_slice(&sealed).unwrap();
-        assert_eq!(read["schema"], 9);
-        assert_eq!(read["files"][0]["crc32"], 7);
-        // All that stood before the last brace and its line break.
-        let content = object.len() - 2;
-        for bit in 0..content * 8 {
-            let mut damaged = sealed.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(is_seal_broken(&damaged), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn objects_without_a_checksum_are_accepted() {
-        for text in [
-            "",
-            "{}",
-            "{\n  \"schema\": 8\n}\n",
-            "{\n  \"a\": {\n    \"b\": 1,\n    \"crc32\": 3\n  }\n}\n",
-        ] {
-            assert!(!is_seal_broken(text.as_bytes()), "{text}");
-        }
     }
 }

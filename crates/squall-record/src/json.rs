@@ -16,8 +16,8 @@ use squall_base::plan::Plan;
 use squall_base::record::TrialRecord;
 
 use crate::bounded::read_at_most;
-use crate::checksum::{is_seal_broken, seal};
 use crate::private::create_private;
+use crate::seal::{is_seal_broken, seal};
 use crate::{READABLE_SCHEMAS, RecordError, SCHEMA};
 
 /// The largest JSON file that is read. A plan with the bodies of a recording is the largest one that squall writes.

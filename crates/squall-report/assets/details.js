@@ -1,6 +1,6 @@
 /* Requests and connections in full: the dialog that shows one, and the dots that lead to it.
  *
- * html/details.rs draws and escapes all markup; this only unpacks it when its address is visited. The part of the address
+ * html/trial_markup.rs draws and escapes all markup; this only unpacks it when its address is visited. The part of the address
  * behind # has words separated by &: one of them may be `request-3-412` or `connection-3-1-0`. Others are kept. page.js draws
  * the points, scatter.js calls what is here. */
 

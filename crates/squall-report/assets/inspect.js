@@ -37,7 +37,10 @@ export class Inspector {
       words = error.message;
     }
     if (asked !== this.asked.request) return;
-    this.request.replaceChildren(made("h3", title), made("pre", words));
+    const lines = made("pre", words);
+    // Its lines can be longer than the page is wide: keys must reach it to scroll.
+    lines.tabIndex = 0;
+    this.request.replaceChildren(made("h3", title), lines);
     this.request.scrollIntoView({ block: "nearest" });
   }
 

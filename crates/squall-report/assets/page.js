@@ -5,11 +5,11 @@
 
 import { pointsOf, readManifest, say } from "./data.js";
 import { detailsOf, followDetails } from "./details.js";
-import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
+import { drawingButtons, offerDownloads, svgOfScatter } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
-import { followConditions } from "./state.js";
+import { choiceInAddress, followConditions, keepChoice } from "./state.js";
 import { addSwitches } from "./switches.js";
 import { Pane, View } from "./view.js";
 
@@ -21,6 +21,9 @@ const MULTIPLE_HEIGHT = 190;
 
 /** How long the view must rest before `squall view` is asked, in milliseconds. */
 const REST_MS = 60;
+
+/** How long the view must rest before it is kept in the address, in milliseconds: browsers refuse to change it very often. */
+const KEEP_MS = 300;
 
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
 const MARK_HINT =
@@ -64,6 +67,35 @@ class Section {
       this.view.listeners.add(() => this.refineSoon());
     }
     this.select();
+    this.followAddress();
+  }
+
+  /** Shows the visible part that is in the address, and keeps it there; of a live page, also the request. */
+  followAddress() {
+    const name = `zoom-${this.host.dataset.condition}`;
+    const [from, to, low, high] = (choiceInAddress(name) ?? "").split("_").map(Number);
+    const { overlay } = this.panes;
+    if (from < to) overlay.show([from, to], low >= 0 && low < high ? [low, high] : overlay.y);
+    let waiting;
+    this.view.listeners.add(() => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => keepChoice(name, this.zoomInWords()), KEEP_MS);
+    });
+    const [, folder, request] = /^(.*)_(\d+)$/.exec(choiceInAddress("inspected") ?? "") ?? [];
+    const trial = this.trials.find((one) => one.trial === folder);
+    if (this.inspector && trial) this.inspector.showRequest(trial, this.manifest.variants[trial.variant], Number(request));
+  }
+
+  /** The visible part as a word of the address: seconds, then milliseconds if they are not all. Null if all is visible. */
+  zoomInWords() {
+    if (this.view.isWhole()) return null;
+    return [...this.view.x, ...(this.view.zoomedY ?? [])].map((end) => Number(end.toPrecision(9))).join("_");
+  }
+
+  /** Shows a request of `trial` in full: `name` is its variant. */
+  inspect(trial, name, request) {
+    keepChoice("inspected", `${trial.trial}_${request}`);
+    this.inspector.showRequest(trial, name, request);
   }
 
   wholeX() {
@@ -204,8 +236,8 @@ class Section {
     const figure = element("figure", kind, plot, caption);
     const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null };
     this.scatters.push(entry);
-    const save = saveButton("SVG", say("Download this plot as SVG"), "requests.svg", "image/svg+xml", () => svgOfScatter(entry.scatter));
-    figure.append(save);
+    const labelOf = (format) => say("Download this plot as {=format}", { format });
+    figure.append(...drawingButtons(labelOf, "requests", () => svgOfScatter(entry.scatter)));
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {
@@ -221,7 +253,7 @@ class Section {
 
   create(entry) {
     entry.scatter = new Scatter(entry.plot, entry.pane, entry.height, this.manifest);
-    if (this.inspector) entry.scatter.onChoice = ({ trial, name }, request) => this.inspector.showRequest(trial, name, request);
+    if (this.inspector) entry.scatter.onChoice = ({ trial, name }, request) => this.inspect(trial, name, request);
     return this.fill(entry);
   }
 

@@ -1,7 +1,7 @@
 /* The reader's choices in the address, so that a link or a reload shows the same page.
  *
  * The part behind # has words separated by &: `condition-2`, the section to scroll to, and choices such as
- * `statistic=p99`. It draws nothing; switches.js and page.js read and keep choices. */
+ * `statistic=p99` and `zoom-2=1.5_3`. It draws nothing; switches.js and page.js read and keep choices. */
 
 function readAddress() {
   const words = location.hash.slice(1).split("&");
@@ -20,10 +20,17 @@ export function chosen(name, allowed) {
   return allowed.includes(choice) ? choice : null;
 }
 
-/** Keeps a choice. */
+/** The choice of this name in the address, whatever it is; otherwise null. */
+export function choiceInAddress(name) {
+  return readAddress().choices.get(name);
+}
+
+/** Keeps a choice; null removes it. */
 export function keepChoice(name, value) {
   const address = readAddress();
-  address.choices.set(name, value);
+  if (address.choices.get(name) === value) return;
+  if (value === null) address.choices.delete(name);
+  else address.choices.set(name, value);
   writeAddress(address);
 }
 

@@ -17,7 +17,7 @@ use squall_base::record::{
     Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, TrialRecord,
 };
 
-use crate::html::TrialMarkup;
+use crate::html::trial_markup::TrialMarkup;
 
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 pub(crate) const DRAWN_AT_MOST: usize = 40_000;

@@ -7,7 +7,7 @@
 const AMPLE_BYTES: usize = 128 << 20;
 
 /// From this on, the connection that holds the most is closed.
-const MAX_BYTES: usize = 1 << 30;
+pub(crate) const MAX_BYTES: usize = 1 << 30;
 
 /// How much of a body is prepared for each stream while memory is scarce.
 pub(crate) const SCARCE_BYTES: usize = 1024;

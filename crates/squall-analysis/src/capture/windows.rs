@@ -119,23 +119,17 @@ mod tests {
     use super::*;
 
     fn row(time: u64, way: Way, kind: u64, number: u64, window: i64) -> FrameRecord {
+        let length = if kind == DATA { number } else { 4 };
         FrameRecord {
             time: Time::from_nanos(time),
             hop: 1,
             side: Side::Server,
             connection: 0,
             frame: FrameFacts {
-                way,
-                layer: FrameLayer::Http2,
-                kind,
-                flags: 0,
                 stream: Some(0),
-                offset: None,
-                length: if kind == DATA { number } else { 4 },
-                packet: None,
                 value: (kind == WINDOW_UPDATE).then_some(number),
-                stream_window: None,
                 connection_window: Some(window),
+                ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
             },
         }
     }

@@ -5,10 +5,10 @@ use squall_base::plan::{
     ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
 };
 use squall_base::record::{
-    BodyArrivals, Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord,
-    Fate, FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
-    PacketClass, PacketRecord, PacketRef, Phase, Repair, RequestRecord, Side, SideCounts,
-    SocketRecord, SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
+    Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord, Fate,
+    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
+    PacketClass, PacketRecord, PacketRef, Repair, RequestRecord, Side, SideCounts, SocketRecord,
+    SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -158,15 +158,8 @@ impl TestTrial {
         for n in 0..100 {
             let start = at(1_000 + 10 * n);
             made.requests.push(RequestRecord {
-                request: n,
-                phase: Phase::Measure,
-                user: 0,
-                what: 0,
-                intended: start,
-                taken_up: start,
                 slot: Some(start),
                 connected: Some(at(50)),
-                secured: None,
                 written_first: Some(start),
                 written_last: Some(start),
                 answered_first: Some(start + ms(50)),
@@ -175,12 +168,9 @@ impl TestTrial {
                 status: Some(200),
                 connection: Some(0),
                 stream: Some(2 * n + 1),
-                opened_connection: false,
-                request_body_bytes: 0,
                 response_body_bytes: 1_024,
-                arrivals: BodyArrivals::default(),
                 outcome: Outcome::Answered,
-                error: None,
+                ..RequestRecord::due(n, start)
             });
             let mut causes = CausesRecord {
                 request: n,

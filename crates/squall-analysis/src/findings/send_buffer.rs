@@ -225,23 +225,10 @@ mod tests {
 
     fn answer((first, last): (squall_base::Time, squall_base::Time)) -> ExchangeRecord {
         ExchangeRecord {
-            hop: 1,
-            side: Side::Server,
-            connection: 0,
-            stream: 0,
-            protocol: Protocol::H1,
-            request: None,
-            beginning: squall_base::record::Beginning::default(),
-            request_first: None,
-            request_last: None,
             response_first: Some(first),
             response_last: Some(last),
-            request_extent: None,
-            response_extent: None,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
             status: Some(200),
-            reset: None,
+            ..ExchangeRecord::unseen(Side::Server, 0, 0, Protocol::H1)
         }
     }
 

@@ -85,18 +85,7 @@ mod tests {
         let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..10 {
             made.exchanges.push(ExchangeRecord {
-                hop: 1,
-                side: Side::Client,
-                connection: 0,
-                stream: 2 * n + 1,
-                protocol: Protocol::H2,
                 request: Some(n),
-                beginning: Default::default(),
-                request_first: None,
-                request_last: None,
-                response_first: None,
-                response_last: None,
-                request_extent: None,
                 response_extent: Some(Extent {
                     start: 0,
                     end: bytes,
@@ -105,10 +94,9 @@ mod tests {
                     record_first: Some(1_000 * n),
                     record_last: Some(1_000 * n + records - 1),
                 }),
-                request_body_bytes: 0,
                 response_body_bytes: bytes,
                 status: Some(200),
-                reset: None,
+                ..ExchangeRecord::unseen(Side::Client, 0, 2 * n + 1, Protocol::H2)
             });
         }
         made

@@ -1,7 +1,7 @@
 //! Requests for the tests of this folder, reduced to what a test needs; times in microseconds.
 
 use squall_base::Time;
-use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
+use squall_base::record::{Outcome, RequestRecord};
 
 /// A time, in microseconds after the load's start.
 pub(crate) fn at(us: u64) -> Time {
@@ -11,15 +11,7 @@ pub(crate) fn at(us: u64) -> Time {
 /// A measured request with status 200, due at `intended_us` and complete after `took_us`.
 pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     RequestRecord {
-        request: 0,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended: at(intended_us),
-        taken_up: at(intended_us),
         slot: Some(at(intended_us)),
-        connected: None,
-        secured: None,
         written_first: Some(at(intended_us)),
         written_last: Some(at(intended_us)),
         answered_first: Some(at(intended_us + took_us)),
@@ -28,12 +20,9 @@ pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
         status: Some(200),
         connection: Some(0),
         stream: Some(0),
-        opened_connection: false,
-        request_body_bytes: 0,
         response_body_bytes: 100,
-        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
-        error: None,
+        ..RequestRecord::due(0, at(intended_us))
     }
 }
 

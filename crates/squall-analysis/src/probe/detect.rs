@@ -1,10 +1,10 @@
 //! The rules: which facts about an endpoint are faults. Each rule asks for enough evidence to be right; when the evidence
 //! does not suffice, nothing is claimed.
 //!
-//! Rules of uploads' windows are in `detect_windows`.
+//! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
 
 use squall_base::Duration;
-use squall_base::plan::{Unit, Version};
+use squall_base::plan::Version;
 use squall_base::record::Outcome;
 
 use super::detect_windows;
@@ -12,29 +12,10 @@ use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
+use super::signs::{Case, Signs, rate, times};
 use super::small::{self, Pauses};
 use super::transfer::median_span;
 use crate::figure;
-use crate::value::format_value;
-
-/// Below this round trip, a difference of one round trip cannot be told from the time that programs take.
-const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
-
-/// What the rules see.
-pub(super) struct Case<'a> {
-    pub(super) seen: &'a Observations,
-    pub(super) endpoint: &'a Endpoint,
-}
-
-/// A fault before its fix is looked up.
-pub(super) struct Signs {
-    pub(super) fault: Fault,
-    pub(super) matters: Matters,
-    pub(super) sentence: String,
-    pub(super) evidence: Vec<String>,
-    pub(super) lost: Option<Duration>,
-    pub(super) per: &'static str,
-}
 
 /// All rules.
 const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
@@ -92,22 +73,6 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         per: signs.per,
         fix: known.unwrap_or_else(|| general.to_owned()),
     }
-}
-
-impl Case<'_> {
-    /// The round trip, if it is long enough for differences of one round trip to be seen.
-    fn long_round_trip(&self) -> Option<Duration> {
-        let round_trip = self.endpoint.round_trip;
-        round_trip.filter(|rtt| *rtt >= ROUND_TRIP_AT_LEAST)
-    }
-}
-
-pub(super) fn times(span: Duration, factor: f64) -> Duration {
-    Duration::from_nanos((span.as_nanos() as f64 * factor).round() as u64)
-}
-
-pub(super) fn rate(bytes_per_s: f64) -> String {
-    format_value(bytes_per_s, Unit::BytesPerSecond)
 }
 
 fn no_answer(case: &Case<'_>) -> Option<Signs> {
@@ -313,7 +278,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     let flight = tls.server_bytes?;
     let window = SEGMENTS * tls.segment_bytes;
     if flight <= window + TICKETS {
-        return None;
+        return long_handshake(flight);
     }
     let round_trips = if is_old(&tls.cipher) { 2.6 } else { 1.6 };
     let round_trip = case.long_round_trip();
@@ -323,7 +288,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     });
     let matters = match is_late {
         // Its initial window is larger.
-        Some(false) => return None,
+        Some(false) => return long_handshake(flight),
         Some(true) => Matters::Here,
         None => Matters::FartherAway,
     };
@@ -342,6 +307,26 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
             .collect(),
         lost: round_trip,
         per: "connection",
+    })
+}
+
+/// A handshake that costs no round trip over TCP, but bytes on each connection, and round trips over QUIC.
+fn long_handshake(flight: u64) -> Option<Signs> {
+    // A judgement: twice the bytes of a handshake with three certificates and RSA keys.
+    const LONG: u64 = 10_000;
+    (flight > LONG).then(|| Signs {
+        fault: Fault::LargeCertificate,
+        matters: Matters::Overhead,
+        sentence: format!(
+            "The server sends {} bytes in each TLS handshake, most of them certificates.",
+            figure::count(flight)
+        ),
+        evidence: vec![
+            "over HTTP/3 a server may send three times what it has received until it knows the client's address (RFC 9000, section 8.1)"
+                .to_owned(),
+        ],
+        lost: None,
+        per: "",
     })
 }
 
@@ -411,38 +396,93 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
+/// A share of packets or segments that costs time.
+const LOSS: f64 = 0.01;
+
+fn share(part: u64, of: u64) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// The share of what was lost, as evidence: `30 of 1,000 packets ... (3.0 %)`.
+fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
+    format!(
+        "{what}: {} of {} {unit} ({:.1} %)",
+        figure::count(part),
+        figure::count(of),
+        share(part, of) * 100.0
+    )
+}
+
 fn loss(case: &Case<'_>) -> Option<Signs> {
-    const SHARE: f64 = 0.01;
-    const SENT_AGAIN: u64 = 5;
-    const OUT_OF_ORDER: u64 = 20;
-    let losses = case.endpoint.losses;
-    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-    let up = share(losses.retransmitted, losses.sent);
-    let down = share(losses.out_of_order, losses.received);
-    let is_up = losses.retransmitted >= SENT_AGAIN && up >= SHARE;
-    let is_down = losses.out_of_order >= OUT_OF_ORDER && down >= SHARE;
-    (is_up || is_down).then(|| Signs {
+    let (is_tcp, mut evidence) = tcp_loss(case);
+    let (is_quic, of_quic) = quic_loss(case);
+    evidence.extend(of_quic);
+    (is_tcp || is_quic).then(|| Signs {
         fault: Fault::Loss,
         matters: Matters::Here,
         sentence: "Packets are lost on the way, so senders slow down and wait for repairs."
             .to_owned(),
-        evidence: vec![
-            format!(
-                "sent again: {} of {} segments with data ({:.1} %)",
-                figure::count(losses.retransmitted),
-                figure::count(losses.sent),
-                up * 100.0
-            ),
-            format!(
-                "received behind a gap: {} of {} ({:.1} %)",
-                figure::count(losses.out_of_order),
-                figure::count(losses.received),
-                down * 100.0
-            ),
-        ],
+        evidence,
         lost: None,
         per: "",
     })
+}
+
+/// Whether TCP lost much, and what it lost.
+fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
+    const SENT_AGAIN: u64 = 5;
+    const OUT_OF_ORDER: u64 = 20;
+    let losses = case.endpoint.losses;
+    if losses.sent + losses.received == 0 {
+        return (false, Vec::new());
+    }
+    let is_up =
+        losses.retransmitted >= SENT_AGAIN && share(losses.retransmitted, losses.sent) >= LOSS;
+    let is_down =
+        losses.out_of_order >= OUT_OF_ORDER && share(losses.out_of_order, losses.received) >= LOSS;
+    let evidence = vec![
+        lost_of(
+            "sent again",
+            losses.retransmitted,
+            losses.sent,
+            "segments with data",
+        ),
+        lost_of(
+            "received behind a gap",
+            losses.out_of_order,
+            losses.received,
+            "segments with data",
+        ),
+    ];
+    (is_up || is_down, evidence)
+}
+
+/// The same for QUIC: what quiche lost, and what the server must have lost.
+fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
+    const LOST: u64 = 5;
+    let Some(quic) = case.endpoint.quic else {
+        return (false, Vec::new());
+    };
+    let is_up = quic.lost >= LOST && share(quic.lost, quic.sent) >= LOSS;
+    // What this machine dropped is sent again too.
+    let late = quic.late_frames.saturating_sub(quic.dropped_here);
+    let is_down = late >= LOST && share(late, quic.stream_frames) >= LOSS;
+    let mut evidence = vec![
+        lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
+        lost_of(
+            "the server's data that came late over QUIC",
+            quic.late_frames,
+            quic.stream_frames,
+            "STREAM frames",
+        ),
+    ];
+    if quic.dropped_here > 0 {
+        evidence.push(format!(
+            "{} were dropped by this machine, whose receive buffer was full",
+            figure::counted(quic.dropped_here, "datagram", "datagrams")
+        ));
+    }
+    (is_up || is_down, evidence)
 }
 
 fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
@@ -470,23 +510,33 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
 
 fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     let mut versions = case.endpoint.multiplexes.iter();
-    let (version, _) = versions.find(|(_, overlaps)| !**overlaps)?;
+    let waited = versions.find(|(_, overlaps)| !**overlaps);
+    let streams = case.endpoint.settings.get("MAX_CONCURRENT_STREAMS");
+    let (sentence, evidence) = match (waited, streams) {
+        (Some((version, _)), _) => (
+            format!(
+                "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
+            ),
+            "more than 4 MiB of the long response arrived after the small request was sent",
+        ),
+        (None, Some(1)) => (
+            "Over HTTP/2 the server allows one request at a time on a connection: each waits for the one before it.".to_owned(),
+            "the server announces MAX_CONCURRENT_STREAMS=1 (RFC 9113, section 6.5.2)",
+        ),
+        (None, _) => return None,
+    };
     Some(Signs {
         fault: Fault::NoMultiplexing,
         matters: Matters::Here,
-        sentence: format!(
-            "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
-        ),
-        evidence: vec![
-            "more than 4 MiB of the long response arrived after the small request was sent"
-                .to_owned(),
-        ],
+        sentence,
+        evidence: vec![evidence.to_owned()],
         lost: None,
         per: "",
     })
 }
 
 fn short_connections(case: &Case<'_>) -> Option<Signs> {
+    const FEW: u64 = 20;
     let short = case.endpoint.short_connection?;
     // Servers end connections after errors.
     if case.seen.heads.iter().any(|head| head.status >= 400) {
@@ -501,14 +551,27 @@ fn short_connections(case: &Case<'_>) -> Option<Signs> {
     let lost = latencies
         .filter_map(|latency| Some(latency.first? - latency.later?))
         .max();
+    // With more of them, hardly any request waits for a new connection.
+    let is_few = short.requests <= FEW;
+    let rare = lost.filter(|_| !is_few).map(|lost| {
+        format!(
+            "one request in {} takes {} longer",
+            figure::count(short.requests),
+            figure::time(lost)
+        )
+    });
     Some(Signs {
         fault: Fault::ShortConnections,
-        matters: Matters::Here,
+        matters: if is_few {
+            Matters::Here
+        } else {
+            Matters::Overhead
+        },
         sentence: format!(
             "The server ends a connection after {} ({how}), and clients connect again.",
             figure::counted(short.requests, "request", "requests")
         ),
-        evidence: Vec::new(),
+        evidence: rare.into_iter().collect(),
         lost,
         per: "connection",
     })
@@ -560,6 +623,10 @@ fn slow_http2(case: &Case<'_>) -> Option<Signs> {
     let one = &case.endpoint.version(Version::Http1)?.download;
     let two = &case.endpoint.version(Version::Http2)?.download;
     if one.bytes_per_s.len().min(two.bytes_per_s.len()) < ROUNDS {
+        return None;
+    }
+    // Then it is this client that is slow.
+    if case.endpoint.version(Version::Http2)?.is_held_up_here() {
         return None;
     }
     let ((slowest, _), (_, fastest)) = (one.range()?, two.range()?);

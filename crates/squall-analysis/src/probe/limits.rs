@@ -204,23 +204,17 @@ mod tests {
 
     fn frame(time_us: u64, way: Way, kind: u64, stream: Option<u64>, value: u64) -> FrameRecord {
         let is_stream = STREAM.contains(&kind);
+        let length = if is_stream { 1_000 } else { 0 };
         FrameRecord {
             time: at_us(time_us),
             hop: 1,
             side: Side::Client,
             connection: 0,
             frame: FrameFacts {
-                way,
-                layer: FrameLayer::Quic,
-                kind,
-                flags: 0,
                 stream,
                 offset: is_stream.then_some(value),
-                length: if is_stream { 1_000 } else { 0 },
-                packet: None,
                 value: (!is_stream).then_some(value),
-                stream_window: None,
-                connection_window: None,
+                ..FrameFacts::new(way, FrameLayer::Quic, kind, length)
             },
         }
     }

@@ -128,18 +128,7 @@ pub(super) fn times(span: Duration, factor: u64) -> Duration {
 /// An exchange whose response begins behind this many bytes of TCP.
 pub(super) fn exchange(wire_start: u64) -> ExchangeRecord {
     ExchangeRecord {
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
-        stream: 1,
-        protocol: Protocol::H2,
         request: Some(0),
-        beginning: squall_base::record::Beginning::default(),
-        request_first: None,
-        request_last: None,
-        response_first: None,
-        response_last: None,
-        request_extent: None,
         response_extent: Some(Extent {
             start: 100,
             end: 1_100,
@@ -148,15 +137,14 @@ pub(super) fn exchange(wire_start: u64) -> ExchangeRecord {
             record_first: Some(3),
             record_last: Some(3),
         }),
-        request_body_bytes: 0,
         response_body_bytes: 1_000,
         status: Some(200),
-        reset: None,
+        ..ExchangeRecord::unseen(Side::Client, 0, 1, Protocol::H2)
     }
 }
 
 /// A frame of the upload's stream, or of the connection.
-fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
+pub(super) fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
     FrameRecord {
         time: at_us(time_us),
         hop: 1,
@@ -166,19 +154,10 @@ fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
     }
 }
 
-fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
+pub(super) fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
     FrameFacts {
-        way,
-        layer: FrameLayer::Http2,
-        kind,
-        flags: 0,
         stream: Some(stream),
-        offset: None,
-        length: 0,
-        packet: None,
-        value: None,
-        stream_window: None,
-        connection_window: None,
+        ..FrameFacts::new(way, FrameLayer::Http2, kind, 0)
     }
 }
 
@@ -247,7 +226,7 @@ pub(super) fn upload(bytes: i64, round_trip: Duration, windows: Windows) -> Step
     made
 }
 
-fn update(time_us: u64, stream: u64, window: i64, increment: i64) -> FrameRecord {
+pub(super) fn update(time_us: u64, stream: u64, window: i64, increment: i64) -> FrameRecord {
     let mut found = facts(Way::Received, WINDOW_UPDATE, stream);
     found.value = Some(increment.unsigned_abs());
     if stream == 0 {

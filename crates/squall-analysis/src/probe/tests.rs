@@ -289,12 +289,31 @@ fn large_certificate_costs_a_round_trip() {
             .iter_mut()
             .for_each(|row| *row = exchange(18_000));
     }
-    assert_eq!(faults(&seen), [], "the handshake took one round trip");
+    // The handshake took one round trip.
+    let found = only(&seen, Fault::LargeCertificate);
+    assert_eq!((found.matters, found.lost), (Matters::Overhead, None));
     for row in seen.steps.iter_mut().flat_map(|step| &mut step.requests) {
         row.secured = row.connected.map(|time| time + times(FAR, 2));
     }
     let found = only(&seen, Fault::LargeCertificate);
     assert_eq!((found.matters, found.lost), (Matters::Here, Some(FAR)));
+}
+
+/// A chain of 12 kB fits into ten segments: over TCP it costs bytes, not a round trip.
+#[test]
+fn large_certificate_that_costs_no_round_trip_is_overhead() {
+    let mut seen = healthy(FAR);
+    for (bytes, expected) in [(9_000, None), (13_000, Some(Matters::Overhead))] {
+        for step in &mut seen.steps {
+            step.exchanges
+                .iter_mut()
+                .for_each(|row| *row = exchange(bytes));
+        }
+        let found = Diagnosis::of(&seen).faults;
+        let found = found.iter().map(|found| (found.fault, found.matters));
+        let expected = expected.map(|matters| (Fault::LargeCertificate, matters));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::from_iter(expected));
+    }
 }
 
 #[test]
@@ -366,6 +385,17 @@ fn response_that_waits_for_a_long_one_is_found() {
     assert_eq!(faults(&seen), []);
     let versions = Diagnosis::of(&seen).endpoint.multiplexes;
     assert_eq!(versions.get("HTTP/2"), Some(&true));
+}
+
+#[test]
+fn server_that_allows_one_stream_at_a_time_is_found() {
+    const MAX_CONCURRENT_STREAMS: u64 = 0x3;
+    let mut made = small_requests(Version::Http2, FAR);
+    made.settings = vec![(MAX_CONCURRENT_STREAMS, 100)];
+    assert_eq!(faults(&with(made.clone())), []);
+    made.settings = vec![(MAX_CONCURRENT_STREAMS, 1)];
+    let found = only(&with(made), Fault::NoMultiplexing);
+    assert!(found.evidence[0].contains("MAX_CONCURRENT_STREAMS=1"));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use squall_analysis::{Quantile, TrialRows, TrialStats, Value, summarise, trial_evidence};
 use squall_base::Time;
 use squall_base::plan::{Measure, Plan, Protocol, RequestTemplate, Side};
-use squall_base::record::{Beginning, ExchangeRecord, Outcome, Phase, RequestRecord};
+use squall_base::record::{ExchangeRecord, Outcome, Phase, RequestRecord};
 
 use crate::support::{ms, plan, record, request};
 
@@ -45,23 +45,13 @@ fn row(n: u64, what: u32, took_ms: u64) -> RequestRecord {
 fn exchange(n: u64, took_ms: u64) -> ExchangeRecord {
     let first = Time::ZERO + ms(10 * n);
     ExchangeRecord {
-        hop: 1,
-        side: Side::Server,
-        connection: 0,
-        stream: n,
-        protocol: Protocol::H1,
         request: Some(n),
-        beginning: Beginning::default(),
         request_first: Some(first),
         request_last: Some(first),
         response_first: Some(first),
         response_last: Some(first + ms(took_ms)),
-        request_extent: None,
-        response_extent: None,
-        request_body_bytes: 0,
-        response_body_bytes: 0,
         status: Some(200),
-        reset: None,
+        ..ExchangeRecord::unseen(Side::Server, 0, n, Protocol::H1)
     }
 }
 

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::{Stage, Stages, StagesError, ThinkTime};
-use crate::quantity::{ParseQuantityError, Rate};
+use crate::number::ParseQuantityError;
+use crate::quantity::Rate;
 use crate::time::Duration;
 
 /// A text that is not a list of stages, or not a think time.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Page, ScriptStep, Stage, Stages};
-use crate::quantity::{ParseQuantityError, split_number};
+use crate::number::{ParseQuantityError, split_number};
 use crate::time::Duration;
 
 /// What a client is to request, and when.

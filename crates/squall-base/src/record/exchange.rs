@@ -82,6 +82,29 @@ pub struct ExchangeRecord {
 }
 
 impl ExchangeRecord {
+    /// An exchange on the first hop, of which nothing has been seen yet.
+    pub fn unseen(side: Side, connection: u32, stream: u64, protocol: Protocol) -> ExchangeRecord {
+        ExchangeRecord {
+            hop: 1,
+            side,
+            connection,
+            stream,
+            protocol,
+            request: None,
+            beginning: Beginning::default(),
+            request_first: None,
+            request_last: None,
+            response_first: None,
+            response_last: None,
+            request_extent: None,
+            response_extent: None,
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            status: None,
+            reset: None,
+        }
+    }
+
     /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         let times = [

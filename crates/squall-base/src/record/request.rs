@@ -100,6 +100,35 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// A measured request that is due at `intended`, taken up immediately, and of which nothing else has happened yet.
+    pub fn due(request: u64, intended: Time) -> RequestRecord {
+        RequestRecord {
+            request,
+            phase: Phase::Measure,
+            user: 0,
+            what: 0,
+            intended,
+            taken_up: intended,
+            slot: None,
+            connected: None,
+            secured: None,
+            written_first: None,
+            written_last: None,
+            answered_first: None,
+            headers: None,
+            end: intended,
+            status: None,
+            connection: None,
+            stream: None,
+            opened_connection: false,
+            request_body_bytes: 0,
+            response_body_bytes: 0,
+            arrivals: BodyArrivals::default(),
+            outcome: Outcome::Censored,
+            error: None,
+        }
+    }
+
     /// Converts all of its times to count from `epoch` instead of their clock's origin.
     pub fn count_from(&mut self, epoch: Time) {
         for time in [&mut self.intended, &mut self.taken_up, &mut self.end] {

@@ -5,11 +5,12 @@
 use squall_base::plan::SideSettings;
 
 use super::{ClientConnection, Connection};
-use crate::engine::{Engine, TcpEngine};
+use crate::engine::Engine;
 use crate::error::{ConnectionError, CreateError};
 use crate::event::{ClientEvent, StreamId};
 use crate::inbox::Inbox;
 use crate::message::Request;
+use crate::side::TcpEngine;
 use crate::{h1, h2, tls};
 
 /// The stream of the request that requested HTTP/2 (RFC 7540, section 3.2).

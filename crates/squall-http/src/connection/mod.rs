@@ -13,27 +13,13 @@ mod server;
 
 use squall_base::Time;
 use squall_base::plan::{Http2Settings, Protocol, SideSettings, Version};
-use squall_base::record::{EndingCounts, Way};
+use squall_base::record::Way;
 
-use crate::engine::{Client, ConnectionStreams, Engine, Server, Side, TcpEngine};
+use crate::engine::{Engine, Http2Announcements};
 use crate::error::{ConnectionError, CreateError};
 use crate::inbox::Inbox;
+use crate::side::{Client, ConnectionStreams, Server, Side, TcpEngine};
 use crate::tls;
-
-/// The SETTINGS of both sides of an HTTP/2 connection, as identifiers and values, and counts of GOAWAYs and resets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Http2Announcements<'a> {
-    /// The settings we sent.
-    pub sent: &'a [(u16, u32)],
-    /// The settings the peer sent.
-    pub received: &'a [(u16, u32)],
-    /// The settings of each of our most recent SETTINGS frames, oldest first, at most eight.
-    pub recent_sent: &'a [Vec<(u16, u32)>],
-    /// The settings of each of the peer's most recent SETTINGS frames.
-    pub recent_received: &'a [Vec<(u16, u32)>],
-    /// GOAWAYs and resets so far.
-    pub endings: EndingCounts,
-}
 
 /// What carries a byte of HTTP in the wire's byte stream: the byte itself in cleartext, a record over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

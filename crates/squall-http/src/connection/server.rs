@@ -5,10 +5,10 @@
 use squall_base::plan::SideSettings;
 
 use super::{Connection, ServerConnection};
-use crate::engine::TcpEngine;
 use crate::error::{ConnectionError, CreateError};
 use crate::event::ServerEvent;
 use crate::inbox::Inbox;
+use crate::side::TcpEngine;
 use crate::tls;
 
 impl ServerConnection {

@@ -6,15 +6,13 @@ use httparse::{Header, Status};
 use super::body::Body;
 use super::chunked::Chunked;
 use super::folds::unfold;
+use super::limits::MAX_FIELDS;
 use super::target::is_host;
 use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
 use crate::message::parse_content_length;
 use crate::section;
-
-/// The most header fields that are accepted.
-pub const MAX_FIELDS: usize = 128;
 
 /// The transfer codings of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use httparse::Error;
 
-use super::fields::MAX_FIELDS;
+use super::limits::MAX_FIELDS;
 use crate::error::ConnectionError;
 
 /// The most folds in one section. Like the limit on fields, it bounds how often a head that arrives line by line is

@@ -8,16 +8,14 @@ use std::mem::MaybeUninit;
 use httparse::{Error, ParserConfig, Status};
 
 use super::body::Body;
-use super::fields::{Facts, MAX_FIELDS, owned_fields};
+use super::fields::{Facts, owned_fields};
 use super::folds::unfold;
+use super::limits::{MAX_FIELDS, MAX_HEAD_BYTES};
 use super::target::Target;
 use super::version::Version;
 use crate::error::ConnectionError;
 use crate::event::Field;
 use crate::inbox::InboxOptions;
-
-/// The longest head that is accepted, the same as nghttp2's limit for HTTP/2.
-pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The head of a request.
 #[derive(Debug)]

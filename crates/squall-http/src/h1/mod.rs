@@ -14,6 +14,7 @@ mod client;
 mod fields;
 mod folds;
 mod head;
+mod limits;
 mod outgoing;
 mod reader;
 mod refusal;
@@ -23,8 +24,8 @@ mod target;
 mod version;
 
 pub use client::{Client, MAX_INTERIM_RESPONSES, ProtocolSwitch};
-pub use fields::MAX_FIELDS;
-pub use head::{AnsweredMethod, MAX_HEAD_BYTES};
+pub use head::AnsweredMethod;
+pub use limits::{MAX_FIELDS, MAX_HEAD_BYTES};
 pub use reader::{RequestPart, RequestReader, ResponsePart, ResponseReader};
 pub use server::{MAX_PIPELINED, Server};
 

@@ -10,11 +10,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
-use super::connection::{
-    Connection, HeadKind, Mark, MessageEvent, Side, StreamError, impl_stream_io,
-};
+use super::code::{self, StreamError};
+use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, impl_stream_io};
 use super::wire::STREAM_STEP;
-use super::{Batch, code, head};
+use super::{Batch, head};
 use crate::error::RespondError;
 use crate::event::{Field, ServerEvent, StreamId};
 use crate::inbox::Inbox;

@@ -8,15 +8,13 @@ use std::time::Instant;
 use squall_base::Duration;
 use squall_base::record::{FrameFacts, QuicPath};
 
-use super::connection::{
-    Connection, HeadKind, Mark, MessageEvent, Side, StreamError, impl_stream_io,
-};
+use super::code::{self, StreamError};
+use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, impl_stream_io};
 use super::head;
 use super::inbound::Role;
 use super::security::{ClientContext, Sessions, SetupError};
 use super::wire::STREAM_STEP;
-use super::{Announcements, Batch, CloseReason, code, key_lines, path_record};
-use crate::engine::{ClientStreams, ConnectionStreams};
+use super::{Announcements, Batch, CloseReason, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::h1::MAX_INTERIM_RESPONSES;
@@ -210,11 +208,6 @@ impl Client {
     /// server.
     pub fn close(&mut self, code: u64) {
         self.connection.close(code, "");
-    }
-
-    /// Its streams.
-    pub fn streams(&mut self) -> ClientStreams<'_> {
-        ConnectionStreams::H3(self)
     }
 
     /// Makes bodies be read at most 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the server's window.

@@ -40,3 +40,7 @@ pub const QPACK_DECOMPRESSION_FAILED: u64 = 0x200;
 pub const QPACK_ENCODER_STREAM_ERROR: u64 = 0x201;
 /// QPACK_DECODER_STREAM_ERROR.
 pub const QPACK_DECODER_STREAM_ERROR: u64 = 0x202;
+
+/// The stream must be reset with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StreamError(pub(super) u64);

@@ -20,7 +20,7 @@ use super::allowance::Allowance;
 use super::announced::Announcements;
 use super::batch::Batch;
 use super::buffers::{ConnectionBuffers, EndpointBuffers};
-use super::code;
+use super::code::{self, StreamError};
 use super::control::{CriticalStream, UniStream};
 use super::inbound::{Message, Role};
 use super::keys::KeyLog;
@@ -67,10 +67,6 @@ pub(super) enum HeadKind {
     /// A body, of this length if it is known.
     Final(Option<u64>),
 }
-
-/// The stream must be reset with this code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StreamError(pub(super) u64);
 
 /// A mark of a sent message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

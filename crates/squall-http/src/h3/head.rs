@@ -7,8 +7,7 @@ use bytes::Bytes;
 use quiche::h3::qpack::{Decoder, Encoder, Error};
 use quiche::h3::{Header, NameValue};
 
-use super::code;
-use super::connection::StreamError;
+use super::code::{self, StreamError};
 use super::wire::{self, HEADERS, MAX_KEPT_BYTES};
 use crate::event::Field;
 use crate::message::{is_name_in_lower_case, is_relayed_value, parse_content_length};

@@ -27,7 +27,6 @@ use super::pieces::Pieces;
 use super::security::{ConnectionIds, ID_BYTES, SetupError, server_config};
 use super::tokens::{RetryOwner, RetryTokens};
 use super::{Announcements, Batch, CloseReason, key_lines};
-use crate::engine::{ConnectionStreams, ServerStreams};
 use crate::event::ServerEvent;
 use crate::inbox::Inbox;
 use crate::tls::Identity;
@@ -257,12 +256,11 @@ impl Server {
         self.connections.is_empty()
     }
 
-    /// The streams of a connection, which then gets a turn in [`Server::output`].
-    pub fn streams(&mut self, connection: u32) -> ServerStreams<'_> {
+    /// A connection, which then gets a turn in [`Server::output`].
+    pub(crate) fn accepted(&mut self, connection: u32) -> Option<&mut AcceptedConnection> {
         self.mark_busy(connection);
-        (self.connections.get_mut(&connection)).map_or(ConnectionStreams::None, |slot| {
-            ConnectionStreams::H3(&mut slot.accepted)
-        })
+        let slot = self.connections.get_mut(&connection)?;
+        Some(&mut slot.accepted)
     }
 
     /// Makes new connections read bodies at most 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the

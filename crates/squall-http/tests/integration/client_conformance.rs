@@ -10,7 +10,7 @@ use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, StreamId};
 
 use crate::common::h2::{
     ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
-    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, field, frame, setting,
+    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, cases, field, frame, setting,
 };
 use crate::common::request;
 
@@ -145,362 +145,136 @@ fn check(cases: Vec<Case>) {
 fn valid_responses_are_reported() {
     let length = |n: &str| field("content-length", n);
     let ok = || OK.to_vec();
-    check(vec![
-        ("a head", vec![head(END, &[ok()])], Answered(200, 0)),
-        (
-            "a body in pieces",
-            vec![
-                head(0, &[ok(), length("5")]),
-                data(0, b"ab"),
-                data(END, b"cde"),
-            ],
-            Answered(200, 5),
-        ),
-        (
-            "interim responses and trailers",
-            vec![
-                head(0, &[status("100")]),
-                head(0, &[status("103"), field("link", "x")]),
-                head(0, &[ok()]),
-                data(0, b"abc"),
-                head(END, &[field("x-sum", "1")]),
-            ],
-            Answered(200, 3),
-        ),
-    ]);
+    check(cases! {
+        "a head": [head(END, &[ok()])] => Answered(200, 0);
+        "a body in pieces": [head(0, &[ok(), length("5")]), data(0, b"ab"), data(END, b"cde")] => Answered(200, 5);
+        "interim responses and trailers": [
+            head(0, &[status("100")]), head(0, &[status("103"), field("link", "x")]), head(0, &[ok()]),
+            data(0, b"abc"), head(END, &[field("x-sum", "1")]),
+        ] => Answered(200, 3);
+    });
 }
 
 #[test]
 fn malformed_heads_are_stream_errors() {
     let ok = || OK.to_vec();
-    check(vec![
-        (
-            "no status",
-            vec![head(END, &[field("x", "y")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "status 101",
-            vec![head(0, &[status("101")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a status of words",
-            vec![head(END, &[status("abc")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "two statuses",
-            vec![head(END, &[ok(), ok()])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a request's field",
-            vec![head(END, &[ok(), field(":path", "/")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a late status",
-            vec![head(END, &[field("x", "y"), ok()])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a field of a hop",
-            vec![head(END, &[ok(), field("connection", "close")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "an interim end",
-            vec![head(END, &[status("100")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "two heads",
-            vec![head(0, &[ok()]), head(END, &[ok()])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "trailers that go on",
-            vec![head(0, &[ok()]), head(0, &[field("x", "y")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "no status": [head(END, &[field("x", "y")])] => Stream(PROTOCOL_ERROR);
+        "status 101": [head(0, &[status("101")])] => Stream(PROTOCOL_ERROR);
+        "a status of words": [head(END, &[status("abc")])] => Stream(PROTOCOL_ERROR);
+        "two statuses": [head(END, &[ok(), ok()])] => Stream(PROTOCOL_ERROR);
+        "a request's field": [head(END, &[ok(), field(":path", "/")])] => Stream(PROTOCOL_ERROR);
+        "a late status": [head(END, &[field("x", "y"), ok()])] => Stream(PROTOCOL_ERROR);
+        "a field of a hop": [head(END, &[ok(), field("connection", "close")])] => Stream(PROTOCOL_ERROR);
+        "an interim end": [head(END, &[status("100")])] => Stream(PROTOCOL_ERROR);
+        "two heads": [head(0, &[ok()]), head(END, &[ok()])] => Stream(PROTOCOL_ERROR);
+        "trailers that go on": [head(0, &[ok()]), head(0, &[field("x", "y")])] => Stream(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn invalid_fields_are_stream_errors() {
-    let bad = |case, name: &str, value: &str| {
-        let fields = [OK.to_vec(), field(name, value)];
-        (case, vec![head(END, &fields)], Stream(PROTOCOL_ERROR))
-    };
-    let trailer = head(END, &[field("x", "\0")]);
-    check(vec![
-        bad("an upper-case name", "X-Upper", "1"),
-        bad("a colon in a name", "x:", "1"),
-        bad("a line end in a value", "x", "1\r\ny: 2"),
-        bad("a blank before a value", "x", " y"),
-        bad("a blank after a value", "x", "y\t"),
-        (
-            "a NUL in a trailer",
-            vec![head(0, &[OK.to_vec()]), trailer],
-            Stream(PROTOCOL_ERROR),
-        ),
-    ]);
+    let with = |name: &str, value: &str| head(END, &[OK.to_vec(), field(name, value)]);
+    check(cases! {
+        "an upper-case name": [with("X-Upper", "1")] => Stream(PROTOCOL_ERROR);
+        "a colon in a name": [with("x:", "1")] => Stream(PROTOCOL_ERROR);
+        "a line end in a value": [with("x", "1\r\ny: 2")] => Stream(PROTOCOL_ERROR);
+        "a blank before a value": [with("x", " y")] => Stream(PROTOCOL_ERROR);
+        "a blank after a value": [with("x", "y\t")] => Stream(PROTOCOL_ERROR);
+        "a NUL in a trailer": [ok(0), head(END, &[field("x", "\0")])] => Stream(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn interim_responses_are_limited() {
     let interims = |count| vec![head(0, &[status("103")]); count];
-    check(vec![
-        (
-            "100 interim responses",
-            [interims(100), vec![ok(END)]].concat(),
-            Answered(200, 0),
-        ),
-        (
-            "101 interim responses",
-            interims(101),
-            Connection(ENHANCE_YOUR_CALM),
-        ),
-    ]);
+    check(cases! {
+        "100 interim responses": [interims(100), vec![ok(END)]].concat() => Answered(200, 0);
+        "101 interim responses": interims(101) => Connection(ENHANCE_YOUR_CALM);
+    });
 }
 
 #[test]
 fn malformed_bodies_are_stream_errors() {
     let length = |n: &str| field("content-length", n);
     let ok = || OK.to_vec();
-    check(vec![
-        (
-            "a body without a head",
-            vec![data(END, b"abc")],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a body after an interim head",
-            vec![head(0, &[status("100")]), data(END, b"abc")],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "too short a body",
-            vec![head(0, &[ok(), length("5")]), data(END, b"ab")],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "too long a body",
-            vec![head(0, &[ok(), length("1")]), data(END, b"ab")],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a missing body",
-            vec![head(END, &[ok(), length("5")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "two lengths",
-            vec![head(END, &[ok(), length("0"), length("0")])],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "no body of 204",
-            vec![head(0, &[status("204")]), data(END, b"x")],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "a length of 304",
-            vec![head(END, &[status("304"), length("5")])],
-            Answered(304, 0),
-        ),
-    ]);
+    check(cases! {
+        "a body without a head": [data(END, b"abc")] => Stream(PROTOCOL_ERROR);
+        "a body after an interim head": [head(0, &[status("100")]), data(END, b"abc")] => Stream(PROTOCOL_ERROR);
+        "too short a body": [head(0, &[ok(), length("5")]), data(END, b"ab")] => Stream(PROTOCOL_ERROR);
+        "too long a body": [head(0, &[ok(), length("1")]), data(END, b"ab")] => Stream(PROTOCOL_ERROR);
+        "a missing body": [head(END, &[ok(), length("5")])] => Stream(PROTOCOL_ERROR);
+        "two lengths": [head(END, &[ok(), length("0"), length("0")])] => Stream(PROTOCOL_ERROR);
+        "no body of 204": [head(0, &[status("204")]), data(END, b"x")] => Stream(PROTOCOL_ERROR);
+        "a length of 304": [head(END, &[status("304"), length("5")])] => Answered(304, 0);
+    });
     let opening = [frame(SETTINGS, 0, 0, &[])];
     check_after(
         &opening,
         "HEAD",
-        vec![
-            (
-                "HEAD",
-                vec![head(END, &[ok(), length("5")])],
-                Answered(200, 0),
-            ),
-            (
-                "HEAD with a body",
-                vec![head(0, &[ok()]), data(END, b"x")],
-                Stream(PROTOCOL_ERROR),
-            ),
-        ],
+        cases! {
+            "HEAD": [head(END, &[ok(), length("5")])] => Answered(200, 0);
+            "HEAD with a body": [head(0, &[ok()]), data(END, b"x")] => Stream(PROTOCOL_ERROR);
+        },
     );
 }
 
 #[test]
 fn unknown_frames_are_ignored_and_bad_sizes_are_errors() {
     let large = vec![0; 16_385];
-    check(vec![
-        (
-            "unknown type",
-            vec![frame(0x16, 0xff, 0, &[0; 8]), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "unknown flags",
-            vec![frame(PING, 0x16, 0, &[0; 8]), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "reserved bit",
-            vec![frame(PING, 0, 1 << 31, &[0; 8]), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "largest DATA",
-            vec![ok(0), data(END, &large[1..])],
-            Answered(200, 16_384),
-        ),
-        (
-            "DATA too large",
-            vec![ok(0), data(END, &large)],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "HEADERS too large",
-            vec![frame(HEADERS, END | WHOLE, 1, &large)],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "broken HPACK",
-            vec![frame(HEADERS, END | WHOLE, 1, &[0xff, 0xff, 0xff])],
-            Connection(COMPRESSION_ERROR),
-        ),
-        (
-            "a push",
-            vec![frame(PUSH_PROMISE, WHOLE, 1, &[0, 0, 0, 2])],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "unknown type": [frame(0x16, 0xff, 0, &[0; 8]), ok(END)] => Answered(200, 0);
+        "unknown flags": [frame(PING, 0x16, 0, &[0; 8]), ok(END)] => Answered(200, 0);
+        "reserved bit": [frame(PING, 0, 1 << 31, &[0; 8]), ok(END)] => Answered(200, 0);
+        "largest DATA": [ok(0), data(END, &large[1..])] => Answered(200, 16_384);
+        "DATA too large": [ok(0), data(END, &large)] => Connection(FRAME_SIZE_ERROR);
+        "HEADERS too large": [frame(HEADERS, END | WHOLE, 1, &large)] => Connection(FRAME_SIZE_ERROR);
+        "broken HPACK": [frame(HEADERS, END | WHOLE, 1, &[0xff, 0xff, 0xff])] => Connection(COMPRESSION_ERROR);
+        "a push": [frame(PUSH_PROMISE, WHOLE, 1, &[0, 0, 0, 2])] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn frames_of_the_wrong_size_or_on_the_wrong_stream_are_errors() {
-    check(vec![
-        (
-            "a short PING",
-            vec![frame(PING, 0, 0, &[0; 7])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "a short RST_STREAM",
-            vec![frame(RST_STREAM, 0, 1, &[0; 3])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "a short WINDOW_UPDATE",
-            vec![frame(WINDOW_UPDATE, 0, 0, &[0; 3])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "a short GOAWAY",
-            vec![frame(GOAWAY, 0, 0, &[0; 7])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "a short PRIORITY",
-            vec![frame(PRIORITY, 0, 1, &[0; 4])],
-            Stream(FRAME_SIZE_ERROR),
-        ),
-        (
-            "a PING of a stream",
-            vec![frame(PING, 0, 1, &[0; 8])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "DATA of the connection",
-            vec![frame(DATA, 0, 0, b"x")],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "HEADERS of the connection",
-            vec![frame(HEADERS, WHOLE, 0, OK)],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "a short PING": [frame(PING, 0, 0, &[0; 7])] => Connection(FRAME_SIZE_ERROR);
+        "a short RST_STREAM": [frame(RST_STREAM, 0, 1, &[0; 3])] => Connection(FRAME_SIZE_ERROR);
+        "a short WINDOW_UPDATE": [frame(WINDOW_UPDATE, 0, 0, &[0; 3])] => Connection(FRAME_SIZE_ERROR);
+        "a short GOAWAY": [frame(GOAWAY, 0, 0, &[0; 7])] => Connection(FRAME_SIZE_ERROR);
+        "a short PRIORITY": [frame(PRIORITY, 0, 1, &[0; 4])] => Stream(FRAME_SIZE_ERROR);
+        "a PING of a stream": [frame(PING, 0, 1, &[0; 8])] => Connection(PROTOCOL_ERROR);
+        "DATA of the connection": [frame(DATA, 0, 0, b"x")] => Connection(PROTOCOL_ERROR);
+        "HEADERS of the connection": [frame(HEADERS, WHOLE, 0, OK)] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn padding_and_priorities_are_removed_or_refused() {
     let padded = |flags, payload: &[u8]| frame(HEADERS, WHOLE | PADDED | flags, 1, payload);
-    check(vec![
-        (
-            "padded HEADERS",
-            vec![padded(END, &[3, 0x88, 0, 0, 0])],
-            Answered(200, 0),
-        ),
-        (
-            "padded HEADERS with a priority",
-            vec![padded(END | WITH_PRIORITY, &[1, 0, 0, 0, 0, 9, 0x88, 0])],
-            Answered(200, 0),
-        ),
-        (
-            "more padding than HEADERS",
-            vec![padded(END, &[2, 0x88])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "a cut priority",
-            vec![frame(HEADERS, WHOLE | WITH_PRIORITY, 1, &[0; 4])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "padded DATA",
-            vec![ok(0), data(PADDED | END, &[2, b'a', 0, 0])],
-            Answered(200, 1),
-        ),
-        (
-            "nothing but padding",
-            vec![ok(0), data(PADDED | END, &[2, 0, 0])],
-            Answered(200, 0),
-        ),
-        (
-            "more padding than DATA",
-            vec![ok(0), data(PADDED, &[2, 0])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "padding of no length",
-            vec![ok(0), data(PADDED, &[])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "padded HEADERS": [padded(END, &[3, 0x88, 0, 0, 0])] => Answered(200, 0);
+        "padded HEADERS with a priority":
+            [padded(END | WITH_PRIORITY, &[1, 0, 0, 0, 0, 9, 0x88, 0])] => Answered(200, 0);
+        "more padding than HEADERS": [padded(END, &[2, 0x88])] => Connection(PROTOCOL_ERROR);
+        "a cut priority": [frame(HEADERS, WHOLE | WITH_PRIORITY, 1, &[0; 4])] => Connection(FRAME_SIZE_ERROR);
+        "padded DATA": [ok(0), data(PADDED | END, &[2, b'a', 0, 0])] => Answered(200, 1);
+        "nothing but padding": [ok(0), data(PADDED | END, &[2, 0, 0])] => Answered(200, 0);
+        "more padding than DATA": [ok(0), data(PADDED, &[2, 0])] => Connection(PROTOCOL_ERROR);
+        "padding of no length": [ok(0), data(PADDED, &[])] => Connection(FRAME_SIZE_ERROR);
+    });
 }
 
 #[test]
 fn header_sections_must_be_contiguous() {
     let begin = frame(HEADERS, END, 1, OK);
     let more = |flags| frame(CONTINUATION, flags, 1, &field("x", "y"));
-    check(vec![
-        (
-            "in pieces",
-            vec![begin.clone(), more(0), more(WHOLE)],
-            Answered(200, 0),
-        ),
-        (
-            "PING between",
-            vec![begin.clone(), frame(PING, 0, 0, &[0; 8])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "unknown between",
-            vec![begin.clone(), frame(0x16, 0, 0, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "of another stream",
-            vec![begin, frame(CONTINUATION, WHOLE, 3, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "without a beginning",
-            vec![more(WHOLE)],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "in pieces": [begin.clone(), more(0), more(WHOLE)] => Answered(200, 0);
+        "PING between": [begin.clone(), frame(PING, 0, 0, &[0; 8])] => Connection(PROTOCOL_ERROR);
+        "unknown between": [begin.clone(), frame(0x16, 0, 0, &[])] => Connection(PROTOCOL_ERROR);
+        "of another stream": [begin, frame(CONTINUATION, WHOLE, 3, &[])] => Connection(PROTOCOL_ERROR);
+        "without a beginning": [more(WHOLE)] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
@@ -512,72 +286,30 @@ fn header_sections_that_decompress_to_too_much_are_stream_errors() {
         block.extend(vec![0xbe; times]);
         frame(HEADERS, WHOLE | END, 1, &block)
     };
-    check(vec![
-        ("a little", vec![section(5)], Answered(200, 0)),
-        ("too much", vec![section(5_000)], Stream(INTERNAL_ERROR)),
-    ]);
+    check(cases! {
+        "a little": [section(5)] => Answered(200, 0);
+        "too much": [section(5_000)] => Stream(INTERNAL_ERROR);
+    });
 }
 
 #[test]
 fn frames_on_idle_and_closed_streams_are_refused_or_ignored() {
     let reset = |stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]);
-    check(vec![
-        (
-            "idle DATA",
-            vec![frame(DATA, 0, 5, b"x")],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle HEADERS",
-            vec![frame(HEADERS, WHOLE, 5, OK)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "a pushed stream",
-            vec![frame(HEADERS, WHOLE, 2, OK)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle RST_STREAM",
-            vec![reset(5)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle WINDOW_UPDATE",
-            vec![frame(WINDOW_UPDATE, 0, 5, &[0, 0, 0, 1])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle PRIORITY",
-            vec![frame(PRIORITY, 0, 5, &[0; 5]), ok(END)],
-            Answered(200, 0),
-        ),
-        ("a reset", vec![reset(1)], WasReset(8)),
-        (
-            "frames after a reset",
-            vec![reset(1), ok(0), data(END, b"x"), reset(1)],
-            WasReset(8),
-        ),
-        (
-            "DATA after the end",
-            vec![ok(END), data(0, b"x")],
-            Answered(200, 0),
-        ),
-        (
-            "HEADERS after the end",
-            vec![ok(END), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "the table survives what is ignored",
-            vec![
-                ok(END),
-                frame(HEADERS, WHOLE | END, 1, &[0x40, 1, b'x', 1, b'y']),
-                frame(PING, 0, 0, &[0; 8]),
-            ],
-            Answered(200, 0),
-        ),
-    ]);
+    check(cases! {
+        "idle DATA": [frame(DATA, 0, 5, b"x")] => Connection(PROTOCOL_ERROR);
+        "idle HEADERS": [frame(HEADERS, WHOLE, 5, OK)] => Connection(PROTOCOL_ERROR);
+        "a pushed stream": [frame(HEADERS, WHOLE, 2, OK)] => Connection(PROTOCOL_ERROR);
+        "idle RST_STREAM": [reset(5)] => Connection(PROTOCOL_ERROR);
+        "idle WINDOW_UPDATE": [frame(WINDOW_UPDATE, 0, 5, &[0, 0, 0, 1])] => Connection(PROTOCOL_ERROR);
+        "idle PRIORITY": [frame(PRIORITY, 0, 5, &[0; 5]), ok(END)] => Answered(200, 0);
+        "a reset": [reset(1)] => WasReset(8);
+        "frames after a reset": [reset(1), ok(0), data(END, b"x"), reset(1)] => WasReset(8);
+        "DATA after the end": [ok(END), data(0, b"x")] => Answered(200, 0);
+        "HEADERS after the end": [ok(END), ok(END)] => Answered(200, 0);
+        "the table survives what is ignored": [
+            ok(END), frame(HEADERS, WHOLE | END, 1, &[0x40, 1, b'x', 1, b'y']), frame(PING, 0, 0, &[0; 8]),
+        ] => Answered(200, 0);
+    });
 }
 
 #[test]
@@ -586,128 +318,47 @@ fn early_responses_are_reported_and_end_the_stream() {
     check_after(
         &opening,
         "POST",
-        vec![
-            ("an early answer", vec![ok(END)], Answered(200, 0)),
-            (
-                "DATA after it",
-                vec![ok(END), data(0, b"x")],
-                Connection(STREAM_CLOSED),
-            ),
-            (
-                "HEADERS after it",
-                vec![ok(END), ok(END)],
-                Connection(STREAM_CLOSED),
-            ),
-            (
-                "a reset after it",
-                vec![ok(END), frame(RST_STREAM, 0, 1, &[0; 4])],
-                Answered(200, 0),
-            ),
-        ],
+        cases! {
+            "an early answer": [ok(END)] => Answered(200, 0);
+            "DATA after it": [ok(END), data(0, b"x")] => Connection(STREAM_CLOSED);
+            "HEADERS after it": [ok(END), ok(END)] => Connection(STREAM_CLOSED);
+            "a reset after it": [ok(END), frame(RST_STREAM, 0, 1, &[0; 4])] => Answered(200, 0);
+        },
     );
 }
 
 #[test]
 fn invalid_settings_are_connection_errors() {
-    check(vec![
-        (
-            "an unknown setting",
-            vec![setting(0x99, 7), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "an acknowledgement",
-            vec![frame(SETTINGS, ACK, 0, &[]), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "two acknowledgements",
-            vec![frame(SETTINGS, ACK, 0, &[]), frame(SETTINGS, ACK, 0, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "an acknowledgement with settings",
-            vec![frame(SETTINGS, ACK, 0, &[0; 6])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "settings that are cut",
-            vec![frame(SETTINGS, 0, 0, &[0; 5])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "settings of a stream",
-            vec![frame(SETTINGS, 0, 1, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "too many settings",
-            vec![frame(SETTINGS, 0, 0, &[0; 33 * 6])],
-            Connection(ENHANCE_YOUR_CALM),
-        ),
-        (
-            "push enabled",
-            vec![setting(2, 1)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "push disabled",
-            vec![setting(2, 0), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "too large a window",
-            vec![setting(4, 1 << 31)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "too small a frame",
-            vec![setting(5, 16_383)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "too large a frame",
-            vec![setting(5, 1 << 24)],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "an unknown setting": [setting(0x99, 7), ok(END)] => Answered(200, 0);
+        "an acknowledgement": [frame(SETTINGS, ACK, 0, &[]), ok(END)] => Answered(200, 0);
+        "two acknowledgements":
+            [frame(SETTINGS, ACK, 0, &[]), frame(SETTINGS, ACK, 0, &[])] => Connection(PROTOCOL_ERROR);
+        "an acknowledgement with settings": [frame(SETTINGS, ACK, 0, &[0; 6])] => Connection(FRAME_SIZE_ERROR);
+        "settings that are cut": [frame(SETTINGS, 0, 0, &[0; 5])] => Connection(FRAME_SIZE_ERROR);
+        "settings of a stream": [frame(SETTINGS, 0, 1, &[])] => Connection(PROTOCOL_ERROR);
+        "too many settings": [frame(SETTINGS, 0, 0, &[0; 33 * 6])] => Connection(ENHANCE_YOUR_CALM);
+        "push enabled": [setting(2, 1)] => Connection(PROTOCOL_ERROR);
+        "push disabled": [setting(2, 0), ok(END)] => Answered(200, 0);
+        "too large a window": [setting(4, 1 << 31)] => Connection(FLOW_CONTROL_ERROR);
+        "too small a frame": [setting(5, 16_383)] => Connection(PROTOCOL_ERROR);
+        "too large a frame": [setting(5, 1 << 24)] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn invalid_window_updates_and_floods_of_empty_data_are_errors() {
     let update = |stream, by: u32| frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes());
-    check(vec![
-        (
-            "nothing for the connection",
-            vec![update(0, 0)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "nothing for a stream",
-            vec![update(1, 0)],
-            Stream(PROTOCOL_ERROR),
-        ),
-        (
-            "too much for the connection",
-            vec![update(0, 0x7fff_ffff)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "too much for a stream",
-            vec![update(1, 0x7fff_ffff)],
-            Stream(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "streams' windows that settings make too large",
-            vec![update(1, 0x7fff_0000), setting(4, 0x7fff_0000)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "more empty DATA than anybody sends",
-            [vec![ok(0)], vec![data(0, &[]); 1_001]].concat(),
-            Connection(ENHANCE_YOUR_CALM),
-        ),
-    ]);
+    check(cases! {
+        "nothing for the connection": [update(0, 0)] => Connection(PROTOCOL_ERROR);
+        "nothing for a stream": [update(1, 0)] => Stream(PROTOCOL_ERROR);
+        "too much for the connection": [update(0, 0x7fff_ffff)] => Connection(FLOW_CONTROL_ERROR);
+        "too much for a stream": [update(1, 0x7fff_ffff)] => Stream(FLOW_CONTROL_ERROR);
+        "streams' windows that settings make too large":
+            [update(1, 0x7fff_0000), setting(4, 0x7fff_0000)] => Connection(FLOW_CONTROL_ERROR);
+        "more empty DATA than anybody sends":
+            [vec![ok(0)], vec![data(0, &[]); 1_001]].concat() => Connection(ENHANCE_YOUR_CALM);
+    });
 }
 
 #[test]
@@ -738,23 +389,11 @@ fn goaway_may_not_be_raised_and_settings_must_come_first() {
         let payload = [&last.to_be_bytes()[..], &[0, 0, 0, 0]].concat();
         frame(GOAWAY, 0, 0, &payload)
     };
-    check(vec![
-        (
-            "a GOAWAY that lets all end",
-            vec![goaway(3), ok(END)],
-            Answered(200, 0),
-        ),
-        (
-            "a GOAWAY that is taken back",
-            vec![goaway(3), goaway(5)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "a GOAWAY of a stream",
-            vec![frame(GOAWAY, 0, 1, &[0; 8])],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "a GOAWAY that lets all end": [goaway(3), ok(END)] => Answered(200, 0);
+        "a GOAWAY that is taken back": [goaway(3), goaway(5)] => Connection(PROTOCOL_ERROR);
+        "a GOAWAY of a stream": [frame(GOAWAY, 0, 1, &[0; 8])] => Connection(PROTOCOL_ERROR);
+    });
     let first: [(&str, Vec<u8>); 3] = [
         ("HEADERS", ok(END)),
         ("an acknowledgement", frame(SETTINGS, ACK, 0, &[])),

@@ -10,7 +10,7 @@ use squall_http::{ConnectionError, Engine, Inbox, ServerEvent};
 
 use crate::common::h2::{
     ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
-    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, field, frame, setting,
+    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, cases, field, frame, setting,
 };
 use crate::common::response;
 
@@ -116,41 +116,18 @@ fn check(cases: Vec<Case>) {
 #[test]
 fn unknown_frames_are_ignored_and_bad_sizes_are_errors() {
     let large = vec![0; 16_385];
-    check(vec![
-        ("unknown type", vec![frame(0x16, 0xff, 0, &[0; 8])], Fine),
-        ("unknown flags", vec![frame(PING, 0x16, 0, &[0; 8])], Fine),
-        ("reserved bit", vec![frame(PING, 0, 1 << 31, &[0; 8])], Fine),
-        (
-            "unknown type inside a header section",
-            vec![frame(HEADERS, END, 1, GET), frame(0x16, 0, 0, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "largest DATA",
-            vec![post(1), frame(DATA, END, 1, &large[1..])],
-            Fine,
-        ),
-        (
-            "DATA too large",
-            vec![post(1), frame(DATA, END, 1, &large)],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "HEADERS too large",
-            vec![frame(HEADERS, END | WHOLE, 1, &large)],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "broken HPACK",
-            vec![frame(HEADERS, END | WHOLE, 1, &[0xff, 0xff, 0xff])],
-            Connection(COMPRESSION_ERROR),
-        ),
-        (
-            "PUSH_PROMISE of a client",
-            vec![frame(PUSH_PROMISE, WHOLE, 1, &[0, 0, 0, 2])],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "unknown type": [frame(0x16, 0xff, 0, &[0; 8])] => Fine;
+        "unknown flags": [frame(PING, 0x16, 0, &[0; 8])] => Fine;
+        "reserved bit": [frame(PING, 0, 1 << 31, &[0; 8])] => Fine;
+        "unknown type inside a header section":
+            [frame(HEADERS, END, 1, GET), frame(0x16, 0, 0, &[])] => Connection(PROTOCOL_ERROR);
+        "largest DATA": [post(1), frame(DATA, END, 1, &large[1..])] => Fine;
+        "DATA too large": [post(1), frame(DATA, END, 1, &large)] => Connection(FRAME_SIZE_ERROR);
+        "HEADERS too large": [frame(HEADERS, END | WHOLE, 1, &large)] => Connection(FRAME_SIZE_ERROR);
+        "broken HPACK": [frame(HEADERS, END | WHOLE, 1, &[0xff, 0xff, 0xff])] => Connection(COMPRESSION_ERROR);
+        "PUSH_PROMISE of a client": [frame(PUSH_PROMISE, WHOLE, 1, &[0, 0, 0, 2])] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
@@ -158,33 +135,13 @@ fn only_priority_is_allowed_on_idle_streams() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100]);
     let more = frame(CONTINUATION, WHOLE, 1, GET);
-    check(vec![
-        (
-            "idle: DATA",
-            vec![frame(DATA, END, 1, b"x")],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle: RST_STREAM",
-            vec![reset.clone()],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle: WINDOW_UPDATE",
-            vec![update.clone()],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle: CONTINUATION",
-            vec![more.clone()],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "idle: PRIORITY",
-            vec![frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 9])],
-            Fine,
-        ),
-    ]);
+    check(cases! {
+        "idle: DATA": [frame(DATA, END, 1, b"x")] => Connection(PROTOCOL_ERROR);
+        "idle: RST_STREAM": [reset.clone()] => Connection(PROTOCOL_ERROR);
+        "idle: WINDOW_UPDATE": [update.clone()] => Connection(PROTOCOL_ERROR);
+        "idle: CONTINUATION": [more.clone()] => Connection(PROTOCOL_ERROR);
+        "idle: PRIORITY": [frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 9])] => Fine;
+    });
 }
 
 #[test]
@@ -192,224 +149,83 @@ fn frames_on_closed_streams_are_ignored_or_refused_as_h2spec_asks() {
     let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     let update = frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 100]);
     let more = frame(CONTINUATION, WHOLE, 1, GET);
-    check(vec![
+    check(cases! {
         // Our response to the GET is sent before the next frame arrives, so the stream is closed.
-        (
-            "closed: DATA",
-            vec![get(1), frame(DATA, END, 1, b"x")],
-            Fine,
-        ),
-        ("closed: WINDOW_UPDATE", vec![get(1), update], Fine),
-        (
-            "closed: PRIORITY",
-            vec![get(1), frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 9])],
-            Fine,
-        ),
-        (
-            "closed: CONTINUATION",
-            vec![get(1), more],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "reset: DATA",
-            vec![post(1), reset.clone(), frame(DATA, END, 1, b"x")],
-            Fine,
-        ),
-        ("reset: HEADERS", vec![post(1), reset.clone(), get(1)], Fine),
-        (
-            "half-closed: DATA in one flight",
-            vec![[get(1), frame(DATA, END, 1, b"x")].concat()],
-            Connection(STREAM_CLOSED),
-        ),
-        (
-            "half-closed: HEADERS in one flight",
-            vec![[get(1), get(1)].concat()],
-            Connection(STREAM_CLOSED),
-        ),
-        (
-            "half-closed: RST_STREAM in one flight",
-            vec![[get(1), reset].concat()],
-            Fine,
-        ),
-    ]);
+        "closed: DATA": [get(1), frame(DATA, END, 1, b"x")] => Fine;
+        "closed: WINDOW_UPDATE": [get(1), update] => Fine;
+        "closed: PRIORITY": [get(1), frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 9])] => Fine;
+        "closed: CONTINUATION": [get(1), more] => Connection(PROTOCOL_ERROR);
+        "reset: DATA": [post(1), reset.clone(), frame(DATA, END, 1, b"x")] => Fine;
+        "reset: HEADERS": [post(1), reset.clone(), get(1)] => Fine;
+        "half-closed: DATA in one flight":
+            [[get(1), frame(DATA, END, 1, b"x")].concat()] => Connection(STREAM_CLOSED);
+        "half-closed: HEADERS in one flight": [[get(1), get(1)].concat()] => Connection(STREAM_CLOSED);
+        "half-closed: RST_STREAM in one flight": [[get(1), reset].concat()] => Fine;
+    });
 }
 
 #[test]
 fn streams_must_be_opened_in_order_by_whole_header_sections() {
-    check(vec![
-        ("even stream", vec![get(2)], Connection(PROTOCOL_ERROR)),
-        (
-            "smaller stream",
-            vec![get(5), get(3)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "HEADERS on stream 0",
-            vec![get(0)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "another stream inside a header section",
-            vec![frame(HEADERS, END, 1, GET), get(3)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "HEADERS depends on itself",
-            vec![frame(
-                HEADERS,
-                END | WHOLE | WITH_PRIORITY,
-                1,
-                &[&[0, 0, 0, 1, 9], GET].concat(),
-            )],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            // RFC 7540 (section 5.3.1) made this an error; RFC 9113 has no dependencies any more.
-            "PRIORITY depends on itself",
-            vec![frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 9])],
-            Fine,
-        ),
-        (
-            "CONTINUATION",
-            vec![
-                frame(HEADERS, END, 1, &GET[..1]),
-                frame(CONTINUATION, 0, 1, &GET[1..3]),
-                frame(CONTINUATION, WHOLE, 1, &GET[3..]),
-            ],
-            Fine,
-        ),
-    ]);
+    check(cases! {
+        "even stream": [get(2)] => Connection(PROTOCOL_ERROR);
+        "smaller stream": [get(5), get(3)] => Connection(PROTOCOL_ERROR);
+        "HEADERS on stream 0": [get(0)] => Connection(PROTOCOL_ERROR);
+        "another stream inside a header section": [frame(HEADERS, END, 1, GET), get(3)] => Connection(PROTOCOL_ERROR);
+        "HEADERS depends on itself": [
+            frame(HEADERS, END | WHOLE | WITH_PRIORITY, 1, &[&[0, 0, 0, 1, 9], GET].concat()),
+        ] => Connection(PROTOCOL_ERROR);
+        "PRIORITY depends on itself": [frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 9])] => Fine;
+        "CONTINUATION": [
+            frame(HEADERS, END, 1, &GET[..1]), frame(CONTINUATION, 0, 1, &GET[1..3]),
+            frame(CONTINUATION, WHOLE, 1, &GET[3..]),
+        ] => Fine;
+    });
 }
 
 #[test]
 fn malformed_stream_frames_are_connection_errors() {
-    check(vec![
-        (
-            "DATA on stream 0",
-            vec![frame(DATA, 0, 0, b"x")],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "DATA with too much padding",
-            vec![post(1), frame(DATA, PADDED, 1, &[9, 0])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "HEADERS with too much padding",
-            vec![frame(HEADERS, PADDED | WHOLE | END, 1, &[99, 0x82])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "PRIORITY on stream 0",
-            vec![frame(PRIORITY, 0, 0, &[0; 5])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "PRIORITY of 4 bytes",
-            vec![frame(PRIORITY, 0, 1, &[0; 4])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "RST_STREAM on stream 0",
-            vec![frame(RST_STREAM, 0, 0, &[0; 4])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "RST_STREAM of 3 bytes",
-            vec![post(1), frame(RST_STREAM, 0, 1, &[0; 3])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "DATA on stream 0": [frame(DATA, 0, 0, b"x")] => Connection(PROTOCOL_ERROR);
+        "DATA with too much padding": [post(1), frame(DATA, PADDED, 1, &[9, 0])] => Connection(PROTOCOL_ERROR);
+        "HEADERS with too much padding":
+            [frame(HEADERS, PADDED | WHOLE | END, 1, &[99, 0x82])] => Connection(PROTOCOL_ERROR);
+        "PRIORITY on stream 0": [frame(PRIORITY, 0, 0, &[0; 5])] => Connection(PROTOCOL_ERROR);
+        "PRIORITY of 4 bytes": [frame(PRIORITY, 0, 1, &[0; 4])] => Connection(FRAME_SIZE_ERROR);
+        "RST_STREAM on stream 0": [frame(RST_STREAM, 0, 0, &[0; 4])] => Connection(PROTOCOL_ERROR);
+        "RST_STREAM of 3 bytes": [post(1), frame(RST_STREAM, 0, 1, &[0; 3])] => Connection(FRAME_SIZE_ERROR);
+    });
 }
 
 #[test]
 fn invalid_settings_are_connection_errors() {
-    check(vec![
-        (
-            "SETTINGS ACK with payload",
-            vec![frame(SETTINGS, 1, 0, &[0; 6])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "SETTINGS on a stream",
-            vec![frame(SETTINGS, 0, 1, &[])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "SETTINGS of 3 bytes",
-            vec![frame(SETTINGS, 0, 0, &[0; 3])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "ENABLE_PUSH of 2",
-            vec![setting(2, 2)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "INITIAL_WINDOW_SIZE of 2^31",
-            vec![setting(4, 1 << 31)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "MAX_FRAME_SIZE of 16383",
-            vec![setting(5, 16_383)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "MAX_FRAME_SIZE of 2^24",
-            vec![setting(5, 1 << 24)],
-            Connection(PROTOCOL_ERROR),
-        ),
-        ("unknown setting", vec![setting(0xff, 1)], Fine),
-    ]);
+    check(cases! {
+        "SETTINGS ACK with payload": [frame(SETTINGS, 1, 0, &[0; 6])] => Connection(FRAME_SIZE_ERROR);
+        "SETTINGS on a stream": [frame(SETTINGS, 0, 1, &[])] => Connection(PROTOCOL_ERROR);
+        "SETTINGS of 3 bytes": [frame(SETTINGS, 0, 0, &[0; 3])] => Connection(FRAME_SIZE_ERROR);
+        "ENABLE_PUSH of 2": [setting(2, 2)] => Connection(PROTOCOL_ERROR);
+        "INITIAL_WINDOW_SIZE of 2^31": [setting(4, 1 << 31)] => Connection(FLOW_CONTROL_ERROR);
+        "MAX_FRAME_SIZE of 16383": [setting(5, 16_383)] => Connection(PROTOCOL_ERROR);
+        "MAX_FRAME_SIZE of 2^24": [setting(5, 1 << 24)] => Connection(PROTOCOL_ERROR);
+        "unknown setting": [setting(0xff, 1)] => Fine;
+    });
 }
 
 #[test]
 fn malformed_connection_frames_are_connection_errors() {
     let max = 0x7fff_ffffu32.to_be_bytes();
-    check(vec![
-        ("PING with ACK", vec![frame(PING, 1, 0, &[0; 8])], Fine),
-        (
-            "PING on a stream",
-            vec![frame(PING, 0, 1, &[0; 8])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "PING of 6 bytes",
-            vec![frame(PING, 0, 0, &[0; 6])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "GOAWAY on a stream",
-            vec![frame(GOAWAY, 0, 1, &[0; 8])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "WINDOW_UPDATE of 0",
-            vec![frame(WINDOW_UPDATE, 0, 0, &[0; 4])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "WINDOW_UPDATE of 0 on a stream",
-            vec![post(1), frame(WINDOW_UPDATE, 0, 1, &[0; 4])],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "WINDOW_UPDATE of 3 bytes",
-            vec![frame(WINDOW_UPDATE, 0, 0, &[0; 3])],
-            Connection(FRAME_SIZE_ERROR),
-        ),
-        (
-            "window beyond the largest",
-            vec![frame(WINDOW_UPDATE, 0, 0, &max)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-        (
-            "stream's window beyond the largest",
-            vec![post(1), frame(WINDOW_UPDATE, 0, 1, &max)],
-            Connection(FLOW_CONTROL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "PING with ACK": [frame(PING, 1, 0, &[0; 8])] => Fine;
+        "PING on a stream": [frame(PING, 0, 1, &[0; 8])] => Connection(PROTOCOL_ERROR);
+        "PING of 6 bytes": [frame(PING, 0, 0, &[0; 6])] => Connection(FRAME_SIZE_ERROR);
+        "GOAWAY on a stream": [frame(GOAWAY, 0, 1, &[0; 8])] => Connection(PROTOCOL_ERROR);
+        "WINDOW_UPDATE of 0": [frame(WINDOW_UPDATE, 0, 0, &[0; 4])] => Connection(PROTOCOL_ERROR);
+        "WINDOW_UPDATE of 0 on a stream":
+            [post(1), frame(WINDOW_UPDATE, 0, 1, &[0; 4])] => Connection(PROTOCOL_ERROR);
+        "WINDOW_UPDATE of 3 bytes": [frame(WINDOW_UPDATE, 0, 0, &[0; 3])] => Connection(FRAME_SIZE_ERROR);
+        "window beyond the largest": [frame(WINDOW_UPDATE, 0, 0, &max)] => Connection(FLOW_CONTROL_ERROR);
+        "stream's window beyond the largest":
+            [post(1), frame(WINDOW_UPDATE, 0, 1, &max)] => Connection(FLOW_CONTROL_ERROR);
+    });
 }
 
 #[test]
@@ -419,95 +235,45 @@ fn malformed_requests_are_connection_errors() {
     // A stream error according to the RFC, which allows treating it as a connection error (section 5.4.2), as nghttp2
     // does.
     let bad = Connection(PROTOCOL_ERROR);
-    check(vec![
-        ("upper case name", vec![with(END, "X-Y", "z")], bad),
-        (
-            "unknown pseudo-header field",
-            vec![with(END, ":x", "y")],
-            bad,
-        ),
-        (
-            ":status in a request",
-            vec![with(END, ":status", "200")],
-            bad,
-        ),
-        (
-            "pseudo-header field behind others",
-            lone(vec![field("x", "y"), GET.to_vec()]),
-            bad,
-        ),
-        (
-            "pseudo-header field twice",
-            vec![with(END, ":path", "/")],
-            bad,
-        ),
-        ("no :method", lone(vec![GET[1..].to_vec()]), bad),
-        ("no :path", lone(vec![[&GET[..2], &GET[3..]].concat()]), bad),
-        (
-            "empty :path",
-            lone(vec![[&GET[..2], &GET[3..]].concat(), field(":path", "")]),
-            bad,
-        ),
-        (
-            "connection",
-            vec![with(END, "connection", "keep-alive")],
-            bad,
-        ),
-        ("te", vec![with(END, "te", "gzip")], bad),
-        ("te: trailers", vec![with(END, "te", "trailers")], Fine),
-        (
-            "content-length",
-            vec![with(0, "content-length", "2"), frame(DATA, END, 1, b"hi")],
-            Fine,
-        ),
-        ("trailers", vec![post(1), trailers(&field("x", "y"))], Fine),
-        (
-            "trailers with a pseudo-header field",
-            vec![post(1), trailers(&field(":path", "/"))],
-            bad,
-        ),
-        (
-            "trailers that are not the end",
-            vec![post(1), frame(HEADERS, WHOLE, 1, &field("x", "y"))],
-            bad,
-        ),
-        (
-            "content-length of another body",
-            vec![with(0, "content-length", "1"), frame(DATA, END, 1, b"hi")],
-            Connection(PROTOCOL_ERROR),
-        ),
-        (
-            "content-length of a longer body",
-            vec![with(0, "content-length", "9"), frame(DATA, END, 1, b"hi")],
-            Connection(PROTOCOL_ERROR),
-        ),
-    ]);
+    check(cases! {
+        "upper case name": [with(END, "X-Y", "z")] => bad;
+        "unknown pseudo-header field": [with(END, ":x", "y")] => bad;
+        ":status in a request": [with(END, ":status", "200")] => bad;
+        "pseudo-header field behind others": lone(vec![field("x", "y"), GET.to_vec()]) => bad;
+        "pseudo-header field twice": [with(END, ":path", "/")] => bad;
+        "no :method": lone(vec![GET[1..].to_vec()]) => bad;
+        "no :path": lone(vec![[&GET[..2], &GET[3..]].concat()]) => bad;
+        "empty :path": lone(vec![[&GET[..2], &GET[3..]].concat(), field(":path", "")]) => bad;
+        "connection": [with(END, "connection", "keep-alive")] => bad;
+        "te": [with(END, "te", "gzip")] => bad;
+        "te: trailers": [with(END, "te", "trailers")] => Fine;
+        "content-length": [with(0, "content-length", "2"), frame(DATA, END, 1, b"hi")] => Fine;
+        "trailers": [post(1), trailers(&field("x", "y"))] => Fine;
+        "trailers with a pseudo-header field": [post(1), trailers(&field(":path", "/"))] => bad;
+        "trailers that are not the end": [post(1), frame(HEADERS, WHOLE, 1, &field("x", "y"))] => bad;
+        "content-length of another body":
+            [with(0, "content-length", "1"), frame(DATA, END, 1, b"hi")] => Connection(PROTOCOL_ERROR);
+        "content-length of a longer body":
+            [with(0, "content-length", "9"), frame(DATA, END, 1, b"hi")] => Connection(PROTOCOL_ERROR);
+    });
 }
 
 #[test]
 fn invalid_fields_are_stream_errors() {
     let bad = Stream(PROTOCOL_ERROR);
     let trailer = |name, value| frame(HEADERS, WHOLE | END, 1, &field(name, value));
-    check(vec![
-        ("a blank in a name", vec![with(END, "x y", "z")], bad),
-        ("a colon in a name", vec![with(END, "x:", "z")], bad),
-        ("no name", vec![with(END, "", "z")], bad),
-        (
-            "a line end in a value",
-            vec![with(END, "x", "y\r\nz: a")],
-            bad,
-        ),
-        ("a NUL in a value", vec![with(END, "x", "\0")], bad),
-        ("a blank before a value", vec![with(END, "x", " y")], bad),
-        ("a blank after a value", vec![with(END, "x", "y\t")], bad),
-        (
-            "blanks inside a value",
-            vec![with(END, "x", "y \t z")],
-            Fine,
-        ),
-        ("no value", vec![with(END, "x", "")], Fine),
-        ("a NUL in a trailer", vec![post(1), trailer("x", "\0")], bad),
-    ]);
+    check(cases! {
+        "a blank in a name": [with(END, "x y", "z")] => bad;
+        "a colon in a name": [with(END, "x:", "z")] => bad;
+        "no name": [with(END, "", "z")] => bad;
+        "a line end in a value": [with(END, "x", "y\r\nz: a")] => bad;
+        "a NUL in a value": [with(END, "x", "\0")] => bad;
+        "a blank before a value": [with(END, "x", " y")] => bad;
+        "a blank after a value": [with(END, "x", "y\t")] => bad;
+        "blanks inside a value": [with(END, "x", "y \t z")] => Fine;
+        "no value": [with(END, "x", "")] => Fine;
+        "a NUL in a trailer": [post(1), trailer("x", "\0")] => bad;
+    });
 }
 
 #[test]

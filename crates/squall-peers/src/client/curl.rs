@@ -7,7 +7,6 @@
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
-use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Duration, Rate, Time};
 
 use super::driver::{ClientDriver, ReportedFields};
@@ -17,11 +16,10 @@ use super::row::{
 };
 use crate::driver::{Refusal, order_refusal};
 use crate::find::{Version, identity};
-use crate::order::{Content, Invocation};
+use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "curl";
 const ROWS: &str = "curl.json";
-const SECRET_FIELDS: &str = "secret-fields";
 
 /// The largest --parallel-max that curl accepts.
 const MAX_AT_ONCE: u64 = 300;
@@ -124,8 +122,7 @@ impl ClientDriver for Curl {
 
 /// The header fields: those with secrets in a file, because every user of the machine can read arguments.
 fn headers(order: &ClientOrder, invocation: &mut Invocation) {
-    let (secret, others): (Vec<_>, Vec<_>) = (order.headers.iter().cloned())
-        .partition(|field| has_credentials(std::slice::from_ref(field)));
+    let (secret, others) = secret_and_other_fields(&order.headers);
     for (name, value) in &others {
         invocation.arguments(["--header", &format!("{name}: {value}")]);
     }
@@ -133,7 +130,7 @@ fn headers(order: &ClientOrder, invocation: &mut Invocation) {
         let lines = secret
             .iter()
             .map(|(name, value)| format!("{name}: {value}\n"));
-        invocation.fields(SECRET_FIELDS, lines.collect(), &secret);
+        invocation.secret_fields(lines.collect());
         invocation.arguments(["--header", &format!("@{SECRET_FIELDS}")]);
     }
 }

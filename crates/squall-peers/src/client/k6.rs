@@ -18,7 +18,7 @@ use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
 use crate::driver::{Refusal, order_refusal};
 use crate::find::{Version, identity};
-use crate::order::{Content, Invocation};
+use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "k6";
 const ROWS: &str = "k6.json";
@@ -58,7 +58,13 @@ impl ClientDriver for K6 {
             ));
         }
         let mut invocation = Invocation::default();
-        invocation.fields("script.js", script(order), &order.headers);
+        let (secret, others) = secret_and_other_fields(&order.headers);
+        let mut headers = object(&others).to_string();
+        if !secret.is_empty() {
+            invocation.secret_fields(object(&secret).to_string());
+            headers = format!("Object.assign({headers}, JSON.parse(open('{SECRET_FIELDS}')))");
+        }
+        invocation.text("script.js", script(order, &headers));
         if order.body > Bytes::new(0) {
             invocation.file("body", Content::Filler(order.body));
         }
@@ -92,7 +98,13 @@ impl ClientDriver for K6 {
     }
 }
 
-fn script(order: &ClientOrder) -> String {
+/// The object with these header fields.
+fn object(fields: &[(String, String)]) -> serde_json::Value {
+    fields.iter().cloned().collect()
+}
+
+/// The script; `headers` is the expression for the header fields.
+fn script(order: &ClientOrder, headers: &str) -> String {
     let millis = |duration: Duration| format!("{}ms", duration.as_nanos().div_ceil(1_000_000));
     let users = order.load.connections();
     let scenario = match order.load {
@@ -129,11 +141,6 @@ fn script(order: &ClientOrder) -> String {
         "discardResponseBodies": true,
         "hosts": { &order.server_name: order.target.ip().to_string() },
     });
-    let headers: serde_json::Map<String, serde_json::Value> = order
-        .headers
-        .iter()
-        .map(|(name, value)| (name.clone(), json!(value)))
-        .collect();
     // k6 starts a request that is due exactly when the time is over; squall does not.
     let most = order
         .load
@@ -148,15 +155,15 @@ fn script(order: &ClientOrder) -> String {
         "import http from 'k6/http';
 import exec from 'k6/execution';
 const body = {body};
+const headers = {headers};
 export const options = {options};
 export default function () {{
     if (exec.scenario.iterationInTest >= {most}) return;
-    http.request({}, {}, body, {{ headers: {}, redirects: 0, timeout: '1h' }});
+    http.request({}, {}, body, {{ headers, redirects: 0, timeout: '1h' }});
 }}
 ",
         json!(order.method),
-        json!(order.url()),
-        json!(headers)
+        json!(order.url())
     )
 }
 

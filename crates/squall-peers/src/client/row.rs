@@ -4,7 +4,7 @@
 //! What a line means is in the file of its program, and `read` goes through a whole log.
 
 use squall_base::plan::Protocol;
-use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
+use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use thiserror::Error;
 
@@ -92,29 +92,10 @@ pub(super) fn plain_row(
     outcome: Outcome,
 ) -> RequestRecord {
     RequestRecord {
-        request: 0,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended,
-        taken_up: intended,
-        slot: None,
-        connected: None,
-        secured: None,
-        written_first: None,
-        written_last: None,
-        answered_first: None,
-        headers: None,
         end,
-        status: None,
-        connection: None,
-        stream: None,
-        opened_connection: false,
         request_body_bytes: context.request_body_bytes,
-        response_body_bytes: 0,
-        arrivals: BodyArrivals::default(),
         outcome,
-        error: None,
+        ..RequestRecord::due(0, intended)
     }
 }
 

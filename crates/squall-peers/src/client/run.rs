@@ -22,7 +22,7 @@ use super::read::{ReadError, Readout};
 use super::row::{RowContext, RowFormat};
 use crate::driver::Refusal;
 use crate::find::InstalledProgram;
-use crate::order::Invocation;
+use crate::order::{Invocation, SECRET_FIELDS};
 use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartError, write_files};
 
 /// How often to try to remove a browser's folder, and the pause between tries.
@@ -142,7 +142,8 @@ impl Client {
             processors: &self.processors,
             piped_streams: self.piped_streams,
         };
-        let mut process = Process::start(&launch)?;
+        let started = Process::start(&launch).inspect_err(|_| remove_leftovers(folder));
+        let mut process = started?;
         let reader = file_of_rows.and_then(|file| self.spawn_reader(process.take_pipes(), file));
         Ok(ClientRun {
             process,
@@ -192,9 +193,11 @@ fn record_lines(stderr: ChildStderr, mut file: File) {
     }
 }
 
-/// Removes what a browser that was killed has left in this folder of its own: tens of megabytes of no use. Its
-/// processes may end a moment later than the one that was killed, and write until then.
+/// Removes what a load generator that has ended leaves in this folder of its own and nobody needs: its secrets, and tens of
+/// megabytes of a browser. The processes of a browser that was killed may end a moment later, and write until then.
 pub fn remove_leftovers(folder: &Path) {
+    // Most programs have no such file. One that cannot be removed stays, for its owner only.
+    let _ = std::fs::remove_file(folder.join(SECRET_FIELDS));
     let profile = folder.join(PROFILE);
     for _ in 0..TRIES {
         if !profile.exists() {
@@ -206,7 +209,7 @@ pub fn remove_leftovers(folder: &Path) {
     }
 }
 
-/// A load generator that was started. Dropping it stops it.
+/// A load generator that was started. Dropping it stops it, and removes what it leaves behind.
 #[derive(Debug)]
 pub struct ClientRun {
     process: Process,
@@ -251,9 +254,6 @@ impl ClientRun {
         if let Some(Err(source)) = reading {
             return Err(ClientError::Conversation { name, exit, source });
         }
-        if self.client.piped_streams == PipedStreams::Conversation {
-            remove_leftovers(&self.client.order.folder);
-        }
         let mut rows = Vec::new();
         let readout = match &self.client.rows {
             None => Ok(Readout::default()),
@@ -276,6 +276,13 @@ impl ClientRun {
     }
 }
 
+impl Drop for ClientRun {
+    fn drop(&mut self) {
+        self.process.stop();
+        remove_leftovers(&self.client.order.folder);
+    }
+}
+
 fn read(
     path: &Path,
     format: RowFormat,
@@ -290,4 +297,28 @@ fn read(
     format.read(&mut BufReader::new(file), context, &mut |row| {
         rows.push(row);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn secrets_and_a_browsers_files_are_removed_and_the_rows_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at(PROFILE)).unwrap();
+        for name in [SECRET_FIELDS, "curl.json"] {
+            fs::write(at(name), "cookie: a").unwrap();
+        }
+        fs::write(at(PROFILE).join("cache"), "b").unwrap();
+        remove_leftovers(folder.path());
+        let left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, ["curl.json"]);
+    }
 }

@@ -8,7 +8,8 @@ use squall_base::Duration;
 use squall_base::plan::{Script, ScriptBody, ScriptRequest, ScriptStep};
 
 use super::LONGEST_NS;
-use super::error::{Fault, Format, ImportError, Location};
+use super::error::{Fault, ImportError};
+use super::place::{Format, Location};
 
 /// The origin of a script's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,9 +19,11 @@ use squall_base::text::bytes_without_bom;
 use url::Url;
 
 use super::entry::{Entry, NamedValue, PostData, RecordedEntry, Request};
-use super::error::{Format, ImportError, Location, UrlFault};
+use super::error::{ImportError, UrlFault};
 use super::gather::{Origin, ScriptBuilder};
-use super::omission::{Import, OmissionReason, Tally};
+use super::omission::{OmissionReason, Tally};
+use super::place::{Format, Location};
+use super::result::Import;
 use super::{check_size, media, moment, sendable};
 
 /// Which entries of a HAR file to keep. The default is everything that can be sent again.

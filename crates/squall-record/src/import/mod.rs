@@ -23,16 +23,20 @@ mod media;
 mod moment;
 mod omission;
 mod own;
+mod place;
 mod redaction;
+mod result;
 mod sendable;
 mod timing_script;
 mod vegeta;
 
-pub use error::{Fault, Format, ImportError, Location, UrlFault};
+pub use error::{Fault, ImportError, UrlFault};
 pub use har::{HarOptions, parse_har};
-pub use omission::{Import, Omission, OmissionReason};
+pub use omission::{Omission, OmissionReason};
 pub use own::{parse_script, script_text};
+pub use place::{Format, Location};
 pub use redaction::redacted_recording;
+pub use result::Import;
 pub use timing_script::parse_timing_script;
 pub use vegeta::{parse_vegeta_json, parse_vegeta_targets};
 

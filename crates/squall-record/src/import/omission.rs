@@ -5,16 +5,7 @@ use std::fmt;
 
 use squall_base::plan::message::{MAX_HEADERS, MAX_HEADERS_BYTES, MAX_TARGET_LEN_BYTES};
 
-use super::error::{Format, ImportError, Location};
-
-/// The result of an import.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Import<T> {
-    /// The script or the requests.
-    pub content: T,
-    /// What was left out of the recording; one entry per reason.
-    pub omissions: Vec<Omission>,
-}
+use super::place::Location;
 
 /// Things left out for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +181,7 @@ pub(super) fn listed(omissions: &[Omission]) -> String {
 
 /// Counts omissions.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Vec<Omission>);
+pub(super) struct Tally(pub(super) Vec<Omission>);
 
 impl Tally {
     /// Counts one omission.
@@ -213,22 +204,5 @@ impl Tally {
                 None => self.0.push(omission),
             }
         }
-    }
-
-    /// Finishes the import; an error if it is empty.
-    pub(super) fn finish<T>(
-        self,
-        format: Format,
-        content: T,
-        is_empty: impl Fn(&T) -> bool,
-    ) -> Result<Import<T>, ImportError> {
-        if is_empty(&content) {
-            let omissions = self.0;
-            return Err(ImportError::Nothing { format, omissions });
-        }
-        Ok(Import {
-            content,
-            omissions: self.0,
-        })
     }
 }

@@ -5,7 +5,8 @@
 use squall_base::plan::{Script, ScriptRequest};
 use squall_base::text::bytes_without_bom;
 
-use super::error::{Fault, Format, ImportError, Location, excerpt};
+use super::error::{Fault, ImportError, excerpt};
+use super::place::{Format, Location};
 use super::{LONGEST_NS, check_size, sendable};
 
 /// Reads a script. Every step must name an existing request, no step may be earlier than the one before it, and every

@@ -13,8 +13,9 @@ use squall_base::plan::message::{
 use squall_base::plan::{ScriptBody, ScriptRequest};
 use url::{Position, Url};
 
-use super::error::{Location, UrlFault, excerpt};
+use super::error::{UrlFault, excerpt};
 use super::omission::{OmissionReason, Tally};
+use super::place::Location;
 
 /// Header fields that belong to the protocol: hop-by-hop fields (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2), and
 /// those that squall derives from the URL and the body.

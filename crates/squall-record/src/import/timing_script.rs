@@ -8,9 +8,11 @@
 use squall_base::plan::{Script, ScriptBody, ScriptRequest};
 use squall_base::text::bytes_without_bom;
 
-use super::error::{Fault, Format, ImportError, Location, excerpt};
+use super::error::{Fault, ImportError, excerpt};
 use super::gather::{Origin, ScriptBuilder};
-use super::omission::{Import, OmissionReason, Tally};
+use super::omission::{OmissionReason, Tally};
+use super::place::{Format, Location};
+use super::result::Import;
 use super::{LONGEST_NS, check_size, sendable};
 
 /// Converts a timing script to a script of GET requests without header fields. Empty lines and a byte order mark are

@@ -14,8 +14,10 @@ use serde::Deserialize;
 use squall_base::plan::{ScriptBody, ScriptRequest};
 use squall_base::text::bytes_without_bom;
 
-use super::error::{Fault, Format, ImportError, Location, excerpt};
-use super::omission::{Import, Tally};
+use super::error::{Fault, ImportError, excerpt};
+use super::omission::Tally;
+use super::place::{Format, Location};
+use super::result::Import;
 use super::{check_size, sendable};
 
 /// A target of the format `http` that may have further lines.

@@ -14,6 +14,7 @@ use squall_base::record::{
 
 use super::columns::{Columns, FlagColumn, NullableColumn, Number, RequiredColumn, WordColumn};
 use super::packing::{CellWriteError, RowGroup};
+use super::schema::{Column, Packing, Role};
 use crate::RecordError;
 
 /// The result of appending cells.
@@ -30,6 +31,23 @@ pub(super) trait WriteCell: Sized {
 
     /// Appends the cell of each row to the group's next column.
     fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded;
+}
+
+impl Column {
+    /// The column of cells of type `T`.
+    pub(super) const fn of<T: WriteCell>(
+        name: &'static str,
+        packing: Packing,
+        role: Role,
+    ) -> Column {
+        Column {
+            name,
+            data_type: T::TYPE,
+            nullable: T::IS_NULLABLE,
+            packing,
+            role,
+        }
+    }
 }
 
 /// A type that is read back from one column.
@@ -269,9 +287,6 @@ word_cells!(
 /// Each column has the variable that its cell is bound to, the cell's type and value for a row, its packing ([`Packing`])
 /// and its name. Columns are grouped by their role ([`Role`]). An optional check of the decoded columns comes before the
 /// expression that makes a row from the variables.
-///
-/// [`Packing`]: super::schema::Packing
-/// [`Role`]: super::schema::Role
 macro_rules! table {
     (
         $table:literal of $row:ident: $Row:ty {$(

@@ -9,7 +9,6 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::TypePtr;
 
-use super::cell::WriteCell;
 use super::sealed::Row;
 
 /// The metadata key of the schema version.
@@ -52,21 +51,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// The column of cells of type `T`.
-    pub(super) const fn of<T: WriteCell>(
-        name: &'static str,
-        packing: Packing,
-        role: Role,
-    ) -> Column {
-        Column {
-            name,
-            data_type: T::TYPE,
-            nullable: T::IS_NULLABLE,
-            packing,
-            role,
-        }
-    }
-
     /// Whether it is part of the row.
     pub(super) fn is_read(&self) -> bool {
         self.role != Role::Derived

@@ -10,7 +10,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use squall_base::Time;
-use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
+use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_record::RequestWriter;
 use squall_record::export::{
     CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
@@ -23,15 +23,7 @@ pub(crate) const EPOCH_UNIX_NS: u64 = 1_763_760_301_250_000_000;
 pub(crate) fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRecord {
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     RequestRecord {
-        request: number,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended: at(intended_ms),
-        taken_up: at(intended_ms),
         slot: Some(at(intended_ms + 1)),
-        connected: None,
-        secured: None,
         written_first: Some(at(intended_ms + 1)),
         written_last: Some(at(intended_ms + 1)),
         answered_first: Some(at(intended_ms + took_ms)),
@@ -41,11 +33,9 @@ pub(crate) fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRec
         connection: Some(0),
         stream: Some(2 * number + 1),
         opened_connection: number == 0,
-        request_body_bytes: 0,
         response_body_bytes: 1024,
-        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
-        error: None,
+        ..RequestRecord::due(number, at(intended_ms))
     }
 }
 

@@ -22,17 +22,11 @@ fn frame(ms: u64, layer: FrameLayer, kind: u64, packet: Option<u64>) -> FrameRec
         side: Side::Client,
         connection: 0,
         frame: FrameFacts {
-            way: Way::Sent,
-            layer,
-            kind,
-            flags: 0,
             stream: Some(4),
             offset: Some(10),
-            length: 90,
             packet,
             value: Some(3),
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(Way::Sent, layer, kind, 90)
         },
     }
 }

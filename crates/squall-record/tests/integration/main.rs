@@ -4,6 +4,7 @@
 
 mod captures;
 mod causes;
+mod claimed_rows;
 mod columns;
 mod common;
 #[path = "../../../../fuzz/src/drive_import.rs"]

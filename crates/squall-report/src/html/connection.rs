@@ -2,7 +2,7 @@
 //! acknowledgements and losses, the sizes of packets, the throughput, what was in flight, the windows and the round-trip time.
 //!
 //! All charts of a direction share the axis of time; the figures are also in a table. Nothing is computed here but places and
-//! sums of what is shown: squall-analysis' `detail` did. `details` says where the markup goes.
+//! sums of what is shown: squall-analysis' `detail` did. `trial_markup` says where the markup goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,9 @@ use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
 
 use super::chart::{Chart, TimeAxis, ValueAxis, area, band, crosses, dots, steps};
-use super::details::{Page, letter};
+use super::links::Page;
 use super::text::{SERIES, escaped};
+use crate::palette::CauseLook;
 
 /// The values of a quantity over time.
 type Line = Vec<(Time, f64)>;
@@ -440,7 +441,7 @@ fn push_figures(page: &mut String, trace: &DirectionTrace) {
         *wait = *wait + stage.to.since(stage.from);
     }
     rows.extend(waits.into_iter().map(|(cause, wait)| {
-        let name = format!("{} {}, ms", letter(cause), cause.name());
+        let name = format!("{} {}, ms", CauseLook::of(cause).letter, cause.name());
         (name, figure::millis(wait))
     }));
     page.push_str("<table class=\"numbers\"><tbody>\n");

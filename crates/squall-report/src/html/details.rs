@@ -1,27 +1,17 @@
-//! The requests that the page shows in full: the list of them, the links to them, and the data from which a dialog shows one.
+//! The requests that the page shows in full: the list of them, the links to them, and the elements from which a dialog shows
+//! one.
 //!
-//! A request or connection is markup that `request` or `connection` draws. It is kept compressed in an element of its own,
-//! because all of them together would be most of the page; assets/details.js unpacks one when its link is followed. Without
-//! scripts, a link leads to its row of the list. Which requests these are was decided in squall-analysis' `detail`.
+//! `trial_markup` has drawn them. assets/details.js unpacks one when its link is followed. Without scripts, a link leads to its
+//! row of the list. Which requests these are was decided in squall-analysis' `detail`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
-use squall_analysis::detail::TrialDetail;
-use squall_analysis::explain::Explanation;
 use squall_analysis::figure;
 use squall_analysis::findings::Finding;
 use squall_base::Duration;
-use squall_base::record::{Cause, TrialRecord};
 
 use super::text::escaped;
-use super::{connection, request};
-use crate::explain::ExplanationContext;
-use crate::palette::CauseLook;
+use super::trial_markup::{Packed, RequestMarkup};
 use crate::points::TrialPoints;
 
 /// The most characters of compressed data. With the rest of the page it stays below 5 MB.
@@ -40,151 +30,6 @@ const COLUMNS: [&str; 7] = [
     "connection",
     "why",
 ];
-
-/// The letter of a cause, which stands for it where there is no room for its name.
-pub(super) fn letter(cause: Cause) -> char {
-    CauseLook::of(cause).letter
-}
-
-/// The trial that a request or connection belongs to, as its markup needs it.
-pub(super) struct Page<'a> {
-    pub(super) context: &'a ExplanationContext,
-    /// Variant, condition, repetition, folder.
-    pub(super) title: &'a str,
-    detail: &'a TrialDetail,
-}
-
-impl Page<'_> {
-    /// The id of a request of the trial, if it is chosen too.
-    pub(super) fn request(&self, request: u64) -> Option<String> {
-        let mut all = self.detail.requests.iter();
-        let is_chosen = all.any(|it| it.explanation.request == request);
-        is_chosen.then(|| request_id(self.detail, request))
-    }
-
-    /// The id of a connection of the trial, if its link saw it.
-    pub(super) fn connection(&self, hop: u8, number: u32) -> Option<String> {
-        let mut all = self.detail.connections.iter();
-        let is_known = all.any(|it| (it.trace.hop, it.trace.connection) == (hop, number));
-        is_known.then(|| connection_id(self.detail, hop, number))
-    }
-}
-
-fn request_id(trial: &TrialDetail, request: u64) -> String {
-    format!("request-{}-{request}", trial.index)
-}
-
-fn connection_id(trial: &TrialDetail, hop: u8, number: u32) -> String {
-    format!("connection-{}-{hop}-{number}", trial.index)
-}
-
-/// The chosen requests and connections of a trial, drawn and compressed: much less than what they are drawn from.
-#[derive(Clone, Debug)]
-pub(crate) struct TrialMarkup {
-    folder: String,
-    requests: Vec<RequestMarkup>,
-    connections: Vec<Packed>,
-}
-
-/// A request: its data, and what its row of the list says.
-#[derive(Clone, Debug)]
-struct RequestMarkup {
-    data: Packed,
-    request: u64,
-    latency: Duration,
-    /// The cause of most of its time.
-    mostly: Option<Cause>,
-    /// Its connections: what they are called, and their ids.
-    places: Vec<(String, Option<String>)>,
-    reasons: Vec<String>,
-}
-
-/// Compressed markup, and the id by which links name it.
-#[derive(Clone, Debug)]
-struct Packed {
-    id: String,
-    text: String,
-}
-
-impl Packed {
-    /// Deflates markup with a zlib header (RFC 1950), in base64.
-    fn of(id: String, markup: &str) -> Packed {
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-        let deflated = encoder
-            .write_all(markup.as_bytes())
-            .and_then(|()| encoder.finish());
-        let text = STANDARD.encode(deflated.expect("writing to memory does not fail"));
-        Packed { id, text }
-    }
-
-    fn element(&self) -> String {
-        let Packed { id, text } = self;
-        format!("<script type=\"text/plain\" id=\"detail-{id}\">{text}</script>\n")
-    }
-}
-
-impl TrialMarkup {
-    /// Draws the chosen requests of a trial.
-    pub(crate) fn of(record: &TrialRecord, detail: &TrialDetail) -> TrialMarkup {
-        let trial = &record.trial;
-        let title = format!(
-            "{}, {}, repetition {} ({})",
-            trial.variant.name,
-            trial.condition,
-            trial.repetition + 1,
-            detail.folder
-        );
-        let page = Page {
-            context: &ExplanationContext::of_trial(record),
-            title: &title,
-            detail,
-        };
-        let requests = detail.requests.iter().map(|it| {
-            let mut markup = String::new();
-            request::push(&mut markup, it, &page);
-            let explanation = &it.explanation;
-            let id = request_id(detail, explanation.request);
-            RequestMarkup {
-                data: Packed::of(id, &markup),
-                request: explanation.request,
-                latency: explanation.latency,
-                mostly: explanation.causes.first().map(|share| share.cause),
-                places: named_places(explanation, &page),
-                reasons: it.reasons.clone(),
-            }
-        });
-        let connections = detail.connections.iter().map(|it| {
-            let mut markup = String::new();
-            connection::push(&mut markup, it, &page);
-            let id = connection_id(detail, it.trace.hop, it.trace.connection);
-            Packed::of(id, &markup)
-        });
-        TrialMarkup {
-            folder: detail.folder.clone(),
-            requests: requests.collect(),
-            connections: connections.collect(),
-        }
-    }
-}
-
-/// The connections of a request: what they are called, and their ids.
-fn named_places(it: &Explanation, page: &Page<'_>) -> Vec<(String, Option<String>)> {
-    let named = places(it).into_iter().map(|(hop, number)| {
-        let words = format!("{number}{}", page.context.of_hop(hop));
-        (words, page.connection(hop, number))
-    });
-    named.collect()
-}
-
-/// The connections of a request: hop and the number of the hop's client.
-pub(super) fn places(it: &Explanation) -> Vec<(u8, u32)> {
-    let hops = &it.course.hops;
-    let only = (1, it.connection.filter(|_| hops.is_empty()));
-    let all = hops.iter().map(|hop| (hop.hop, hop.connection));
-    let all = std::iter::once(only).chain(all);
-    all.filter_map(|(hop, number)| Some((hop, number?)))
-        .collect()
-}
 
 /// Everything that the page shows in full.
 pub(super) struct Details {

@@ -3,7 +3,7 @@
 //!
 //! It is one drawing, whose rows share the axis of time. Everything is also in the tables and in the text of `squall explain`
 //! below it, so that nothing depends on seeing. Nothing is computed here: squall-analysis' `detail` and `explain` did.
-//! `details` says where the markup goes.
+//! `trial_markup` says where the markup goes.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,10 @@ use squall_base::record::{Direction, Side, Way, frame_name};
 use squall_base::{Duration, Time};
 
 use super::chart::{self, LEFT, RIGHT, TimeAxis, since};
-use super::details::{Page, letter, places};
+use super::links::{Page, places};
 use super::text::escaped;
 use crate::explain;
+use crate::palette::CauseLook;
 use crate::text::Colour;
 
 /// The heights of rows.
@@ -97,7 +98,7 @@ fn push_legend(page: &mut String, it: &Explanation) {
         let name = share.cause.name();
         page.push_str(&format!(
             "<span class=\"key\"><span class=\"swatch cause-{name}\"></span>{} {name} {} ms</span> ",
-            letter(share.cause),
+            CauseLook::of(share.cause).letter,
             figure::millis(share.time),
         ));
     }
@@ -183,7 +184,7 @@ impl Drawing {
                     "<text class=\"letter\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
                     f64::midpoint(from, to),
                     y + LANE * 0.7,
-                    letter(stage.cause)
+                    CauseLook::of(stage.cause).letter
                 ));
             }
         }
@@ -381,7 +382,11 @@ fn push_stages(page: &mut String, it: &Explanation) {
             ("ms", moment(stage.from, stage.to)),
             (
                 "cause",
-                format!("{} {}", letter(stage.cause), stage.cause.name()),
+                format!(
+                    "{} {}",
+                    CauseLook::of(stage.cause).letter,
+                    stage.cause.name()
+                ),
             ),
         ];
         page.push_str(&format!("<tr><th scope=\"row\">{hop}</th>"));

@@ -28,9 +28,19 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("Shown together", "叠加显示"),
     phrase("All repetitions side by side", "并排显示所有重复"),
     phrase("{=name}, repetition {#n}", "{name}，第 {n} 次重复"),
-    phrase("Download this plot as SVG", "将此图下载为 SVG"),
-    phrase("Download as SVG: {=label}", "下载为 SVG：{label}"),
-    phrase("Download as CSV: {=name}", "下载为 CSV：{name}"),
+    phrase("Download this plot as {=format}", "将此图下载为 {format}"),
+    phrase(
+        "Download as {=format}: {=label}",
+        "下载为 {format}：{label}",
+    ),
+    phrase(
+        "the browser cannot draw it; take the SVG",
+        "浏览器无法绘制，请下载 SVG",
+    ),
+    phrase(
+        "it is too large for the browser; take the SVG",
+        "对浏览器来说太大，请下载 SVG",
+    ),
     phrase(
         "Start time and latency of each request: {=names}",
         "每个请求的开始时间与延迟：{names}",

@@ -71,15 +71,7 @@ fn at(us: u64) -> Time {
 fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     let begun = at(intended_us);
     RequestRecord {
-        request: 0,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended: begun,
-        taken_up: begun,
         slot: Some(begun),
-        connected: None,
-        secured: None,
         written_first: Some(begun),
         written_last: Some(begun),
         answered_first: Some(at(intended_us + took_us)),
@@ -88,12 +80,9 @@ fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
         status: Some(200),
         connection: Some(0),
         stream: Some(0),
-        opened_connection: false,
-        request_body_bytes: 0,
         response_body_bytes: 1_024,
-        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
-        error: None,
+        ..RequestRecord::due(0, begun)
     }
 }
 

@@ -162,9 +162,7 @@ fn is_retransmission(row: &PacketCells, sent: &mut SentUpTo) -> bool {
 impl PacketIndex {
     /// The packets that reached a link in this time.
     pub fn packets(&self, span: Span) -> PacketList {
-        let from = (self.packets).partition_point(|packet| packet.arrived_us < span.from_us);
-        let to = (self.packets).partition_point(|packet| packet.arrived_us <= span.to_us);
-        let packets = &self.packets[from..to];
+        let packets = span.part(&self.packets, |packet| packet.arrived_us);
         let count = |is: fn(&ShownPacket) -> bool| packets.iter().filter(|it| is(it)).count();
         let is_complete = packets.len() <= LISTED_AT_MOST;
         PacketList {

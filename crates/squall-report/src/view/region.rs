@@ -38,9 +38,11 @@ impl Span {
         Ok(span)
     }
 
-    /// Whether a time is in it.
-    pub(super) fn has(self, at_us: u64) -> bool {
-        (self.from_us..=self.to_us).contains(&at_us)
+    /// The rows of this time, of rows that are sorted by it. It looks for both ends by binary search, and at no other row.
+    pub(super) fn part<T>(self, rows: &[T], at_us: impl Fn(&T) -> u64) -> &[T] {
+        let from = rows.partition_point(|row| at_us(row) < self.from_us);
+        let to = rows.partition_point(|row| at_us(row) <= self.to_us);
+        &rows[from..to]
     }
 
     /// The column of a time, if the span is that many columns wide.
@@ -160,6 +162,8 @@ fn number<T: FromStr>(keys: &BTreeMap<&str, &str>, name: &str) -> Result<T, Stri
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const QUERY: &str = "from_us=1000&to_us=2000&low_us=0&high_us=100&columns=10&rows=4";
@@ -183,6 +187,28 @@ mod tests {
         let region = Region::parse(&format!("{query}&scale=log")).unwrap();
         let rows = [1, 11, 101, 1_001, 10_000].map(|us| region.cell(1_000, us) / 10);
         assert_eq!(rows, [0, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn part_of_two_million_rows_is_found_by_looking_at_few() {
+        let rows: Vec<u64> = (0..2_000_000).map(|n| n * 50).collect();
+        for (from_us, to_us, count) in [
+            (0, u64::MAX, 2_000_000),
+            (40_000_000, 40_999_999, 20_000),
+            (40_000_000, 40_009_999, 200),
+            (40_000_010, 40_000_020, 0),
+            (u64::MAX, u64::MAX, 0),
+        ] {
+            let looked_at = Cell::new(0);
+            let at_us = |row: &u64| {
+                looked_at.set(looked_at.get() + 1);
+                *row
+            };
+            let part = Span { from_us, to_us }.part(&rows, at_us);
+            assert_eq!(part.len(), count, "{from_us} to {to_us}");
+            // Each step halves 2^21 rows, for each of both ends.
+            assert!(looked_at.get() <= 2 * 22, "{}", looked_at.get());
+        }
     }
 
     #[test]

@@ -157,9 +157,9 @@ impl RequestIndexBuilder {
 }
 
 impl RequestIndex {
-    /// What a plot of this region shows.
+    /// What a plot of this region shows. It looks at the rows of the region's time, and at no others.
     pub fn points(&self, region: &Region) -> RequestPoints {
-        let rows = self.in_time(region);
+        let rows = region.time.part(&self.rows, |row| row.start_us);
         let total = rows.iter().filter(|row| row.is_visible(region)).count();
         let chosen: Vec<(&Row, u32)> = if total <= LISTED_AT_MOST {
             let visible = rows.iter().filter(|row| row.is_visible(region));
@@ -182,17 +182,8 @@ impl RequestIndex {
         }
     }
 
-    /// The rows that were due in a region's time.
-    fn in_time(&self, region: &Region) -> &[Row] {
-        let span = region.time;
-        let from = self.rows.partition_point(|row| row.start_us < span.from_us);
-        let to = self.rows.partition_point(|row| row.start_us <= span.to_us);
-        &self.rows[from..to]
-    }
-
     fn drops(&self, region: &Region) -> Vec<u64> {
-        let within = (self.dropped_us.iter().copied()).filter(|at_us| region.time.has(*at_us));
-        let mut drops: Vec<u64> = within.collect();
+        let mut drops = region.time.part(&self.dropped_us, |at_us| *at_us).to_vec();
         drops.dedup_by_key(|at_us| region.column(*at_us));
         drops
     }
@@ -339,6 +330,28 @@ mod tests {
         );
         let points = index.points(&region(50_000, 50_099, (0, 200)));
         assert_eq!(points.request, (50_000..=50_099).collect::<Vec<u64>>());
+    }
+
+    /// 20,000 requests each second, as the steps of a reader who zooms in ask for them.
+    #[test]
+    fn each_step_into_two_million_requests_shows_its_own_and_at_most_one_for_each_pixel() {
+        let rows = (0..2_000_000_u64).map(|n| row(n, n * 50, 100 + (n % 997) as u32, ANSWERED));
+        let index = index(rows.collect(), (0..500_000).map(|n| n * 200).collect());
+        for (to_us, total, shown_at_most) in [
+            // 100 by 50 pixels.
+            (99_999_999, 2_000_000, 5_000),
+            (41_999_999, 40_000, 5_000),
+            (40_999_999, 20_000, 20_000),
+            (40_009_999, 200, 200),
+        ] {
+            let from_us = if total == 2_000_000 { 0 } else { 40_000_000 };
+            let points = index.points(&region(from_us, to_us, (0, 2_000)));
+            assert_eq!(points.total, total);
+            let stood_for: u32 = points.count.iter().sum();
+            assert_eq!(stood_for as usize, total, "none is lost");
+            assert!(points.request.len() <= shown_at_most, "{total}");
+            assert!(points.dropped_us.len() <= 100, "one for each column");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::support::run::{Run, Size, run};
 use crate::support::{chromium, overlay};
 
 /// The round trip is distance, the next 100 ms are loss, the rest is hol.
-fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
+pub(crate) fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
     let row = |request: &RequestRecord| {
         let mut spans = CauseSpans::default();
         let mut left = request.response_time();
@@ -38,7 +38,7 @@ fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
 }
 
 /// The run's summary, with the causes of all trials of `variants`.
-fn summary(run: &Run, variants: &[&str]) -> RunSummary {
+pub(crate) fn summary(run: &Run, variants: &[&str]) -> RunSummary {
     let trials: Vec<TrialBandTimes> = run
         .records
         .iter()

@@ -70,6 +70,47 @@ fn zooming_changes_the_visible_range_and_a_double_click_restores_it() {
 }
 
 #[test]
+fn visible_part_is_kept_in_the_address() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("zoom-kept", &run) else {
+        return;
+    };
+    let (x, y) = show_overlay(&mut page);
+    page.drag((x - 100.0, y - 60.0), (x + 100.0, y + 60.0));
+    page.wait_for("location.hash.startsWith('#zoom-2=')");
+    let ranges = ["x", "y"].map(|axis| overlay_range(&mut page, axis));
+
+    page.eval("globalThis.isOld = true");
+    page.call("Page.reload", json!({}));
+    page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
+    show_overlay(&mut page);
+    for (axis, before) in ["x", "y"].into_iter().zip(&ranges) {
+        let after = overlay_range(&mut page, axis);
+        let is_same = (before.iter().zip(&after)).all(|(one, other)| (one - other).abs() < 1e-4);
+        assert!(is_same, "{axis}: {before:?}, {after:?}");
+    }
+    assert_eq!(page.eval("squall.sections[1].view.isWhole()"), json!(true));
+
+    page.click("#condition-2 .reset");
+    page.wait_for("squall.sections[2].view.isWhole() && location.hash === ''");
+}
+
+#[test]
+fn mistakes_in_the_address_leave_everything_visible() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("zoom-mistaken", &run) else {
+        return;
+    };
+    page.eval("globalThis.isOld = true; location.hash = '#zoom-0=x&zoom-1=3_1_2&zoom-2=-9_99'");
+    page.call("Page.reload", json!({}));
+    page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
+    let are_whole = page.eval("squall.sections.map(({ view }) => view.isWhole())");
+    assert_eq!(are_whole, json!([true, true, true]));
+    let thrown = page.events("Runtime.exceptionThrown");
+    assert_eq!(thrown, Vec::<serde_json::Value>::new());
+}
+
+#[test]
 fn wheel_without_ctrl_or_focus_scrolls_the_page() {
     let run = run(&NAMES, Size::SMALL);
     let Some(mut page) = open("wheel", &run) else {

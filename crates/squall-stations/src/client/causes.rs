@@ -241,18 +241,12 @@ mod tests {
     }
 
     fn frame(way: Way, kind: u64, stream: u64, windows: (Option<i64>, i64)) -> FrameFacts {
+        let length = if kind == DATA { 100 } else { 4 };
         FrameFacts {
-            way,
-            layer: FrameLayer::Http2,
-            kind,
-            flags: 0,
             stream: Some(stream),
-            offset: None,
-            length: if kind == DATA { 100 } else { 4 },
-            packet: None,
-            value: None,
             stream_window: windows.0,
             connection_window: Some(windows.1),
+            ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
         }
     }
 

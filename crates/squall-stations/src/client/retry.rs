@@ -94,35 +94,20 @@ fn forget_attempt(request: &mut RequestRecord) {
 mod tests {
     use squall_base::Time;
     use squall_base::plan::{Http2Settings, Http3Settings};
-    use squall_base::record::{Outcome, Phase};
 
     use super::*;
 
     fn sent(request: u64) -> RequestRecord {
         RequestRecord {
-            request,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: Time::from_nanos(5),
             taken_up: Time::from_nanos(6),
             slot: Some(Time::from_nanos(7)),
-            connected: None,
-            secured: None,
             written_first: Some(Time::from_nanos(8)),
             written_last: Some(Time::from_nanos(9)),
-            answered_first: None,
-            headers: None,
-            end: Time::from_nanos(5),
-            status: None,
             connection: Some(1),
             stream: Some(3),
             opened_connection: true,
             request_body_bytes: 10,
-            response_body_bytes: 0,
-            arrivals: BodyArrivals::default(),
-            outcome: Outcome::Censored,
-            error: None,
+            ..RequestRecord::due(request, Time::from_nanos(5))
         }
     }
 

@@ -13,11 +13,10 @@ use squall_linux::reactor::ReadyEvent;
 use squall_load::Pool;
 
 use super::exchange::{ExchangeKey, RecordOwner};
+use super::keys::BackKey;
 use super::settings::{Balance, Failure};
 use crate::Buffers;
-use crate::dial::{
-    Availability, ConnectionKey, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError,
-};
+use crate::dial::{Availability, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError};
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
 
@@ -25,9 +24,6 @@ use crate::memory::{HeldMemory, SCARCE_BYTES};
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
 /// The limit for HTTP/2 and HTTP/3. Windows stop such an upstream earlier, unless they are set to be larger.
 const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
-
-/// One connection to one upstream; upstreams and pools have the same places.
-pub(super) type BackKey = ConnectionKey;
 
 /// A connection to an upstream.
 pub(super) struct BackConnection {

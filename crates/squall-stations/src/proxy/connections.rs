@@ -6,10 +6,11 @@ use squall_linux::clock;
 use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_load::Choice;
 
-use super::back::{BackConnection, BackKey};
+use super::back::BackConnection;
 use super::event_batch::EventBatch;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
-use super::front::{ConnectionEvents, FrontKey, QuicFront, ReadOutcome};
+use super::front::{ConnectionEvents, QuicFront, ReadOutcome};
+use super::keys::{BackKey, FrontKey};
 use super::settings::{Failure, ProxyReport};
 use super::{Connections, KIND_SHIFT, UPSTREAMS};
 use crate::dial::{Availability, OpenError};
@@ -131,7 +132,7 @@ impl Connections {
     }
 
     /// Ends a client's connection, with everything on it.
-    fn drop_front(&mut self, id: u32) {
+    pub(super) fn drop_front(&mut self, id: u32) {
         let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };

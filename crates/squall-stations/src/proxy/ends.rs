@@ -9,9 +9,9 @@ use squall_http::{Inbox, StreamId};
 use squall_linux::clock;
 
 use super::access::entry;
-use super::back::BackKey;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
-use super::front::{FrontKey, ResetReason};
+use super::front::ResetReason;
+use super::keys::{BackKey, FrontKey};
 use super::relay::Relay;
 use super::settings::Failure;
 
@@ -230,6 +230,7 @@ impl Relay {
                 Failure::ConnectTimeout | Failure::AnswerTimeout => 504,
                 Failure::ClientIdle => 408,
                 Failure::BadRequest => 400,
+                Failure::TooMuchHeld => 503,
                 _ => 502,
             };
             self.answer(key, status, Some(failure));

@@ -11,15 +11,14 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Request, Response, StreamId, Trailers};
 
-use super::back::BackKey;
-use super::front::FrontKey;
+use super::keys::{BackKey, FrontKey};
 use crate::exchange::MessageMarks;
 
 /// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.
 const MAX_WHOLE_BYTES: usize = 64 << 20;
 
 /// From this on, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each of 80 connections.
-const MAX_KEPT_BYTES: usize = 512 << 20;
+pub(super) const MAX_KEPT_BYTES: usize = 512 << 20;
 
 /// Identifies an exchange, even after it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,6 +310,14 @@ impl ProxyExchanges {
     /// Whether no request can be kept any more.
     pub(super) fn are_full(&self) -> bool {
         self.kept_bytes >= MAX_KEPT_BYTES
+    }
+
+    /// The exchange whose response has the most bytes waiting for its client, if any has.
+    pub(super) fn longest_wait(&self) -> Option<ExchangeKey> {
+        let bytes = |exchange: &ProxyExchange| exchange.down.waiting.len();
+        let waiting = self.iter().filter(|(_, exchange)| bytes(exchange) > 0);
+        let longest = waiting.max_by_key(|(_, exchange)| bytes(exchange));
+        longest.map(|(key, _)| key)
     }
 
     /// All exchanges that exist now.

@@ -7,7 +7,8 @@
 //! immediately to a client that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
-//! passes messages from one to the other, `ends` handles the ends of exchanges, `hold` delays responses, `headers` rewrites header sections.
+//! passes messages from one to the other, `ends` handles the ends of exchanges, `saving` gives up what holds too much,
+//! `hold` delays responses, `headers` rewrites header sections.
 
 mod access;
 mod back;
@@ -19,7 +20,9 @@ mod exchange;
 mod front;
 mod headers;
 mod hold;
+mod keys;
 mod relay;
+mod saving;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -42,12 +45,13 @@ use crate::log::StationLog;
 use crate::quiet::QuietPeriods;
 use crate::server::flush_access;
 use crate::{Buffers, CONNECT_AT_MOST, STATION_PRIORITY};
-use back::{BackKey, Backs};
+use back::Backs;
 use canned::Canned;
 use exchange::ProxyExchanges;
 use front::{Fronts, QuicFront, TcpFront};
 use headers::IdGenerator;
 use hold::HeldResponses;
+use keys::BackKey;
 use relay::Relay;
 pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
 
@@ -267,6 +271,9 @@ impl Proxy {
         self.connections.run_timers();
         self.connections.relay.release_held();
         self.connections.settle_all(&self.reactor)?;
+        if self.connections.save_memory() {
+            self.connections.settle_all(&self.reactor)?;
+        }
         if self
             .next_sweep
             .is_some_and(|due| due <= self.connections.relay.now)

@@ -14,13 +14,14 @@ use squall_http::{
 };
 use squall_linux::clock;
 
-use super::back::{BackKey, Backs};
+use super::back::Backs;
 use super::canned::{self, Canned};
 use super::event_batch::EventBatch;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange, ProxyExchanges};
-use super::front::{FrontKey, Fronts, ResetReason};
+use super::front::{Fronts, ResetReason};
 use super::headers::{self, IdGenerator};
 use super::hold::HeldResponses;
+use super::keys::{BackKey, FrontKey};
 use super::settings::{Failure, ProxyReport};
 use crate::server::AccessLog;
 
@@ -592,6 +593,31 @@ impl Relay {
         match Response::relayed(status, found.fields, body) {
             Ok(response) => self.respond_or_hold(key, Arc::new(response)),
             Err(_) => self.give_up_response(key, Failure::UpstreamProtocol),
+        }
+    }
+
+    /// Passes an upstream's response on, now or after the delay.
+    fn respond_or_hold(&mut self, key: ExchangeKey, response: Arc<Response>) {
+        if !self.holds.has_delay() {
+            self.respond(key, &response);
+        } else if let Some(exchange) = self.exchanges.get_mut(key) {
+            exchange.held = Some(response);
+            self.holds.add(key, clock::now());
+        }
+    }
+
+    /// Passes on the responses that are due. An exchange that is over, or was answered otherwise, has nothing left to
+    /// pass on.
+    pub(super) fn release_held(&mut self) {
+        while let Some(key) = self.holds.take_due(self.now) {
+            let Some(exchange) = self.exchanges.get_mut(key) else {
+                continue;
+            };
+            exchange.last_progress = self.now;
+            if let Some(response) = exchange.held.take() {
+                self.respond(key, &response);
+                self.pump_down(key);
+            }
         }
     }
 

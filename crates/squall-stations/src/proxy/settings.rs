@@ -100,6 +100,8 @@ squall_base::words! {
         AnswerTimeout = "answer timeout",
         /// The response stalled for too long: the exchange is cut off.
         IdleTimeout = "idle timeout",
+        /// The proxy's connections held too much: 503, or the exchange is cut off.
+        TooMuchHeld = "closed to save memory",
         /// The upstream closed the connection: 502, or the exchange is cut off.
         UpstreamClosed = "upstream closed",
         /// The upstream reset the stream: 502, or the exchange is cut off.
@@ -124,7 +126,8 @@ pub struct ProxyReport {
     pub front_congestion_controls: BTreeSet<String>,
     /// Congestion control of the upstream side's sockets, as the kernel reports it.
     pub back_congestion_controls: BTreeSet<String>,
-    /// Connections that this machine could not accept, or could not even begin to an upstream, by the kernel's message.
+    /// Connections that this machine could not accept, or could not even begin to an upstream, by the kernel's message; and
+    /// what was refused or closed to save memory.
     pub machine_errors: BTreeMap<String, u64>,
     /// How its thread was scheduled; `None` if it did not ask for a priority.
     pub scheduling: Option<Scheduling>,

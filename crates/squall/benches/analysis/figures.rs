@@ -1,7 +1,7 @@
 //! Computes and prints medians and ratios.
 
 use crate::contenders::{Cost, Series};
-use crate::world::Counts;
+use crate::rows::Counts;
 
 /// Limit of attribution's processor time, as a multiple of what DuckDB needs to read the files.
 const RATIO_AT_MOST: f64 = 3.0;

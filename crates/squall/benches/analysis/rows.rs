@@ -8,14 +8,12 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    Beginning, BodyArrivals, ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome,
-    PacketRecord, Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
-
-use crate::world::Counts;
 
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
@@ -25,6 +23,16 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// The default window (RFC 9113, section 6.9.2).
 const WINDOW: i64 = 65_535;
+
+/// Numbers of rows written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) packets: u64,
+    pub(crate) exchanges: u64,
+    pub(crate) frames: u64,
+    pub(crate) sockets: u64,
+}
 
 /// Bytes of one direction of a connection that are sent as one packet.
 #[derive(Clone, Copy)]
@@ -95,17 +103,10 @@ impl SimulatedExchange {
 
     fn frame(&self, kind: u64, flags: u8, offset: u64, length: u64) -> FrameFacts {
         FrameFacts {
-            way: Way::Sent,
-            layer: FrameLayer::Http2,
-            kind,
             flags,
             stream: Some(self.stream),
             offset: Some(offset),
-            length,
-            packet: None,
-            value: None,
-            stream_window: None,
-            connection_window: None,
+            ..FrameFacts::new(Way::Sent, FrameLayer::Http2, kind, length)
         }
     }
 
@@ -131,27 +132,21 @@ impl SimulatedExchange {
 
     fn record(&self, side: Side, times: [Option<u64>; 4]) -> ExchangeRecord {
         let [request_first, request_last, response_first, response_last] = times.map(time);
+        let connection = match side {
+            Side::Client => self.connection,
+            Side::Server => self.accepted,
+        };
         ExchangeRecord {
-            hop: 1,
-            side,
-            connection: match side {
-                Side::Client => self.connection,
-                Side::Server => self.accepted,
-            },
-            stream: self.stream,
-            protocol: Protocol::H2c,
             request: (side == Side::Client).then_some(self.number),
-            beginning: Beginning::default(),
             request_first,
             request_last,
             response_first,
             response_last,
             request_extent: Some(extent(self.request)),
             response_extent: Some(extent(self.response)),
-            request_body_bytes: 0,
             response_body_bytes: self.body,
             status: Some(200),
-            reset: None,
+            ..ExchangeRecord::unseen(side, connection, self.stream, Protocol::H2c)
         }
     }
 }
@@ -286,15 +281,9 @@ impl Tables {
         let times = [written, written, exchange.answered_first, Some(end)];
         self.exchanges.add(exchange.record(Side::Client, times))?;
         self.requests.add(RequestRecord {
-            request: exchange.number,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: Time::from_nanos(exchange.intended),
             taken_up: Time::from_nanos(exchange.taken_up),
             slot: Some(Time::from_nanos(exchange.slot)),
             connected: time(exchange.connected),
-            secured: None,
             written_first: time(written),
             written_last: time(written),
             answered_first: time(exchange.answered_first),
@@ -304,11 +293,9 @@ impl Tables {
             connection: Some(exchange.connection),
             stream: Some(exchange.stream),
             opened_connection: exchange.is_first,
-            request_body_bytes: 0,
             response_body_bytes: exchange.body,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(exchange.number, Time::from_nanos(exchange.intended))
         })
     }
 

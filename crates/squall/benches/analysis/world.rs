@@ -15,7 +15,7 @@ use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side};
 use squall_base::splitmix::splitmix64;
 
-use crate::rows::{Segment, SimulatedExchange, Tables};
+use crate::rows::{Counts, Segment, SimulatedExchange, Tables};
 
 /// One-way delay, in nanoseconds.
 const DELAY: u64 = 25_000_000;
@@ -112,16 +112,6 @@ struct World {
 
 /// The index of an event in `pending`.
 type EventIndex = usize;
-
-/// Numbers of rows written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    pub(crate) packets: u64,
-    pub(crate) exchanges: u64,
-    pub(crate) frames: u64,
-    pub(crate) sockets: u64,
-}
 
 /// Writes the tables of a trial with this many requests into `folder`.
 pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use squall_base::Time;
-use squall_base::record::{BodyArrivals, ExchangeRecord, Outcome, Phase, RequestRecord, Side};
+use squall_base::record::{ExchangeRecord, Outcome, RequestRecord, Side};
 use squall_observe::{ConnectionRecord, Ending};
 
 /// Exchanges with the numbers of their requests, and the requests.
@@ -55,29 +55,20 @@ fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Optio
     let before = |time: Option<Time>| Some(time.unwrap_or(first).min(first));
     let is_secure = row.protocol.is_secure();
     Some(RequestRecord {
-        request: row.request?,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended: first,
-        taken_up: first,
         slot: Some(first),
         connected: before(row.beginning.connected),
         secured: before(row.beginning.secured).filter(|_| is_secure),
         written_first: Some(first),
         written_last: row.request_last,
         answered_first: row.response_first,
-        headers: None,
         end,
         status: row.status,
         connection: Some(row.connection),
         stream: Some(row.stream),
-        opened_connection: false,
         request_body_bytes: row.request_body_bytes,
         response_body_bytes: row.response_body_bytes,
-        arrivals: BodyArrivals::default(),
         outcome,
-        error: None,
+        ..RequestRecord::due(row.request?, first)
     })
 }
 

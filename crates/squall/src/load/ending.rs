@@ -2,19 +2,13 @@
 //!
 //! squall-analysis computes the figures, squall-report formats them.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
-use squall_analysis::load::{
-    Generator, LoadTotals, PageTotals, Punctuality, Round, SendLimits, Timeline, VariantRounds,
-};
-use squall_analysis::{Latency, Percentile, Quantile, Schema, Threshold, ThresholdSource};
-use squall_base::record::SideCounts;
-use squall_base::{Duration, Time};
+use squall_analysis::Schema;
+use squall_analysis::load::{Round, VariantRounds};
 use squall_report::Colour;
 use squall_report::export::{Check, benchmarks_of_load, markdown_of_load};
 use squall_report::load::{
@@ -24,156 +18,11 @@ use squall_report::load::{
 
 use super::arguments::Arguments;
 use super::report::{self, ReportedVariant};
+use super::result::LoadResult;
 use super::screen::text_format;
+use super::thresholds::{LoadSource, checked};
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::{command_line, interrupt, output, pages};
-
-/// The result of one run.
-pub(super) struct LoadResult {
-    pub(super) totals: LoadTotals,
-    /// When the load ended, counted from the epoch.
-    pub(super) end: Time,
-    pub(super) counts: SideCounts,
-    pub(super) machine_errors: BTreeMap<String, u64>,
-    /// What delayed its requests.
-    pub(super) causes: SendLimits,
-    /// Totals of the pages, for a load of pages.
-    pub(super) pages: Option<PageTotals>,
-    /// For `--hold`: response times, each with the number of its request.
-    pub(super) answers: Vec<(u32, Duration)>,
-    /// For `--report`: its measured phase over time.
-    pub(super) timeline: Option<Timeline>,
-    pub(super) threads: u32,
-    /// The addresses that requests were sent to.
-    pub(super) addresses: BTreeSet<SocketAddr>,
-    /// Processor time of the busiest client's thread during the load, as a share of the load's length.
-    pub(super) cpu_percent: f64,
-    /// Delays that the machine caused to the clients.
-    pub(super) punctuality: Punctuality,
-    /// The number of requests in the schedule, or of those started.
-    pub(super) requests: u64,
-    /// Requests per second that the schedule asked for.
-    pub(super) rate_asked_per_s: Option<f64>,
-    /// Whether a client stopped because of `--give-up`.
-    pub(super) gave_up: bool,
-    /// Whether a file could not be written completely.
-    pub(super) has_failed_files: bool,
-}
-
-/// The figures that thresholds are checked against.
-struct LoadSource<'a> {
-    totals: &'a LoadTotals,
-    /// When the load ended, or how far it is, on the clock of the totals.
-    end: Time,
-}
-
-impl ThresholdSource for LoadSource<'_> {
-    fn percentile(&self, of: Latency, percentile: Percentile) -> Option<Quantile> {
-        let quantile = f64::from(percentile.per_million()) / 1e6;
-        match of {
-            Latency::ResponseTime => self.totals.response_quantile(quantile),
-            Latency::ServiceTime => {
-                let service = self.totals.service();
-                service.quantile(quantile).map(Quantile::Exact)
-            }
-            Latency::FirstChunk => self.totals.first_chunk_quantile(quantile),
-            Latency::Gap => {
-                let gaps = self.totals.gaps();
-                gaps.quantile(quantile).map(Quantile::Exact)
-            }
-        }
-    }
-
-    fn mean(&self, of: Latency) -> Option<Quantile> {
-        self.adjusted(of, self.latencies(of).mean())
-    }
-
-    fn min(&self, of: Latency) -> Option<Quantile> {
-        self.latencies(of).min().map(Quantile::Exact)
-    }
-
-    fn max(&self, of: Latency) -> Option<Quantile> {
-        self.adjusted(of, self.latencies(of).max())
-    }
-
-    fn requests(&self) -> u64 {
-        self.totals.requests()
-    }
-
-    fn requests_per_s(&self) -> Option<f64> {
-        self.totals.achieved_per_s(self.end)
-    }
-
-    fn errors(&self) -> u64 {
-        self.totals.failed()
-    }
-}
-
-impl LoadSource<'_> {
-    fn latencies(&self, of: Latency) -> &squall_analysis::load::Latencies {
-        match of {
-            Latency::ResponseTime => self.totals.response(),
-            Latency::ServiceTime => self.totals.service(),
-            Latency::FirstChunk => self.totals.first_chunk(),
-            Latency::Gap => self.totals.gaps(),
-        }
-    }
-
-    /// Adjusts a figure over all requests: failed requests never end, and unfinished ones have only a lower bound.
-    fn adjusted(&self, of: Latency, value: Option<Duration>) -> Option<Quantile> {
-        let totals = self.totals;
-        let unfinished = match of {
-            Latency::ResponseTime => totals.unfinished(),
-            Latency::FirstChunk => totals.unfinished_without_chunk(),
-            Latency::ServiceTime | Latency::Gap => return value.map(Quantile::Exact),
-        };
-        match (value, unfinished.max()) {
-            _ if totals.failed() > 0 => Some(Quantile::Never),
-            (Some(value), Some(waited)) => Some(Quantile::AtLeast(value.max(waited))),
-            (value, _) => value.map(Quantile::Exact),
-        }
-    }
-}
-
-impl LoadResult {
-    pub(super) fn finished(&self) -> FinishedLoad<'_> {
-        FinishedLoad {
-            end: self.end,
-            totals: &self.totals,
-            counts: &self.counts,
-            machine_errors: &self.machine_errors,
-            causes: &self.causes,
-            pages: self.pages.as_ref(),
-            generator: Generator {
-                rate_asked_per_s: self.rate_asked_per_s,
-                cpu_percent: Some(self.cpu_percent),
-                punctuality: Some(self.punctuality),
-            },
-        }
-    }
-
-    /// The addresses that requests were sent to, and the number of threads.
-    fn addresses_and_threads(&self) -> String {
-        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        let threads = format!("threads {}\n", self.threads);
-        if addresses.is_empty() {
-            return threads;
-        }
-        format!("asked {}\n{threads}", addresses.join(", "))
-    }
-
-    /// Whether every request was answered and every file written. A request without a response at the end of the drain
-    /// counts as failed, like a refused one. Without a drain, requests in flight at the end are not failures.
-    fn is_success(&self, arguments: &Arguments) -> bool {
-        let totals = &self.totals;
-        let all_answered = totals.censored() == 0 || arguments.amount.drain().is_zero();
-        totals.failed() == 0
-            && all_answered
-            && !self.gave_up
-            && !self.has_failed_files
-            && (totals.succeeded() > 0 || totals.warmup() > 0)
-    }
-}
 
 /// Prints the result of one run.
 pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<CommandOutcome> {
@@ -303,23 +152,6 @@ fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<CheckedThreshol
     checked(&arguments.outputs.threshold, &result.totals, result.end)
 }
 
-/// The thresholds, checked against totals that go up to `end`.
-pub(super) fn checked(
-    thresholds: &[Threshold],
-    totals: &LoadTotals,
-    end: Time,
-) -> Vec<CheckedThreshold> {
-    let source = LoadSource { totals, end };
-    let check = |threshold: &Threshold| {
-        let checked = threshold.check(&source);
-        CheckedThreshold {
-            sentence: checked.sentence(threshold),
-            holds: checked.holds,
-        }
-    };
-    thresholds.iter().map(check).collect()
-}
-
 /// A line for each threshold, behind its mark and `of`.
 fn lines(checks: &[CheckedThreshold], format: &TextFormat, of: &str) -> String {
     let line = |check: &CheckedThreshold| format!("{of}{}\n", check.marked(format.glyphs));
@@ -365,7 +197,7 @@ fn as_document(arguments: &Arguments) -> Map<String, Value> {
         .iter()
         .map(|url| command_line::without_user(url));
     let mut document = Map::new();
-    document.insert("schema".to_owned(), json!(Schema::first("squall.load")));
+    document.insert("schema".to_owned(), json!(Schema::new("squall.load", 2)));
     document.insert("command".to_owned(), json!(command_line::shown()));
     document.insert("urls".to_owned(), urls.collect());
     document
@@ -387,6 +219,7 @@ fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Map<String, Val
                 "condition": threshold.to_string(),
                 "holds": checked.holds,
                 "measured": checked.measured,
+                "unit": threshold.measure.unit_name(),
             })
         })
         .collect();

@@ -2,8 +2,8 @@
 //!
 //! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
 //! into a load, `hosts` decides which hosts of a script get load, `variant` runs it, `tables` writes records,
-//! `failed_files` has those that could not be written, `screen` shows progress, `ending` prints the results, and `report`
-//! makes a page of them.
+//! `failed_files` has those that could not be written, `screen` shows progress, `thresholds` checks, `ending` prints the
+//! `result`, and `report` makes a page of it.
 
 mod arguments;
 mod desk;
@@ -12,8 +12,10 @@ mod failed_files;
 mod hosts;
 mod plan;
 mod report;
+mod result;
 mod screen;
 mod tables;
+mod thresholds;
 mod variant;
 mod words;
 
@@ -22,8 +24,8 @@ use squall_linux::stop::StopSignal;
 use squall_linux::{privileges, scheduling};
 
 pub(crate) use arguments::Arguments;
-use ending::LoadResult;
 use plan::{Asked, Plan};
+use result::LoadResult;
 use words::Http;
 
 use crate::client::{self, AddressBook, Attempt, resolve_auto};

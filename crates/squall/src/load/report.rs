@@ -11,7 +11,7 @@ use squall_linux::clock;
 use squall_record::write_whole;
 use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, load_page};
 
-use super::ending::LoadResult;
+use super::result::LoadResult;
 
 /// A variant: its name, its rounds in the order in which they ran, and the last of them.
 pub(super) struct ReportedVariant<'a> {

@@ -16,9 +16,9 @@ use squall_report::load::{Glyphs, LiveLoad, TextFormat, line, screen};
 use squall_stations::client::{Gauge, GaugeReading};
 
 use super::arguments::Arguments;
-use super::ending::checked;
 use super::plan::Plan;
 use super::tables::{Epoch, SharedSums};
+use super::thresholds::checked;
 use crate::display::{self, ColourChoice};
 use crate::output::{draw, eprint};
 

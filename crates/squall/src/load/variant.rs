@@ -26,9 +26,9 @@ use squall_stations::client::{
 };
 
 use super::arguments::Arguments;
-use super::ending::LoadResult;
 use super::failed_files::FailedFiles;
 use super::plan::Plan;
+use super::result::LoadResult;
 use super::screen::Screen;
 use super::tables::{Epoch, FinalSums, RequestNames, Tables};
 use crate::awake::{self, MeasurementKind};

@@ -126,7 +126,7 @@ fn end(worker: &mut Child) {
     let _ = worker.wait();
 }
 
-/// Removes the leftover files of a browser of this trial. The other partial records stay until the run is resumed.
+/// Removes the leftover files of a load generator of this trial. The other partial records stay until the run is resumed.
 fn remove_leftovers(target: &Path) {
     let mut partial = target.as_os_str().to_owned();
     partial.push(".partial");

@@ -26,6 +26,12 @@ use crate::output::error_chain;
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+/// The icon that browsers ask for beside any page: dots, as in its plots. Without one, they log an error.
+const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"#0072b2\">\
+                    <circle cx=\"3\" cy=\"12\" r=\"2\"/><circle cx=\"8\" cy=\"11\" r=\"2\"/>\
+                    <circle cx=\"13\" cy=\"4\" r=\"2\" fill=\"#e69f00\"/></svg>\n";
 
 /// What to respond.
 pub(super) struct Answer {
@@ -157,6 +163,7 @@ impl Site {
             [""] if self.runs.len() == 1 => Ok(Answer::to(run_path(1))),
             [""] => Ok(Answer::ok(HTML, runs_page(&self.listed()))),
             ["runs.json"] => self.runs_json(),
+            ["favicon.ico"] => Ok(Answer::ok(SVG, ICON)),
             ["runs", number, rest @ ..] => match self.run(number) {
                 Some((place, run)) => self.find_in_run(place, run, rest, query),
                 None => Ok(Answer::not_found()),

@@ -16,10 +16,10 @@ use nix::unistd::Pid;
 use squall_base::record::{Outcome, Phase};
 use tempfile::TempDir;
 
-use crate::alone::ordinary_user::{Home, TunMode};
+use crate::ordinary_user::{Home, TunMode};
 use crate::support::{
-    TrialFiles, bench, check_exit_code, check_validity, have, is_root, only_run, read_trials,
-    run_recipe, seat, squall, stderr,
+    TrialFiles, check_exit_code, check_validity, have, is_root, only_run, read_trials, run_recipe,
+    seat, squall, stderr,
 };
 
 /// A document and its tiles.
@@ -176,7 +176,7 @@ fn ordinary_user_can_run_the_browser() {
     if !is_root() || !have(&["chromium"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     home.write_recipe(&text("2s", &["h3"]));

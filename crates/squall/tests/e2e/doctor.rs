@@ -5,8 +5,8 @@ use serde_json::Value;
 use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
-use crate::alone::ordinary_user::{Home, TunMode};
-use crate::support::{bench, have, is_root, seat, squall, stderr, stdout};
+use crate::ordinary_user::{Home, TunMode};
+use crate::support::{have, is_root, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 21] = [
     "kernel",
@@ -94,7 +94,7 @@ fn inaccessible_tun_device_is_reported_as_missing() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _closed = TunMode::set(0o600);
     let home = Home::of_nobody();
     let output = home.squall(&["doctor", "--json"]);
@@ -129,7 +129,7 @@ fn limits_of_an_ordinary_user_are_reported() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _open = TunMode::set(0o666);
     let output = Home::of_nobody().squall(&["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

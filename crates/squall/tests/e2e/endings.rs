@@ -13,13 +13,16 @@ use squall_record::{RunFolder, read_frames, read_requests};
 use tempfile::TempDir;
 
 use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
-use crate::raw_quic::{CONTROL, RawServer, Then};
+use crate::raw_quic::{CONTROL, REQUEST_REJECTED, RawServer, Then};
 use crate::served::{EVERY_PROTOCOL, Serving, ask};
 use crate::support::{run_recipe, seat, squall, stderr, stdout};
 
 /// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
 const APPLICATION_CLOSE: u64 = 0x1d;
 const GOAWAY: u64 = 0x7;
+
+/// `:status: 200`, and nothing more, over HTTP/3.
+const OK: &[u8] = &[0x1, 3, 0, 0, 0xd9];
 
 /// The error of a request refused in this way.
 const REFUSED: &str = "the server's GOAWAY refused the request, unprocessed";
@@ -164,6 +167,69 @@ fn requests_refused_by_goaway_are_sent_again_if_asked() {
     );
 }
 
+/// The first connection serves one of three requests, and gives up the others by GOAWAY.
+#[test]
+fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = RawServer {
+        goes_away_at: Some(4),
+        ..RawServer::new(CONTROL, &[OK], Then::EndsTheStream)
+    };
+    let always = ["-n", "6", "-m", "3", "--output", "requests.parquet"];
+    for (asked, is_retried) in [
+        (&[][..], false),
+        (&["--retry-unprocessed"][..], true),
+        (&["--set", "http3.retry_unprocessed=true"][..], true),
+    ] {
+        let url = format!("https://{}/", server.start(home.path()));
+        let (said, counts) = load(home.path(), "3", &[&always[..], asked].concat(), &url);
+        let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+        assert_eq!(count(&counts, "goaways_received"), 1, "{said}");
+        assert_eq!(count(&counts, "quic"), 2, "{said}");
+        assert_eq!(count(&counts, "resets_received"), 0, "{said}");
+        let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
+        assert_eq!(rows.len(), 6, "{said}");
+        let (succeeded, retried) = (count(&json, "succeeded"), count(&json, "retried"));
+        // Requests that were not yet sent when the GOAWAY arrived were not refused.
+        if is_retried {
+            assert!((1..=2).contains(&retried), "{json}");
+            assert_eq!(succeeded, 6, "{said}");
+            assert!(
+                said.contains(&format!("\nretried {retried} request")),
+                "{said}"
+            );
+            let connections: BTreeSet<_> = rows.iter().map(|row| row.connection).collect();
+            assert_eq!(connections.len(), 2, "{connections:?}");
+        } else {
+            assert_eq!(retried, 0, "{json}");
+            assert!((4..=5).contains(&succeeded), "{said}");
+            assert_eq!(count(&json, "stream_reset"), 6 - succeeded, "{json}");
+            assert!(said.contains(REFUSED), "{said}");
+        }
+    }
+}
+
+/// A server that rejects everything ends the load nevertheless, on one connection.
+#[test]
+fn http3_requests_that_are_rejected_are_sent_again_a_limited_number_of_times() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = RawServer::new(CONTROL, &[], Then::RejectsTheRequest);
+    let url = format!("https://{}/", server.start(home.path()));
+    for (asked, times) in [(&[][..], 0), (&["--retry-unprocessed"][..], 30)] {
+        let arguments = [&["-n", "3"][..], asked].concat();
+        let (said, counts) = load(home.path(), "3", &arguments, &url);
+        let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
+        assert_eq!(count(&json, "retried"), times, "{said}");
+        assert_eq!(count(&json, "stream_reset"), 3, "{said}");
+        assert_eq!(count(&counts, "resets_received"), times + 3, "{said}");
+        assert_eq!(count(&counts, "quic"), 1, "{said}");
+        let reset = format!("the server reset the stream with error code {REQUEST_REJECTED}");
+        assert!(said.contains(&reset), "{said}");
+    }
+}
+
 #[test]
 fn http2_resets_are_counted() {
     let _seat = seat();
@@ -186,8 +252,7 @@ fn http2_resets_are_counted() {
 fn http3_goaways_resets_and_settings_are_counted() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    // ":status: 200", and nothing more.
-    let server = RawServer::new(CONTROL, &[&[0x1, 3, 0, 0, 0xd9]], Then::ResetsTheStream);
+    let server = RawServer::new(CONTROL, &[OK], Then::ResetsTheStream);
     let url = format!("https://{}/", server.start(home.path()));
     let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
     assert_eq!(count(&counts, "resets_received"), 1, "{said}");

@@ -1,5 +1,5 @@
-//! Mistakes of new users: the exit code, and the words of the message that help. Each row is a command line, in which `_`
-//! stands for a blank within an argument.
+//! Mistakes of new users: the exit code, and the words of the message that help. Each row has the code, a command line without
+//! `squall`, in which `_` stands for a blank within an argument, and what stderr contains.
 //!
 //! Positions in recipes are tested in `bad_input`, what a client tries after a failure in squall's `client::advice`.
 
@@ -14,9 +14,6 @@ use tempfile::TempDir;
 
 use crate::served::Serving;
 use crate::support::{seat, squall, stderr};
-
-/// A command line without `squall`, the exit code, and what stderr contains.
-type Mistake = (&'static str, i32, &'static str);
 
 /// Longer than any of these commands takes on a busy machine. A server that starts by mistake is ended then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,7 +79,7 @@ fn run(home: &Path, line: &str) -> Output {
 
 /// Makes each of these mistakes. `{URL}` is a server of HTTP/1.1; `{HTTP}`, `{HTTPS}`, `{H1S}` and `{H3}` are the ports of
 /// listeners.
-fn make(mistakes: &[Mistake]) {
+fn make(mistakes: &str) {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();
@@ -101,429 +98,168 @@ fn make(mistakes: &[Mistake]) {
         }
         text
     };
-    for (line, code, said) in mistakes {
+    for row in mistakes.trim().lines() {
+        let (command, said) = row.split_once(" => ").expect("a row");
+        let (code, line) = command.split_once(' ').unwrap_or((command, ""));
+        let code: i32 = code.parse().expect("an exit code");
         let output = run(home, &filled(line));
         let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(*code), "squall {line}: {text}");
+        assert_eq!(output.status.code(), Some(code), "squall {line}: {text}");
         assert!(text.contains(&filled(said)), "squall {line}: {text}");
     }
 }
 
-const ABOUT_RECIPES_AND_RUNS: &[Mistake] = &[
-    ("", 2, "Usage: squall <COMMAND>"),
-    ("lod {URL}", 2, "a similar subcommand exists: 'load'"),
-    ("doctor --jsn", 2, "a similar argument exists: '--json'"),
-    ("doctor x", 2, "unexpected argument 'x'"),
-    ("run", 2, "<RECIPE>"),
-    (
-        "run twillio",
-        2,
-        "A file is named by its path, such as ./twillio.toml",
-    ),
-    ("run twilio --profile quikc", 2, "did you mean `quick`?"),
-    (
-        "run twilio --variant h3",
-        2,
-        "--variant is a flag of `squall explain`",
-    ),
-    (
-        "run twilio --stations embeded",
-        2,
-        "expected `real` or `embedded`",
-    ),
-    (
-        "run ./missing.toml",
-        2,
-        "cannot read the recipe ./missing.toml: No such file",
-    ),
-    (
-        "run ./folder",
-        2,
-        "cannot read the recipe ./folder: Is a directory",
-    ),
-    ("run ./empty", 2, "missing key `name`"),
-    (
-        "run ./binary",
-        2,
-        "it is not text in UTF-8: is it the right file?",
-    ),
-    ("run ./broken.toml", 2, "./broken.toml:4:7: extra `=`"),
-    ("run ./unknown.toml", 2, "did you mean `warmup`?"),
-    ("run ./program.toml", 2, "unknown station `apache`"),
-    ("run ./unit.toml", 2, "expected \"1ms\" or \"1s\""),
-    ("run ./number.toml", 2, "put it in quotes, with its unit"),
-    ("run ./twice.toml", 2, "./twice.toml:2:1: duplicate key"),
-    (
-        "run --resume nowhere",
-        2,
-        "check the path: a run's folder has plan.json",
-    ),
-    (
-        "run --resume incomplete",
-        2,
-        "cannot read incomplete/plan.json",
-    ),
-    ("recipes twillio", 2, "there is no recipe \"twillio\""),
-    (
-        "recipes --scheme",
-        2,
-        "a similar argument exists: '--schema'",
-    ),
-    ("report", 2, "<RUN>"),
-    ("report nowhere", 2, "nowhere is not the folder of a run"),
-    ("report empty", 2, "empty is not the folder of a run"),
-    (
-        "report runs",
-        2,
-        "runs is a folder of runs: name one of them, such as runs/demo",
-    ),
-    ("view", 2, "<RUN>"),
-    ("view nowhere", 2, "nowhere is not the folder of a run"),
-    (
-        "view runs",
-        2,
-        "runs is a folder of runs: name one of them, such as runs/demo",
-    ),
-    ("compare incomplete", 2, "<AFTER>"),
-    (
-        "compare nowhere folder",
-        2,
-        "nowhere is not the folder of a run",
-    ),
-    (
-        "explain empty",
-        2,
-        "if it is a capture, `squall import pcap empty` makes one of it",
-    ),
-    ("explain runs", 2, "runs is a folder of runs"),
-    ("explain runs --at 5", 2, "expected \"5ms\" or \"5s\""),
-];
+const ABOUT_RECIPES_AND_RUNS: &str = r#"
+2 => Usage: squall <COMMAND>
+2 lod {URL} => a similar subcommand exists: 'load'
+2 doctor --jsn => a similar argument exists: '--json'
+2 doctor x => unexpected argument 'x'
+2 run => <RECIPE>
+2 run twillio => A file is named by its path, such as ./twillio.toml
+2 run twilio --profile quikc => did you mean `quick`?
+2 run twilio --variant h3 => --variant is a flag of `squall explain`
+2 run twilio --stations embeded => expected `real` or `embedded`
+2 run ./missing.toml => cannot read the recipe ./missing.toml: No such file
+2 run ./folder => cannot read the recipe ./folder: Is a directory
+2 run ./empty => missing key `name`
+2 run ./binary => it is not text in UTF-8: is it the right file?
+2 run ./broken.toml => ./broken.toml:4:7: extra `=`
+2 run ./unknown.toml => did you mean `warmup`?
+2 run ./program.toml => unknown station `apache`
+2 run ./unit.toml => expected "1ms" or "1s"
+2 run ./number.toml => put it in quotes, with its unit
+2 run ./twice.toml => ./twice.toml:2:1: duplicate key
+2 run --resume nowhere => check the path: a run's folder has plan.json
+2 run --resume incomplete => cannot read incomplete/plan.json
+2 recipes twillio => there is no recipe "twillio"
+2 recipes --scheme => a similar argument exists: '--schema'
+2 report => <RUN>
+2 report nowhere => nowhere is not the folder of a run
+2 report empty => empty is not the folder of a run
+2 report runs => runs is a folder of runs: name one of them, such as runs/demo
+2 view => <RUN>
+2 view nowhere => nowhere is not the folder of a run
+2 view runs => runs is a folder of runs: name one of them, such as runs/demo
+2 compare incomplete => <AFTER>
+2 compare nowhere folder => nowhere is not the folder of a run
+2 explain empty => if it is a capture, `squall import pcap empty` makes one of it
+2 explain runs => runs is a folder of runs
+2 explain runs --at 5 => expected "5ms" or "5s"
+"#;
 
 #[test]
 fn mistakes_about_recipes_and_runs() {
     make(ABOUT_RECIPES_AND_RUNS);
 }
 
-const ABOUT_LOADS: &[Mistake] = &[
-    ("load", 2, "give a URL"),
-    (
-        "load ftp://a/",
-        2,
-        "expected http or https, such as https://server:8443/path",
-    ),
-    (
-        "load name.invalid",
-        2,
-        "check how it is written, or use its IP address",
-    ),
-    ("load -n 0 {URL}", 2, "0 is not in 1.."),
-    ("load -n ten {URL}", 2, "'--requests <COUNT>'"),
-    ("load -c 0 {URL}", 2, "expected 1 to 60000"),
-    ("load -D 5 {URL}", 2, "expected \"5ms\" or \"5s\""),
-    ("load -D 0s {URL}", 2, "expected more than 0"),
-    ("load --rate 10 {URL}", 2, "give -D TIME or -n COUNT"),
-    (
-        "load --rate 10/h -D 1s {URL}",
-        2,
-        "such as \"1000/s\" or \"90/min\"",
-    ),
-    (
-        "load --rate 10rps -D 1s {URL}",
-        2,
-        "unknown unit \"rps\" in \"10rps\"",
-    ),
-    (
-        "load --loss 3% {URL}",
-        2,
-        "--loss is a flag of `squall link`",
-    ),
-    (
-        "load --timout 2s {URL}",
-        2,
-        "a similar argument exists: '--timeout'",
-    ),
-    ("load --warm-up-time 1s {URL}", 2, "give both"),
-    (
-        "load --stages 10/s {URL}",
-        2,
-        "is no stage: expected \"100/s 10s\"",
-    ),
-    (
-        "load --stages 10/s_1s --rate 5 {URL}",
-        2,
-        "cannot be used with '--rate <RATE>'",
-    ),
-    (
-        "load --threshold p99<50 {URL}",
-        2,
-        "write avg, min, max, med or p(N)",
-    ),
-    ("load --http 4 {URL}", 2, "possible values: 1.1, 2, 3, auto"),
-    ("load --http 3 {URL}", 2, "write the URL with https://"),
-    ("load --http 2 {URL}", 1, "try --http 1.1"),
-    (
-        "load https://127.0.0.1:{HTTP}/",
-        1,
-        "try http://127.0.0.1:{HTTP}/",
-    ),
-    (
-        "load http://127.0.0.1:{HTTPS}/",
-        1,
-        "try https://127.0.0.1:{HTTPS}/",
-    ),
-    ("load https://127.0.0.1:{HTTPS}/", 1, "--cacert FILE (PEM)"),
-    (
-        "load -k --http 3 https://127.0.0.1:{H1S}/",
-        1,
-        "a network that lets UDP through",
-    ),
-    (
-        "load http://127.0.0.1:1/",
-        1,
-        "No program listens at 127.0.0.1:1: check the host and the port",
-    ),
-    ("load --output rows.txt {URL}", 2, ".parquet, .csv, .vegeta"),
-    (
-        "load --output missing/rows.csv {URL}",
-        1,
-        "cannot make missing/rows.csv",
-    ),
-    (
-        "load --json folder {URL}",
-        1,
-        "cannot write folder: Is a directory",
-    ),
-    (
-        "load --preset apache {URL}",
-        2,
-        "unknown preset `apache`: expected `nginx`",
-    ),
-    (
-        "load --script missing {URL}",
-        2,
-        "cannot read missing: No such file",
-    ),
-    (
-        "load --script empty {URL}",
-        2,
-        "docs/RECORD.md says what a script has",
-    ),
-    (
-        "load --page empty {URL}",
-        2,
-        "it is a list of requests, such as [{\"url\": \"/\"}]",
-    ),
-    (
-        "load --targets folder",
-        2,
-        "cannot read folder: Is a directory",
-    ),
-    (
-        "load --targets empty",
-        2,
-        "can be sent; is it the right file?",
-    ),
-    ("load --targets -", 2, "can be sent; is it the right file?"),
-    (
-        "load --targets binary",
-        2,
-        "is no method and URL; a target is a line such as GET https://",
-    ),
-    (
-        "load --targets mixed.txt -n 2",
-        2,
-        "give each scheme a command of its own",
-    ),
-    (
-        "load --targets a --script b",
-        2,
-        "cannot be used with '--script <FILE>'",
-    ),
-    (
-        "load -d missing {URL}",
-        2,
-        "cannot read the body missing: No such file",
-    ),
-    ("load -d folder {URL}", 2, "it is not a regular file"),
-    ("load -H nocolon {URL}", 2, "write \"name: value\""),
-];
+const ABOUT_LOADS: &str = r#"
+2 load => give a URL
+2 load ftp://a/ => expected http or https, such as https://server:8443/path
+2 load name.invalid => check how it is written, or use its IP address
+2 load -n 0 {URL} => 0 is not in 1..
+2 load -n ten {URL} => '--requests <COUNT>'
+2 load -c 0 {URL} => expected 1 to 60000
+2 load -D 5 {URL} => expected "5ms" or "5s"
+2 load -D 0s {URL} => expected more than 0
+2 load --rate 10 {URL} => give -D TIME or -n COUNT
+2 load --rate 10/h -D 1s {URL} => such as "1000/s" or "90/min"
+2 load --rate 10rps -D 1s {URL} => unknown unit "rps" in "10rps"
+2 load --loss 3% {URL} => --loss is a flag of `squall link`
+2 load --timout 2s {URL} => a similar argument exists: '--timeout'
+2 load --warm-up-time 1s {URL} => give both
+2 load --stages 10/s {URL} => is no stage: expected "100/s 10s"
+2 load --stages 10/s_1s --rate 5 {URL} => cannot be used with '--rate <RATE>'
+2 load --threshold p99<50 {URL} => write avg, min, max, med or p(N)
+2 load --http 4 {URL} => possible values: 1.1, 2, 3, auto
+2 load --http 3 {URL} => write the URL with https://
+1 load --http 2 {URL} => try --http 1.1
+1 load https://127.0.0.1:{HTTP}/ => try http://127.0.0.1:{HTTP}/
+1 load http://127.0.0.1:{HTTPS}/ => try https://127.0.0.1:{HTTPS}/
+1 load https://127.0.0.1:{HTTPS}/ => --cacert FILE (PEM)
+1 load -k --http 3 https://127.0.0.1:{H1S}/ => a network that lets UDP through
+1 load http://127.0.0.1:1/ => No program listens at 127.0.0.1:1: check the host and the port
+2 load --output rows.txt {URL} => .parquet, .csv, .vegeta
+1 load --output missing/rows.csv {URL} => cannot make missing/rows.csv
+1 load --json folder {URL} => cannot write folder: Is a directory
+2 load --preset apache {URL} => unknown preset `apache`: expected `nginx`
+2 load --script missing {URL} => cannot read missing: No such file
+2 load --script empty {URL} => docs/RECORD.md says what a script has
+2 load --page empty {URL} => it is a list of requests, such as [{"url": "/"}]
+2 load --targets folder => cannot read folder: Is a directory
+2 load --targets empty => can be sent; is it the right file?
+2 load --targets - => can be sent; is it the right file?
+2 load --targets binary => is no method and URL; a target is a line such as GET https://
+2 load --targets mixed.txt -n 2 => give each scheme a command of its own
+2 load --targets a --script b => cannot be used with '--script <FILE>'
+2 load -d missing {URL} => cannot read the body missing: No such file
+2 load -d folder {URL} => it is not a regular file
+2 load -H nocolon {URL} => write "name: value"
+"#;
 
 #[test]
 fn mistakes_about_loads() {
     make(ABOUT_LOADS);
 }
 
-const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &[Mistake] = &[
-    ("fetch", 2, "<URL>"),
-    ("fetch http://127.0.0.1:99999/", 2, "invalid port number"),
-    (
-        "fetch --cacert missing.pem https://127.0.0.1:{HTTPS}/",
-        2,
-        "cannot read missing.pem",
-    ),
-    (
-        "fetch --cacert empty https://127.0.0.1:{HTTPS}/",
-        2,
-        "expected PEM (--cacert empty)",
-    ),
-    ("fetch --timeout 0s {URL}", 2, "expected more than 0"),
-    (
-        "fetch --timeout 50ms {URL}/?delay=20s",
-        1,
-        "no whole answer within 50ms",
-    ),
-    (
-        "fetch {URL}/?status=404",
-        1,
-        "the server answered with status 404",
-    ),
-    (
-        "fetch -k --http 2 https://127.0.0.1:{H1S}/",
-        1,
-        "leave --http out, so that ALPN decides",
-    ),
-    (
-        "fetch --proxy http://127.0.0.1:1 {URL}",
-        1,
-        "The proxy http://127.0.0.1:1 refused",
-    ),
-    (
-        "fetch --connect-to 127.0.0.1:1 {URL}",
-        1,
-        "No program listens at 127.0.0.1:1 (--connect-to)",
-    ),
-    (
-        "fetch -o missing/body {URL}",
-        1,
-        "cannot make missing/body: No such file",
-    ),
-    ("fetch -6 {URL}", 2, "127.0.0.1 has no address of IPv6"),
-    ("fetch -F x {URL}", 2, "expected name=text or name=@FILE"),
-    ("serve --h1 {HTTP}", 1, "Another program has this port"),
-    ("serve --h3 {H3}", 1, "Another program has this port"),
-    (
-        "serve --h1 192.0.2.1:8080",
-        1,
-        "This machine has no such address",
-    ),
-    ("serve --h1 99999", 2, "such as 8080 or [::1]:8080"),
-    ("serve --h1 0 --cert cert.pem", 2, "--key <FILE>"),
-    (
-        "serve --https 0 --cert empty --key empty",
-        2,
-        "expected PEM without a passphrase",
-    ),
-    (
-        "serve --h1 0 --dir missing",
-        2,
-        "cannot serve missing: No such file",
-    ),
-    (
-        "serve --h1 0 --echo --sink",
-        2,
-        "cannot be used with '--sink'",
-    ),
-    (
-        "serve --h1 0 --set http1.x=1",
-        2,
-        "expected `framing` or `requests_per_connection`",
-    ),
-    (
-        "serve --h1 0 --users 5",
-        2,
-        "--users is a flag of `squall load`",
-    ),
-    ("proxy --h1 0", 2, "--to <URL>"),
-    ("proxy --h1 0 --to ftp://a", 2, "expected http or https"),
-    (
-        "proxy --h1 {HTTP} --to {URL}",
-        1,
-        "Another program has this port",
-    ),
-];
+const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &str = r#"
+2 fetch => <URL>
+2 fetch http://127.0.0.1:99999/ => invalid port number
+2 fetch --cacert missing.pem https://127.0.0.1:{HTTPS}/ => cannot read missing.pem
+2 fetch --cacert empty https://127.0.0.1:{HTTPS}/ => expected PEM (--cacert empty)
+2 fetch --timeout 0s {URL} => expected more than 0
+1 fetch --timeout 50ms {URL}/?delay=20s => no whole answer within 50ms
+1 fetch {URL}/?status=404 => the server answered with status 404
+1 fetch -k --http 2 https://127.0.0.1:{H1S}/ => leave --http out, so that ALPN decides
+1 fetch --proxy http://127.0.0.1:1 {URL} => The proxy http://127.0.0.1:1 refused
+1 fetch --connect-to 127.0.0.1:1 {URL} => No program listens at 127.0.0.1:1 (--connect-to)
+1 fetch -o missing/body {URL} => cannot make missing/body: No such file
+2 fetch -6 {URL} => 127.0.0.1 has no address of IPv6
+2 fetch -F x {URL} => expected name=text or name=@FILE
+1 serve --h1 {HTTP} => Another program has this port
+1 serve --h3 {H3} => Another program has this port
+1 serve --h1 192.0.2.1:8080 => This machine has no such address
+2 serve --h1 99999 => such as 8080 or [::1]:8080
+2 serve --h1 0 --cert cert.pem => --key <FILE>
+2 serve --https 0 --cert empty --key empty => expected PEM without a passphrase
+2 serve --h1 0 --dir missing => cannot serve missing: No such file
+2 serve --h1 0 --echo --sink => cannot be used with '--sink'
+2 serve --h1 0 --set http1.x=1 => expected `framing` or `requests_per_connection`
+2 serve --h1 0 --users 5 => --users is a flag of `squall load`
+2 proxy --h1 0 => --to <URL>
+2 proxy --h1 0 --to ftp://a => expected http or https
+1 proxy --h1 {HTTP} --to {URL} => Another program has this port
+"#;
 
 #[test]
 fn mistakes_about_single_requests_servers_and_proxies() {
     make(ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES);
 }
 
-const ABOUT_LINKS_AND_IMPORTS: &[Mistake] = &[
-    ("link --loss 3 -- true", 2, "no unit: expected \"3%\""),
-    ("link --loss 140% -- true", 2, "expected 0% to 100%"),
-    ("link --delay 25 -- true", 2, "expected \"25ms\" or \"25s\""),
-    ("link --rate 20mb -- true", 2, "such as \"20mbit\""),
-    (
-        "link --queue 64k -- true",
-        2,
-        "nothing limits the rate there",
-    ),
-    (
-        "link --duplicate 1 -- true",
-        2,
-        "a bare 1 may be meant as either",
-    ),
-    (
-        "link --up rate_2mbit,_dleay_4ms -- true",
-        2,
-        "did you mean `delay`?",
-    ),
-    (
-        "link --up missing.trace -- true",
-        2,
-        "cannot read the trace missing.trace: No such file",
-    ),
-    (
-        "link --schedule binary -- true",
-        2,
-        "it is not text in UTF-8",
-    ),
-    (
-        "link --los 3% -- true",
-        2,
-        "a similar argument exists: '--loss'",
-    ),
-    ("import haar x", 2, "a similar subcommand exists: 'har'"),
-    (
-        "import har missing.har",
-        2,
-        "cannot read missing.har: No such file",
-    ),
-    ("import har folder", 2, "cannot read folder: Is a directory"),
-    (
-        "import har empty",
-        2,
-        "save it again with the browser's \"Save all as HAR\"",
-    ),
-    (
-        "import har binary",
-        2,
-        "save it again with the browser's \"Save all as HAR\"",
-    ),
-    ("import har broken.json", 2, "at line 2 column 13"),
-    (
-        "import har list.json",
-        2,
-        "expected an object with `entries`",
-    ),
-    (
-        "import har nothing.har",
-        2,
-        "no request in the HAR file can be sent",
-    ),
-    ("import timing broken.json", 2, "there is no tab in it"),
-    (
-        "import pcap missing.pcap",
-        2,
-        "cannot read missing.pcap: No such file",
-    ),
-    ("import pcap empty", 2, "it is neither pcap nor pcapng"),
-    (
-        "import pcap binary",
-        2,
-        "let `editcap -F pcapng` convert it",
-    ),
-    ("import pcap -", 2, "write it to a file first"),
-];
+const ABOUT_LINKS_AND_IMPORTS: &str = r#"
+2 link --loss 3 -- true => no unit: expected "3%"
+2 link --loss 140% -- true => expected 0% to 100%
+2 link --delay 25 -- true => expected "25ms" or "25s"
+2 link --rate 20mb -- true => such as "20mbit"
+2 link --queue 64k -- true => nothing limits the rate there
+2 link --duplicate 1 -- true => a bare 1 may be meant as either
+2 link --up rate_2mbit,_dleay_4ms -- true => did you mean `delay`?
+2 link --up missing.trace -- true => cannot read the trace missing.trace: No such file
+2 link --schedule binary -- true => it is not text in UTF-8
+2 link --los 3% -- true => a similar argument exists: '--loss'
+2 import haar x => a similar subcommand exists: 'har'
+2 import har missing.har => cannot read missing.har: No such file
+2 import har folder => cannot read folder: Is a directory
+2 import har empty => save it again with the browser's "Save all as HAR"
+2 import har binary => save it again with the browser's "Save all as HAR"
+2 import har broken.json => at line 2 column 13
+2 import har list.json => expected an object with `entries`
+2 import har nothing.har => no request in the HAR file can be sent
+2 import timing broken.json => there is no tab in it
+2 import pcap missing.pcap => cannot read missing.pcap: No such file
+2 import pcap empty => it is neither pcap nor pcapng
+2 import pcap binary => let `editcap -F pcapng` convert it
+2 import pcap - => write it to a file first
+"#;
 
 #[test]
 fn mistakes_about_links_and_imports() {

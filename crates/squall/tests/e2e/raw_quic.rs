@@ -19,6 +19,9 @@ pub(crate) const GET: &[u8] = &[0x1, 8, 0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
 /// The start of a 1 GiB HEADERS frame.
 pub(crate) const ENDLESS_HEADERS: &[u8] = &[0x1, 0xc0, 0, 0, 0, 0x40, 0, 0, 0];
 
+/// H3_REQUEST_REJECTED (RFC 9114, section 8.1).
+pub(crate) const REQUEST_REJECTED: u64 = 0x10b;
+
 /// The control stream of each side here: its first unidirectional stream.
 const CLIENT_CONTROL: u64 = 2;
 const SERVER_CONTROL: u64 = 3;
@@ -243,6 +246,9 @@ pub(crate) struct RawServer {
     pub(crate) window: u64,
     /// Bytes on further streams of the server, and whether they end there.
     pub(crate) beside: &'static [(u64, &'static [u8], bool)],
+    /// Its first connection gives up requests from this stream on, with a GOAWAY once one of them has arrived (RFC 9114,
+    /// section 5.2). At most 63.
+    pub(crate) goes_away_at: Option<u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -251,6 +257,8 @@ pub(crate) enum Then {
     KeepsSilent,
     EndsTheStream,
     ResetsTheStream,
+    /// Resets the stream as one whose request was not processed.
+    RejectsTheRequest,
     /// Sends these bytes on the stream repeatedly.
     Repeats(&'static [u8]),
     /// Sends nothing on the stream, but QUIC PING frames, each in a separate packet, repeatedly.
@@ -270,6 +278,7 @@ impl RawServer {
             then,
             window: USUAL_WINDOW,
             beside: &[],
+            goes_away_at: None,
         }
     }
 
@@ -301,7 +310,8 @@ impl RawServer {
                     let id = [number; 16];
                     let id = ConnectionId::from_ref(&id);
                     let conn = quiche::accept(&id, None, to, from, config);
-                    Served::new(conn.expect("a connection"))
+                    let goes_away_at = self.goes_away_at.filter(|_| number == 0);
+                    Served::new(conn.expect("a connection"), goes_away_at)
                 });
                 let _ = (one.conn).recv(&mut datagram[..len], RecvInfo { from, to });
             }
@@ -327,6 +337,9 @@ impl RawServer {
 struct Served {
     conn: Connection,
     has_control: bool,
+    /// The first stream that it does not serve.
+    goes_away_at: Option<u8>,
+    has_gone_away: bool,
     /// Request streams, and how much of the response has been sent on each.
     asked: Vec<(u64, usize)>,
     /// Streams that the client has stopped.
@@ -335,10 +348,12 @@ struct Served {
 }
 
 impl Served {
-    fn new(conn: Connection) -> Served {
+    fn new(conn: Connection, goes_away_at: Option<u8>) -> Served {
         Served {
             conn,
             has_control: false,
+            goes_away_at,
+            has_gone_away: false,
             asked: Vec::new(),
             stopped: Vec::new(),
             is_over: false,
@@ -385,8 +400,12 @@ impl Served {
                 self.asked.push((stream, 0));
             }
         }
+        self.go_away();
         let first = server.says.concat();
         for (stream, sent) in &mut self.asked {
+            if is_given_up(*stream, self.goes_away_at) {
+                continue;
+            }
             *sent += (self.conn)
                 .stream_send(*stream, &first[(*sent).min(first.len())..], false)
                 .unwrap_or(0);
@@ -405,6 +424,13 @@ impl Served {
                     // H3_REQUEST_CANCELLED. Repeating it only fails.
                     let _ = (self.conn).stream_shutdown(*stream, quiche::Shutdown::Write, 0x10c);
                 }
+                Then::RejectsTheRequest => {
+                    let _ = (self.conn).stream_shutdown(
+                        *stream,
+                        quiche::Shutdown::Write,
+                        REQUEST_REJECTED,
+                    );
+                }
                 Then::Repeats(bytes) => {
                     // Whole copies only, otherwise the following bytes would change meaning.
                     let room = self.conn.stream_capacity(*stream).unwrap_or(0);
@@ -414,6 +440,23 @@ impl Served {
             }
         }
     }
+
+    /// Sends GOAWAY, once, after a request has arrived that it gives up.
+    fn go_away(&mut self) {
+        let is_asked = |(stream, _): &(u64, usize)| is_given_up(*stream, self.goes_away_at);
+        if let Some(first) = self.goes_away_at
+            && !self.has_gone_away
+            && self.asked.iter().any(is_asked)
+        {
+            self.has_gone_away = true;
+            let _ = (self.conn).stream_send(SERVER_CONTROL, &[0x7, 0x1, first], false);
+        }
+    }
+}
+
+/// Whether a connection that goes away at a stream gives up this one.
+fn is_given_up(stream: u64, goes_away_at: Option<u8>) -> bool {
+    goes_away_at.is_some_and(|first| stream >= u64::from(first))
 }
 
 /// A server with which no handshake completes.

@@ -7,16 +7,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::alone::ordinary_user::{Home, TunMode};
+use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{H1, bench, have, is_root, recipe, seat, squall, stderr};
+use crate::support::{H1, have, is_root, peers, recipe, seat, squall, stderr};
 
 const README: &str = "README.md";
 const LOAD: &str = "docs/LOAD.md";
@@ -176,6 +176,16 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// The folder with the programs that do not come from Debian. The folder of the tests may be closed to other users;
+    /// then these find theirs in the place's own.
+    fn peers(&self) -> PathBuf {
+        if self.is_ordinary {
+            self.home.to_owned()
+        } else {
+            peers()
+        }
+    }
+
     /// A command with what stands for its parts here.
     fn replaced(&self, command: &str) -> String {
         // The end of a command is the end of its line.
@@ -212,6 +222,7 @@ impl<'a> Place<'a> {
             .current_dir(self.home)
             .env("PATH", format!("{}:{path}", folder.display()))
             .env("SSL_CERT_FILE", self.home.join(CERTIFICATE))
+            .env("SQUALL_PEERS", self.peers())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());
         shell
@@ -283,12 +294,15 @@ fn commands_of_the_readme_run() {
 
 #[test]
 fn commands_of_the_readme_run_for_an_ordinary_user() {
-    if !is_root() || !have(&["curl"]) {
+    if !is_root() || !have(&["curl", "envoy", "nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
+    let programs = home.path().join("bin");
+    fs::create_dir(&programs).expect("a folder");
+    fs::copy(peers().join("bin/envoy"), programs.join("envoy")).expect("the README's Envoy");
     let place = Place::new(home.path(), true);
     short_run(&place);
     for command in commands(README) {

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::support::{H1, only_run, recipe, seat, squall, stderr, stdout};
+use crate::support::{H1, have, only_run, read_trials, recipe, seat, squall, stderr, stdout};
 
 const SECRETS: [&str; 2] = ["hidden-word-1", "hidden-word-2"];
 
@@ -107,6 +107,59 @@ fn secrets_stay_in_the_folder_of_a_run_that_is_asked_to_keep_them() {
         found,
         ["plan.json", "recipe.toml"].map(|name| folder.join(name))
     );
+}
+
+/// nginx that accepts only requests with the second secret, which its configuration does not spell out.
+const GUARD: &str = r#"
+[station.guard]
+command = "nginx -p {folder} -c {configuration}"
+configuration = '''
+daemon off; master_process off; user root; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+server {{ listen {listen_host}:{listen_port}; location / {{
+if ($http_authorization ~ "^hidden-word-[2]$") {{ return 200 accepted; }}
+return 403; }} }} }}
+'''
+"#;
+
+/// curl and k6 read it from a file, because every user of the machine can read arguments.
+#[test]
+fn secret_that_a_load_generator_sends_does_not_stay_in_the_folder_of_the_run() {
+    if !have(&["nginx", "curl", "k6"]) {
+        return;
+    }
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let variant = |client: &str| {
+        format!(
+            "[[variant]]\nname = \"{client}\"\npath = \"client({client}) ~h1~> guard\"\nconnections = 1\n"
+        )
+    };
+    let [curl, k6] = ["curl", "k6"].map(variant);
+    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"2s\"\nrepetitions = 1";
+    let text = recipe("20/s", "delay = \"2ms\"", &[&curl, &k6], profile);
+    let text = text
+        .replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "")
+        .replace(
+            "accept = \"application/json\"",
+            &format!("authorization = \"{}\"", SECRETS[1]),
+        );
+    fs::write(home.path().join("mine.toml"), text + GUARD).expect("the recipe is written");
+    let output = run(&home, &["./mine.toml"]);
+    check_ran(&output);
+    let folder = only_run(home.path());
+    let trials = read_trials(&folder);
+    assert_eq!(trials.len(), 2, "{}", stderr(&output));
+    for trial in &trials {
+        let name = trial.record.trial.folder();
+        assert!(!trial.requests.is_empty(), "{name}");
+        for request in &trial.requests {
+            assert_eq!(request.status, Some(200), "{name}: {request:?}");
+        }
+    }
+    assert_eq!(with_secrets(&folder), Vec::<PathBuf>::new());
 }
 
 #[test]

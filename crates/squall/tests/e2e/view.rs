@@ -1,6 +1,6 @@
 //! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
-//! squall-report tests what a part of a plot shows, and what the list of runs says.
+//! squall-report tests what a part of a plot shows, and what the list of runs says; `view_page` uses the page in a browser.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,18 +11,19 @@ use std::process::{Child, ExitStatus, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use squall_base::Time;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, run_recipe, seat, squall};
+use crate::support::{FinishedRun, TrialFiles, run_recipe, seat, squall};
 
 /// Killed on drop.
-struct Viewing {
+pub(crate) struct Viewing {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Viewing {
-    fn start(runs: &[&Path]) -> Viewing {
+    pub(crate) fn start(runs: &[&Path]) -> Viewing {
         let mut child = squall(Path::new("."))
             .arg("view")
             .args(runs.iter().map(|run| OsStr::new(*run)))
@@ -89,7 +90,7 @@ impl Drop for Viewing {
 }
 
 /// A trial of 100 requests on a link that drops packets.
-fn lossy() -> FinishedRun {
+pub(crate) fn lossy() -> FinishedRun {
     let text = recipe(&["h2c"], "100/s", ("1KiB", "3kB"), "drop every 41", "1s");
     run_recipe(&text, &[])
 }
@@ -146,7 +147,34 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
         viewing.status(&format!("{trial_path}/requests/1000000")),
         404
     );
+    check_further_steps(&viewing, &run, trial);
     assert_eq!(viewing.end().code(), Some(0));
+}
+
+/// Once a trial has been asked about, no further step into its plots reads its tables: here they are gone.
+fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
+    let folder = trial.record.trial.folder();
+    for table in ["requests", "causes", "drops", "packets"] {
+        let name = format!("trials/{folder}/{table}.parquet");
+        std::fs::remove_file(run.folder.join(name)).expect("it is there");
+    }
+    let (from_us, to_us) = (200_000, 399_999);
+    let load_start = Time::ZERO + trial.record.load_start;
+    let is_in = |at: Time| {
+        let since_us = at.since(load_start).as_nanos() / 1_000;
+        (from_us..=to_us).contains(&since_us)
+    };
+    let path = format!("/runs/1/trials/{folder}");
+    let time = format!("from_us={from_us}&to_us={to_us}");
+    let rest = "low_us=0&high_us=100000000&columns=700&rows=160&scale=linear";
+    let points = viewing.get_json(&format!("{path}/points?{time}&{rest}"));
+    let due = (trial.requests.iter()).filter(|row| is_in(row.intended));
+    assert_eq!(points["total"], due.count());
+    let packets = viewing.get_json(&format!("{path}/packets?{time}"));
+    let arrived = (trial.packets.iter()).filter(|row| is_in(row.arrived));
+    assert_eq!(packets["total"], arrived.count());
+    // One request in full does need them.
+    assert_eq!(viewing.status(&format!("{path}/requests/7")), 500);
 }
 
 #[test]
@@ -164,6 +192,7 @@ fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
     assert!(!list.contains("<script"));
     let compared = viewing.get("/runs/1/compare/2");
     assert!(compared.contains("before"), "{compared}");
+    assert!(viewing.get("/favicon.ico").starts_with("<svg "));
     let runs = viewing.get_json("/runs.json");
     assert_eq!(runs[1]["path"], "/runs/2/");
     assert_eq!(runs[0]["recipe"], runs[1]["recipe"]);

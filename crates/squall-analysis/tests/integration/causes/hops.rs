@@ -321,12 +321,9 @@ proptest! {
         }
         world.exchanges.clear();
         for ((hop, is_client, connection, stream, request), times, sent, received) in loose {
+            let side = if is_client { Side::Client } else { Side::Server };
             world.exchanges.push(ExchangeRecord {
                 hop,
-                side: if is_client { Side::Client } else { Side::Server },
-                connection,
-                stream,
-                protocol: Protocol::H2c,
                 request,
                 beginning: Beginning {
                     offered: times[4],
@@ -341,10 +338,7 @@ proptest! {
                 response_last: times[3],
                 request_extent: sent,
                 response_extent: received,
-                request_body_bytes: 0,
-                response_body_bytes: 0,
-                status: None,
-                reset: None,
+                ..ExchangeRecord::unseen(side, connection, stream, Protocol::H2c)
             });
         }
         let path = PathShape::of(&variant_across(&real, links));

@@ -207,24 +207,16 @@ prop_compose! {
             request.outcome = Outcome::ALL[outcome];
         }
         for (is_client, connection, stream, request, times, sent, received) in exchanges {
+            let side = if is_client { Side::Client } else { Side::Server };
             world.exchanges.push(ExchangeRecord {
-                hop: 1,
-                side: if is_client { Side::Client } else { Side::Server },
-                connection,
-                stream,
-                protocol: Protocol::H2,
                 request: is_client.then_some(request),
-                beginning: Default::default(),
                 request_first: times[0],
                 request_last: times[1],
                 response_first: times[2],
                 response_last: times[3],
                 request_extent: sent,
                 response_extent: received,
-                request_body_bytes: 0,
-                response_body_bytes: 0,
-                status: None,
-                reset: None,
+                ..ExchangeRecord::unseen(side, connection, stream, Protocol::H2)
             });
         }
         world

@@ -4,9 +4,9 @@
 use squall_analysis::causes::{Attribution, Inputs, attribute};
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    BodyArrivals, Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent,
-    Fate, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
-    Phase, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent, Fate,
+    FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
+    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -189,29 +189,14 @@ impl World {
         ConnectionStream(connection, stream): ConnectionStream,
     ) -> &mut RequestRecord {
         self.requests.push(RequestRecord {
-            request: self.requests.len() as u64,
-            phase: Phase::Measure,
-            user: 0,
-            what: 0,
-            intended: time(intended),
-            taken_up: time(intended),
             slot: Some(time(intended)),
             connected: Some(time(0)),
-            secured: None,
             written_first: Some(time(intended)),
             written_last: Some(time(intended)),
-            answered_first: None,
-            headers: None,
-            end: time(intended),
-            status: None,
             connection: Some(connection),
             stream: Some(stream),
-            opened_connection: false,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(self.requests.len() as u64, time(intended))
         });
         self.requests.last_mut().expect("it was pushed")
     }
@@ -228,24 +213,18 @@ impl World {
         row.written_first = Some(time(times.written));
         row.written_last = row.written_first;
         row.end = time(times.end);
+        let connection = row.connection.expect("it has one");
+        let stream = row.stream.expect("it has one");
         let client = ExchangeRecord {
-            hop: 1,
-            side: Side::Client,
-            connection: row.connection.expect("it has one"),
-            stream: row.stream.expect("it has one"),
-            protocol,
             request: Some(row.request),
-            beginning: Default::default(),
             request_first: row.written_first,
             request_last: row.written_last,
             response_first: Some(row.end),
             response_last: Some(row.end),
             request_extent: Some(request),
             response_extent: Some(response),
-            request_body_bytes: 0,
-            response_body_bytes: 0,
             status: Some(200),
-            reset: None,
+            ..ExchangeRecord::unseen(Side::Client, connection, stream, protocol)
         };
         self.exchanges.push(ExchangeRecord {
             side: Side::Server,
@@ -377,17 +356,9 @@ impl World {
 /// A frame of HTTP/2 that its side sent.
 pub(crate) fn frame(kind: u64, stream: u64, offset: u64, length: u64) -> FrameFacts {
     FrameFacts {
-        way: Way::Sent,
-        layer: FrameLayer::Http2,
-        kind,
-        flags: 0,
         stream: Some(stream),
         offset: Some(offset),
-        length,
-        packet: None,
-        value: None,
-        stream_window: None,
-        connection_window: None,
+        ..FrameFacts::new(Way::Sent, FrameLayer::Http2, kind, length)
     }
 }
 

@@ -10,8 +10,8 @@ use squall_base::plan::{
     Trial, Variant,
 };
 use squall_base::record::{
-    BodyArrivals, Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness,
-    MachineHealth, Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
+    Outcome, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
@@ -170,29 +170,13 @@ pub fn record(trial: &Trial) -> TrialRecord {
 pub fn request(n: u64, latency_ms: u64, outcome: Outcome) -> RequestRecord {
     let intended = Time::ZERO + ms(10 * n);
     RequestRecord {
-        request: n,
-        phase: Phase::Measure,
-        user: 0,
-        what: 0,
-        intended,
-        taken_up: intended,
         slot: Some(intended + ms(latency_ms / 2)),
-        connected: None,
-        secured: None,
-        written_first: None,
-        written_last: None,
-        answered_first: None,
-        headers: None,
         end: intended + ms(latency_ms),
         status: (outcome == Outcome::Answered).then_some(200),
         connection: Some(0),
         stream: Some(0),
-        opened_connection: false,
-        request_body_bytes: 0,
-        response_body_bytes: 0,
-        arrivals: BodyArrivals::default(),
         outcome,
-        error: None,
+        ..RequestRecord::due(n, intended)
     }
 }
 

@@ -2,11 +2,8 @@
 //!
 //! `inbound` parses the bytes of a message, `control` those of a unidirectional stream.
 
-use super::{
-    Connection, HeadKind, MessageEvent, READ_BYTES, Side, StreamError, is_bidirectional,
-    is_of_client,
-};
-use crate::h3::code;
+use super::{Connection, HeadKind, MessageEvent, READ_BYTES, Side, is_bidirectional, is_of_client};
+use crate::h3::code::{self, StreamError};
 use crate::h3::control::{ControlEvent, CriticalStream, UniStream};
 use crate::h3::inbound::{Ending, Message, Part, Role, Violation, received, violation};
 

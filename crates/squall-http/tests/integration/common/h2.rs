@@ -159,6 +159,14 @@ pub const WHOLE: u8 = 4;
 pub const PADDED: u8 = 8;
 pub const WITH_PRIORITY: u8 = 0x20;
 
+/// Cases, a row each: a name, the frames that arrive, and the verdict on them.
+macro_rules! cases {
+    ($($name:literal: $frames:expr => $verdict:expr;)+) => {
+        vec![$(($name, $frames.to_vec(), $verdict)),+]
+    };
+}
+pub(crate) use cases;
+
 /// A literal field.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0, name.len() as u8];

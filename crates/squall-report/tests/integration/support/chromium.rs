@@ -43,9 +43,17 @@ pub struct Page {
     _profile: tempfile::TempDir,
 }
 
-/// Opens the file in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`;
-/// if peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
+/// Opens the file in a window of `width` by `height` CSS pixels; `None` as [`empty`].
 pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
+    let mut page = empty(width, height)?;
+    page.visit(&format!("file://{}", file.display()));
+    page.wait_for("document.readyState === 'complete' && globalThis.squall !== undefined");
+    Some(page)
+}
+
+/// An empty page in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`; if
+/// peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
+pub fn empty(width: u32, height: u32) -> Option<Page> {
     let found = Command::new("chromium")
         .arg("--version")
         .stderr(Stdio::null())
@@ -69,11 +77,6 @@ pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
         page.call(&format!("{domain}.enable"), json!({}));
     }
     page.resize(width, height);
-    page.call(
-        "Page.navigate",
-        json!({ "url": format!("file://{}", file.display()) }),
-    );
-    page.wait_for("document.readyState === 'complete' && globalThis.squall !== undefined");
     Some(page)
 }
 
@@ -151,6 +154,11 @@ impl Page {
             );
             return answer["result"].clone();
         }
+    }
+
+    /// Goes to an address. Waiting until what is there can be used is left to the caller.
+    pub fn visit(&mut self, address: &str) {
+        self.call("Page.navigate", json!({ "url": address }));
     }
 
     /// The value of a JavaScript expression; awaits promises.

@@ -5,6 +5,8 @@
 // In tests, a panic reports the failure.
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
+pub mod axe;
 pub mod chromium;
 pub mod overlay;
+pub mod picture;
 pub mod run;

@@ -10,8 +10,8 @@ use squall_base::plan::{
     Variant,
 };
 use squall_base::record::{
-    BodyArrivals, Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness,
-    MachineHealth, Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
+    Outcome, Phase, RequestRecord, TrialRecord, Validity,
 };
 use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use squall_report::TrialPoints;
@@ -325,33 +325,22 @@ fn requests(trial: &Trial, load_start: Duration) -> Vec<RequestRecord> {
 fn request(n: u64, at: Duration, ms: f64, load_start: Duration, load: &Load) -> RequestRecord {
     let intended = Time::ZERO + load_start + at;
     RequestRecord {
-        request: n,
-        user: 0,
-        what: 0,
         phase: if at < load.warmup {
             Phase::Warmup
         } else {
             Phase::Measure
         },
-        intended,
-        taken_up: intended,
         slot: Some(intended),
-        connected: None,
-        secured: None,
         written_first: Some(intended),
         written_last: Some(intended),
-        answered_first: None,
-        headers: None,
         end: intended + Duration::from_nanos((ms * 1e6) as u64),
         status: Some(200),
         connection: Some(0),
         stream: Some(1),
-        opened_connection: false,
         request_body_bytes: 1024,
         response_body_bytes: 1024,
-        arrivals: BodyArrivals::default(),
         outcome: Outcome::Answered,
-        error: None,
+        ..RequestRecord::due(n, intended)
     }
 }
 

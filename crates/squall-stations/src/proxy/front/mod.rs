@@ -12,19 +12,11 @@ use squall_base::record::Side;
 use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Streams, Trailers, h3};
 
 use super::exchange::{ExchangeKey, RecordOwner};
+use super::keys::FrontKey;
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
 pub(super) use quic::{ConnectionEvents, QuicFront};
 pub(super) use tcp::{ReadOutcome, TcpFront};
-
-/// A client's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrontKey {
-    /// Over TCP, by its place.
-    Tcp(u32),
-    /// Over QUIC: the listener, and the connection's number there.
-    Quic { listener: u32, connection: u32 },
-}
 
 /// The exchanges on a client's connection.
 #[derive(Default)]
@@ -99,6 +91,16 @@ impl Fronts {
             let holds = front.tcp.engine.buffered_bytes() + front.backlog_bytes;
             self.memory.update(&mut front.held_bytes, holds);
         }
+    }
+
+    /// The open TCP connection that holds the most, if any holds something.
+    pub(super) fn largest(&self) -> Option<u32> {
+        let held = (0..).zip(&self.tcp).filter_map(|(id, front)| {
+            let front = front.as_deref()?;
+            let is_large = front.held_bytes > 0 && !front.is_lingering();
+            is_large.then_some((front.held_bytes, id))
+        });
+        held.max().map(|(_, id)| id)
     }
 
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.

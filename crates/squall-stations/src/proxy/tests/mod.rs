@@ -1,7 +1,8 @@
 //! A proxy between a raw client and the embedded server: what both of its sides record.
 //!
-//! `raw` has upstreams that a test controls frame by frame.
+//! `raw` has upstreams that a test controls frame by frame, `memory` what follows when too much is held.
 
+mod memory;
 mod raw;
 
 use std::io::{Read, Write};

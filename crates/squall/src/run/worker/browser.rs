@@ -49,7 +49,6 @@ pub(super) fn pages(told: &[PageLine], rows: &mut [RequestRecord], count: u64) -
 
 #[cfg(test)]
 mod tests {
-    use squall_base::record::BodyArrivals;
     use squall_base::{Duration, Time};
 
     use super::*;
@@ -57,29 +56,11 @@ mod tests {
     /// A request of a page that has two requests.
     fn row(request: u64, phase: Phase, status: u16) -> RequestRecord {
         RequestRecord {
-            request,
             phase,
-            user: 0,
             what: (request % 2) as u32,
-            intended: Time::ZERO,
-            taken_up: Time::ZERO,
-            slot: None,
-            connected: None,
-            secured: None,
-            written_first: None,
-            written_last: None,
-            answered_first: None,
-            headers: None,
-            end: Time::ZERO,
             status: Some(status),
-            connection: None,
-            stream: None,
-            opened_connection: false,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            arrivals: BodyArrivals::default(),
             outcome: Outcome::Answered,
-            error: None,
+            ..RequestRecord::due(request, Time::ZERO)
         }
     }
 

@@ -2,7 +2,8 @@
 //! fast as the windows that it found allow.
 //!
 //! All speak HTTP/2 in cleartext here; their windows are the same over TLS. With `--nocapture` the tests print the table of
-//! docs/PROBE.md. A program that is missing skips its test, unless SQUALL_REQUIRE_PEERS is set. `probe` has the faults.
+//! docs/PROBE.md. A program that is missing skips its test, unless SQUALL_REQUIRE_PEERS is set. `probe_servers_tls` has
+//! further servers, `probe` and `probe_faults` have the faults.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,8 +25,12 @@ const ATTEMPTS: usize = 3;
 /// The upload that windows are seen by.
 const UPLOAD: &str = "2MB";
 
+/// The certificate of a [`Bench::secure`] and its key, in its folder.
+pub(super) const CERTIFICATE: &str = "server.pem";
+pub(super) const KEY: &str = "server.key";
+
 /// A program that is killed when the test is over.
-struct Daemon(Child);
+pub(super) struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -36,31 +41,49 @@ impl Drop for Daemon {
 }
 
 /// A server under test: its folder, the server behind it, and the program.
-struct Bench {
-    home: TempDir,
+pub(super) struct Bench {
+    pub(super) home: TempDir,
     behind: Serving,
-    port: u16,
+    pub(super) port: u16,
+    /// `http`, or `https` for a server with a certificate.
+    scheme: &'static str,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let home = TempDir::new().expect("a temporary folder");
         let behind = Serving::start(home.path(), &["--h1", "0", "--sink"]);
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = free.local_addr().expect("an address").port();
-        Bench { home, behind, port }
+        Bench {
+            home,
+            behind,
+            port,
+            scheme: "http",
+        }
     }
 
-    fn upstream(&self) -> SocketAddr {
+    /// A bench for a server that speaks HTTP/2 over TLS, with a certificate for localhost.
+    pub(super) fn secure() -> Bench {
+        let bench = Bench {
+            scheme: "https",
+            ..Bench::new()
+        };
+        let names = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+        write_certificate(bench.home.path(), CERTIFICATE, names);
+        bench
+    }
+
+    pub(super) fn upstream(&self) -> SocketAddr {
         self.behind.address("h1")
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         fs::write(self.home.path().join(name), text).expect("a file");
     }
 
     /// Starts a program in the folder, and waits until it accepts connections.
-    fn start(&self, program: &str, arguments: &[&str]) -> Daemon {
+    pub(super) fn start(&self, program: &str, arguments: &[&str]) -> Daemon {
         let home = self.home.path();
         let log = fs::File::create(home.join("log")).expect("a log");
         let child = Command::new(found(program))
@@ -83,7 +106,7 @@ impl Bench {
     }
 
     /// Probes the server from 30 ms away until its upload is as fast as its windows allow, and checks that it is.
-    fn probe(&self, name: &str) -> Seen {
+    pub(super) fn probe(&self, name: &str) -> Seen {
         let mut seen = self.probe_once();
         for _ in 1..ATTEMPTS {
             if seen.agrees() {
@@ -96,10 +119,10 @@ impl Bench {
         seen
     }
 
-    fn probe_once(&self) -> Seen {
-        let url = format!("http://localhost:{}/", self.port);
+    pub(super) fn probe_once(&self) -> Seen {
+        let url = format!("{}://localhost:{}/", self.scheme, self.port);
         let output = squall(self.home.path())
-            .args(["probe", "--json", "--rounds", "1", "--http", "2"])
+            .args(["probe", "-k", "--json", "--rounds", "1", "--http", "2"])
             .args(["--upload", UPLOAD, "--behind", "delay 15ms", url.as_str()])
             .stdin(Stdio::null())
             .output()
@@ -107,6 +130,25 @@ impl Bench {
         assert!(output.status.success(), "{}", stderr(&output));
         Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
     }
+}
+
+/// Writes a self-signed certificate with this extension, and the key [`KEY`], into a folder. A key that is there is used.
+pub(super) fn write_certificate(folder: &Path, name: &str, extension: &str) {
+    let key = if folder.join(KEY).exists() {
+        vec!["-key", KEY]
+    } else {
+        let curve = "ec_paramgen_curve:P-256";
+        vec!["-newkey", "ec", "-pkeyopt", curve, "-nodes", "-keyout", KEY]
+    };
+    let output = Command::new("openssl")
+        .args(["req", "-x509", "-days", "10", "-subj", "/CN=localhost"])
+        .args(&key)
+        .args(["-addext", extension, "-out", name])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("openssl");
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 /// The program of scripts/peers, otherwise that of the system.
@@ -119,36 +161,36 @@ fn found(program: &str) -> PathBuf {
 }
 
 /// The result of a probe.
-struct Seen(Value);
+pub(super) struct Seen(pub(super) Value);
 
 impl Seen {
     fn windows(&self) -> &Value {
         &self.0["endpoint"]["upload_windows"]
     }
 
-    fn number(&self, name: &str) -> u64 {
+    pub(super) fn number(&self, name: &str) -> u64 {
         self.windows()[name].as_u64().expect("a number")
     }
 
-    fn product(&self) -> &str {
+    pub(super) fn product(&self) -> &str {
         let product = &self.0["endpoint"]["product"]["product"];
         product.as_str().unwrap_or("-")
     }
 
-    fn setting(&self, name: &str) -> Option<u64> {
+    pub(super) fn setting(&self, name: &str) -> Option<u64> {
         self.0["endpoint"]["settings"][name].as_u64()
     }
 
-    fn policy(&self) -> &str {
+    pub(super) fn policy(&self) -> &str {
         let policy = &self.windows()["policy"]["kind"];
         policy.as_str().expect("a policy")
     }
 
-    fn fix(&self) -> &str {
+    pub(super) fn fix(&self) -> &str {
         self.0["verdict"]["fix"].as_str().expect("a text")
     }
 
-    fn first_fault(&self) -> &str {
+    pub(super) fn first_fault(&self) -> &str {
         self.0["faults"][0]["fault"].as_str().unwrap_or("-")
     }
 
@@ -157,7 +199,7 @@ impl Seen {
         nanos.as_u64().expect("a time") as f64 / 1e9
     }
 
-    /// Bytes per second that the windows allow at most, and that are expected with the server's updates.
+    /// Bytes per second that the windows allow at most, and that are expected by the server's window updates.
     fn predicted(&self) -> (f64, f64) {
         let largest = ["largest_stream_bytes", "largest_connection_bytes"];
         let most = largest.map(|name| self.number(name)).into_iter().min();
@@ -173,16 +215,27 @@ impl Seen {
     }
 
     /// Whether the upload waited for a window nearly all the time.
-    fn is_limited(&self) -> bool {
+    pub(super) fn is_limited(&self) -> bool {
         let blocked = self.number("blocked_by_stream") + self.number("blocked_by_connection");
         blocked * 10 >= self.number("sending") * 8
     }
 
-    /// Whether the measured rate is what the windows allow: within 15 % if the upload waited for them, otherwise no more.
+    /// Whether the measured rate is the expected one: within 15 % if the upload waited for windows, otherwise no more than
+    /// they allow.
     fn agrees(&self) -> bool {
         let (most, expected) = self.predicted();
         let measured = self.measured();
-        measured <= 1.15 * most && (!self.is_limited() || measured >= 0.85 * expected)
+        if self.is_limited() {
+            (0.85 * expected..=1.15 * expected).contains(&measured)
+        } else {
+            measured <= 1.15 * most
+        }
+    }
+
+    /// What is expected, as a share of what the windows allow at most.
+    fn expected_share(&self) -> f64 {
+        let (most, expected) = self.predicted();
+        expected / most
     }
 
     /// A row of the table in docs/PROBE.md.
@@ -209,22 +262,28 @@ impl Seen {
 
 /// nginx in front of the server, with these directives of its `server` and its `location`.
 fn nginx(bench: &Bench, server: &str, location: &str) -> Daemon {
+    let server = format!(
+        "listen 127.0.0.1:{} http2; client_max_body_size 0; {server}
+         location / {{
+             proxy_pass http://{}; proxy_http_version 1.1; proxy_set_header Connection \"\";
+             {location}
+         }}",
+        bench.port,
+        bench.upstream()
+    );
+    nginx_with(bench, &server)
+}
+
+/// nginx with one `server` of these directives.
+pub(super) fn nginx_with(bench: &Bench, server: &str) -> Daemon {
     let configuration = format!(
         "daemon off; master_process off; pid nginx.pid; error_log stderr; user root;
          events {{}}
          http {{
              access_log off; client_body_temp_path body; proxy_temp_path proxy;
              fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-             server {{
-                 listen 127.0.0.1:{} http2; client_max_body_size 0; {server}
-                 location / {{
-                     proxy_pass http://{}; proxy_http_version 1.1; proxy_set_header Connection \"\";
-                     {location}
-                 }}
-             }}
-         }}\n",
-        bench.port,
-        bench.upstream()
+             server {{ {server} }}
+         }}\n"
     );
     bench.write("nginx.conf", &configuration);
     let home = bench.home.path().to_str().expect("a path in UTF-8");
@@ -305,7 +364,8 @@ backend back
     assert!(seen.fix().contains("initial-window-size"));
 }
 
-/// Both of its windows have 65,535 bytes and are given back by halves, so that less than a window may be sent in a round trip.
+/// Both of its windows have 65,535 bytes and are given back by halves, so that it keeps some of each: about three eighths if it
+/// takes whole DATA frames.
 #[test]
 fn nghttpx_gives_back_half_a_window_at_a_time() {
     if !have(&["nghttpx"]) {
@@ -322,6 +382,8 @@ fn nghttpx_gives_back_half_a_window_at_a_time() {
     let seen = bench.probe("nghttpx");
     assert_eq!(seen.product(), "nghttpx");
     assert_eq!(seen.policy(), "half");
+    assert!(seen.is_limited() && seen.agrees(), "{}", seen.0);
+    assert!((0.45..0.95).contains(&seen.expected_share()), "{}", seen.0);
     assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
     assert!(seen.fix().contains("--frontend-http2-window-size"));
 }
@@ -342,6 +404,8 @@ fn nghttpd_that_echoes_uploads_has_a_rate() {
     let seen = bench.probe("nghttpd");
     assert_eq!(seen.product(), "nghttpd");
     assert_eq!(seen.number("stream_bytes"), 65_535);
+    assert!(seen.is_limited() && seen.agrees(), "{}", seen.0);
+    assert!((0.45..0.95).contains(&seen.expected_share()), "{}", seen.0);
     assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
 }
 

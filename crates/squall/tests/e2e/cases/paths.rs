@@ -1,12 +1,24 @@
-//! Paths of sidecars over a link that loses packets: what the explanation says the requests waited for.
+//! Paths of sidecars over a link that loses packets, with squall's own stations and with real programs: what the
+//! explanation says the requests waited for.
+//!
+//! That every cause is exact is in `causes_paths` and `truth_paths`.
 
 use std::fs;
 
 use serde_json::Value;
+use squall_base::plan::Protocol;
+use squall_base::record::{Cause, RequestRecord};
+use squall_record::{RunFolder, read_causes};
 use tempfile::TempDir;
 
 use super::{run, text};
-use crate::support::{bench, only_run, read_trials, seat};
+use crate::findings::shown;
+use crate::support::{
+    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat,
+};
+
+/// What holds back requests that share a connection with losses.
+const OF_THE_CONNECTION: [Cause; 3] = [Cause::Cwnd, Cause::Loss, Cause::Hol];
 
 #[test]
 fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts() {
@@ -74,4 +86,144 @@ fn recipe_of_all_six_paths_is_understood() {
     let ended = run(home.path(), &dry);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("14 trials"), "{}", ended.stdout);
+}
+
+/// The recipe of the case at 3 %, for a short time.
+fn short() -> String {
+    let changes = [
+        ("warmup = \"2s\"", "warmup = \"100ms\""),
+        ("duration = \"10s\"", "duration = \"500ms\""),
+        ("[\"0%\", \"3%\"]", "\"3%\""),
+    ];
+    text("six-paths", "six.toml", &changes)
+}
+
+/// The share of these causes in the time of all requests of a trial, with waits in queues attributed to their roots.
+fn share(run: &FinishedRun, trial: &TrialFiles, causes: &[Cause]) -> f64 {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    let folder = folder.complete_trial(&trial.record.trial.folder());
+    let folder = folder.expect("a complete trial");
+    let rows = read_causes(folder.causes()).expect("causes.parquet");
+    let (mut part, mut total) = (0, 0);
+    for row in rows.iter().filter(|row| row.is_in_total()) {
+        let spans = row.root_spans();
+        total += spans.total().as_nanos();
+        for cause in causes {
+            part += spans[*cause].as_nanos();
+        }
+    }
+    part as f64 / total as f64
+}
+
+/// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known. `run_recipe` has
+/// checked that each hop spoke its protocol, without which no trial is valid.
+fn check_path(run: &FinishedRun, trial: &TrialFiles) {
+    let variant = &trial.record.trial.variant;
+    let name = &variant.name;
+    let stations = variant.stations.iter().zip(&trial.record.stations);
+    for (station, found) in stations {
+        assert_eq!(found.name, station.name, "{name}");
+        let is_ours = station.name == "client";
+        assert_eq!(found.version.is_none(), is_ours, "{name}: {found:?}");
+    }
+    let succeeded = trial.measured().filter(|request| request.succeeded());
+    let (succeeded, all) = (succeeded.count(), trial.measured().count());
+    // Over HTTP/3 Envoys fail some requests.
+    let has_quic = variant.hops.iter().any(|hop| hop.protocol == Protocol::H3);
+    let at_least = if has_quic { all * 9 / 10 } else { all };
+    assert!(
+        all > 0 && succeeded >= at_least,
+        "{name}: {succeeded} of {all}"
+    );
+    let is_too_fast = |request: &&RequestRecord| request.response_time().as_millis_f64() < 20.0;
+    let answered = trial.measured().filter(|request| request.succeeded());
+    assert_eq!(answered.filter(is_too_fast).count(), 0, "{name}");
+    let unknown = share(run, trial, &[Cause::Unknown]);
+    eprintln!("{name}: unknown {unknown:.3}");
+    assert!(unknown < 0.2, "{name}: {unknown}");
+}
+
+/// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them, and a finding says so. Returns
+/// the names of all findings.
+fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Vec<String> {
+    let name = &trial.record.trial.variant.name;
+    let connection = share(run, trial, &OF_THE_CONNECTION);
+    let host = share(run, trial, &[Cause::Host]);
+    eprintln!("{name}: cwnd, loss and hol {connection:.3}, host {host:.3}");
+    assert!(connection > 0.5, "{name}: {connection}");
+    assert!(host < 0.2, "{name}: {host}");
+    let findings = shown(run, name, &|_| true).into_iter();
+    let names: Vec<String> = findings.map(|it| it.name).collect();
+    let is_named = names.iter().any(|name| name == "single_connection");
+    assert!(is_named, "{name}: {names:?}");
+    names
+}
+
+#[test]
+fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
+    if !have(&["nginx", "haproxy", "envoy"]) {
+        return;
+    }
+    let _bench = bench();
+    let run = run_recipe(&short(), &["--stations", "real"]);
+    assert_eq!(run.trials.len(), 7);
+    for trial in &run.trials {
+        check_path(&run, trial);
+    }
+    for variant in ["2 envoys h2c", "2 envoys h2"] {
+        let names = check_shared_connection(&run, run.only(variant));
+        // What was reported in place of the connection.
+        let is_blamed = names.iter().any(|name| name == "pool_exhaustion");
+        assert!(!is_blamed, "{variant}: {names:?}");
+    }
+}
+
+/// A recipe like that of the case, with this path only.
+fn with_path(name: &str, path: &str, more: &str) -> String {
+    let whole = short();
+    let (start, _) = whole.split_once("[[variant]]").expect("variants");
+    format!("{start}[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n{more}")
+}
+
+/// The link is first, last or between other programs, and the hops inside of hosts speak other protocols.
+#[test]
+fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
+    if !have(&["nginx", "haproxy", "envoy", "caddy", "nghttpx"]) {
+        return;
+    }
+    let _bench = bench();
+    for (name, path, more, is_shared) in [
+        (
+            "link first",
+            "client ~h2c~> envoy -h1-> haproxy -h1-> nginx",
+            "connections = 1\n",
+            true,
+        ),
+        (
+            "link last",
+            "client -h1-> haproxy -h2c-> envoy ~h2~> caddy",
+            "",
+            true,
+        ),
+        (
+            "h2c around h3",
+            "client -h2c-> envoy ~h3~> envoy -h2c-> caddy",
+            "",
+            false,
+        ),
+        (
+            "h2c in front of h1",
+            "client -h2c-> nghttpx ~h1~> haproxy -h1-> nginx",
+            "",
+            false,
+        ),
+    ] {
+        let recipe = with_path(name, path, more);
+        let run = run_recipe(&recipe, &["--stations", "real"]);
+        let trial = run.only(name);
+        check_path(&run, trial);
+        if is_shared {
+            check_shared_connection(&run, trial);
+        }
+    }
 }

@@ -6,14 +6,15 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::unistd::{Gid, Uid, chown};
 use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, bench, check_exit_code, check_validity, have, is_root, only_run, read_trials,
-    recipe, stderr,
+    H1, H2C_X1, check_exit_code, check_validity, have, is_root, only_run, read_trials, recipe,
+    seat, stderr,
 };
 
 const NOBODY: u32 = 65_534;
@@ -79,22 +80,31 @@ impl Home {
     }
 }
 
-/// Sets the mode of the TUN device file until dropped.
-pub(crate) struct TunMode(fs::Permissions);
+/// Sets the mode of the TUN device file until dropped. Tests that set it wait for each other; those that run as root do
+/// not notice.
+pub(crate) struct TunMode {
+    before: fs::Permissions,
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl TunMode {
     pub(crate) fn set(mode: u32) -> TunMode {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = fs::metadata(TUN)
             .expect("the TUN driver is there")
             .permissions();
         fs::set_permissions(TUN, fs::Permissions::from_mode(mode)).expect("root may change it");
-        TunMode(before)
+        TunMode {
+            before,
+            _turn: turn,
+        }
     }
 }
 
 impl Drop for TunMode {
     fn drop(&mut self) {
-        fs::set_permissions(TUN, self.0.clone()).expect("root may change it back");
+        fs::set_permissions(TUN, self.before.clone()).expect("root may change it back");
     }
 }
 
@@ -103,7 +113,7 @@ fn ordinary_user_gets_the_same_run() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     let output = home.run();
@@ -136,7 +146,7 @@ fn ordinary_user_runs_programs_on_hops_inside_a_host() {
     if !is_root() || !have(&["nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     home.write_recipe(&recipe(
@@ -160,7 +170,7 @@ fn inaccessible_tun_device_is_named() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let _closed = TunMode::set(0o600);
     let home = Home::of_nobody();
     let output = home.run();
@@ -179,7 +189,7 @@ fn setting_that_forbids_user_namespaces_is_named() {
     if !is_root() {
         return;
     }
-    let _bench = bench();
+    let _seat = seat();
     let home = Home::of_ourselves();
     // A private user namespace that permits no further ones, and a process without capabilities.
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && \

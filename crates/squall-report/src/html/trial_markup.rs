@@ -1,0 +1,117 @@
+//! The chosen requests and connections of a trial as compressed markup.
+//!
+//! `request` or `connection` draws one. It is kept compressed in an element of its own, because all of them together would be
+//! most of the page. `details` puts them on the page.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use squall_analysis::detail::TrialDetail;
+use squall_analysis::explain::Explanation;
+use squall_base::Duration;
+use squall_base::record::{Cause, TrialRecord};
+
+use super::links::{Page, connection_id, places, request_id};
+use super::{connection, request};
+use crate::explain::ExplanationContext;
+
+/// The chosen requests and connections of a trial, drawn and compressed: much less than what they are drawn from.
+#[derive(Clone, Debug)]
+pub(crate) struct TrialMarkup {
+    pub(super) folder: String,
+    pub(super) requests: Vec<RequestMarkup>,
+    pub(super) connections: Vec<Packed>,
+}
+
+/// A request: its data, and what its row of the list says.
+#[derive(Clone, Debug)]
+pub(super) struct RequestMarkup {
+    pub(super) data: Packed,
+    pub(super) request: u64,
+    pub(super) latency: Duration,
+    /// The cause of most of its time.
+    pub(super) mostly: Option<Cause>,
+    /// Its connections: what they are called, and their ids.
+    pub(super) places: Vec<(String, Option<String>)>,
+    pub(super) reasons: Vec<String>,
+}
+
+/// Compressed markup, and the id by which links name it.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    pub(super) id: String,
+    text: String,
+}
+
+impl Packed {
+    /// Deflates markup with a zlib header (RFC 1950), in base64.
+    pub(super) fn of(id: String, markup: &str) -> Packed {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        let deflated = encoder
+            .write_all(markup.as_bytes())
+            .and_then(|()| encoder.finish());
+        let text = STANDARD.encode(deflated.expect("writing to memory does not fail"));
+        Packed { id, text }
+    }
+
+    pub(super) fn element(&self) -> String {
+        let Packed { id, text } = self;
+        format!("<script type=\"text/plain\" id=\"detail-{id}\">{text}</script>\n")
+    }
+}
+
+impl TrialMarkup {
+    /// Draws the chosen requests of a trial.
+    pub(crate) fn of(record: &TrialRecord, detail: &TrialDetail) -> TrialMarkup {
+        let trial = &record.trial;
+        let title = format!(
+            "{}, {}, repetition {} ({})",
+            trial.variant.name,
+            trial.condition,
+            trial.repetition + 1,
+            detail.folder
+        );
+        let page = Page {
+            context: &ExplanationContext::of_trial(record),
+            title: &title,
+            detail,
+        };
+        let requests = detail.requests.iter().map(|it| {
+            let mut markup = String::new();
+            request::push(&mut markup, it, &page);
+            let explanation = &it.explanation;
+            let id = request_id(detail, explanation.request);
+            RequestMarkup {
+                data: Packed::of(id, &markup),
+                request: explanation.request,
+                latency: explanation.latency,
+                mostly: explanation.causes.first().map(|share| share.cause),
+                places: named_places(explanation, &page),
+                reasons: it.reasons.clone(),
+            }
+        });
+        let connections = detail.connections.iter().map(|it| {
+            let mut markup = String::new();
+            connection::push(&mut markup, it, &page);
+            let id = connection_id(detail, it.trace.hop, it.trace.connection);
+            Packed::of(id, &markup)
+        });
+        TrialMarkup {
+            folder: detail.folder.clone(),
+            requests: requests.collect(),
+            connections: connections.collect(),
+        }
+    }
+}
+
+/// The connections of a request: what they are called, and their ids.
+fn named_places(it: &Explanation, page: &Page<'_>) -> Vec<(String, Option<String>)> {
+    let named = places(it).into_iter().map(|(hop, number)| {
+        let words = format!("{number}{}", page.context.of_hop(hop));
+        (words, page.connection(hop, number))
+    });
+    named.collect()
+}

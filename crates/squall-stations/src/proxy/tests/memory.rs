@@ -1,0 +1,227 @@
+//! What the proxy does when everything under way takes too much memory, and that it recovers.
+//!
+//! A test adds what other clients would hold to the proxy's own counts, so the limits are the real ones and nothing takes
+//! their memory.
+
+use std::io::{ErrorKind, Read, Result, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use squall_base::Duration;
+use squall_http::StreamId;
+use squall_linux::clock;
+
+use super::{Balance, Failure, Proxy, StopSignal, proxy, server};
+use crate::memory::{CLOSED, MAX_BYTES};
+use crate::proxy::exchange::{MAX_KEPT_BYTES, ProxyExchange};
+use crate::proxy::keys::FrontKey;
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+/// The proxy itself responds to it.
+const OPTIONS: &str =
+    "OPTIONS / HTTP/1.1\r\nhost: a\r\nmax-forwards: 0\r\nconnection: close\r\n\r\n";
+const LARGE_BYTES: usize = 64 << 20;
+
+/// A proxy that runs only while a test gives it turns.
+struct Turned(Proxy);
+
+impl Turned {
+    fn before(upstream: SocketAddr, stop: &StopSignal) -> Turned {
+        let mut proxy = proxy(&[upstream], Balance::RoundRobin, Default::default(), stop);
+        proxy.open_in_advance().unwrap();
+        Turned(proxy)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.addresses().unwrap()[0]
+    }
+
+    /// Takes turns until the condition holds, for at most 20 s.
+    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Proxy) -> bool) {
+        let give_up = clock::now() + Duration::from_secs(20);
+        while !is_so(&self.0) {
+            assert!(clock::now() < give_up, "not {what} within 20 s");
+            let wake = clock::now() + Duration::from_millis(10);
+            self.0.turn(Some(wake)).unwrap();
+        }
+    }
+
+    /// Takes turns until this client has ended. Returns its result.
+    fn serve<T>(&mut self, client: thread::JoinHandle<T>) -> T {
+        self.turn_until("served", |_| client.is_finished());
+        client.join().unwrap()
+    }
+
+    /// The first line and the body of the response to a request.
+    fn ask(&mut self, request: &'static str) -> (String, String) {
+        let address = self.address();
+        let answer = self.serve(thread::spawn(move || {
+            let mut client = connect(address);
+            client.write_all(request.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).unwrap();
+            String::from_utf8_lossy(&answer).into_owned()
+        }));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let line = head.lines().next().unwrap_or_default();
+        (line.to_owned(), body.to_owned())
+    }
+
+    fn closed_to_save_memory(&self) -> u64 {
+        let errors = &self.0.connections.relay.report.machine_errors;
+        errors.get(CLOSED).copied().unwrap_or(0)
+    }
+
+    /// How many exchanges have failed for that reason, of all that failed.
+    fn failures(&self) -> (u64, u64) {
+        let failures = &self.0.connections.relay.report.failures;
+        let of_it = failures.get(&Failure::TooMuchHeld).copied().unwrap_or(0);
+        (of_it, failures.values().sum())
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let client = TcpStream::connect(address).unwrap();
+    let patience = Some(StdDuration::from_secs(20));
+    client.set_read_timeout(patience).unwrap();
+    client
+}
+
+#[test]
+fn requests_get_503_while_those_under_way_take_too_much_and_are_passed_on_afterwards() {
+    let stop = StopSignal::new().unwrap();
+    let server = server(&stop);
+    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let serving = thread::spawn(move || server.run().unwrap());
+    let (line, body) = proxy.ask(GET);
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert!(body.len() >= 70_000, "{}", body.len());
+
+    let exchanges = &mut proxy.0.connections.relay.exchanges;
+    let mut others = ProxyExchange::new(FrontKey::Tcp(0), StreamId(0), clock::now());
+    others.front = None;
+    let others = exchanges.insert(others);
+    exchanges.keep(others, MAX_KEPT_BYTES);
+    for refused in 1..=2 {
+        let (line, body) = proxy.ask(GET);
+        assert!(line.starts_with("HTTP/1.1 503"), "{line}");
+        assert!(body.contains("too many requests"), "{body}");
+        let errors = &proxy.0.connections.relay.report.machine_errors;
+        let (said, count) = errors.iter().next().unwrap();
+        assert!(said.contains("503 to save memory"), "{said}");
+        assert_eq!(*count, refused);
+    }
+
+    proxy.0.connections.relay.exchanges.remove(others);
+    let (line, body) = proxy.ask(GET);
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert!(body.len() >= 70_000, "{}", body.len());
+    assert_eq!(proxy.failures(), (0, 0));
+    stop.request().unwrap();
+    // Only the two that were passed on.
+    assert_eq!(serving.join().unwrap().responses_written, 2);
+}
+
+/// Sends much of an upload, and waits for what the proxy does.
+fn upload(address: SocketAddr) -> Result<usize> {
+    let mut client = connect(address);
+    client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n")?;
+    client.write_all(&vec![b'x'; 300_000])?;
+    client.read_to_end(&mut Vec::new())
+}
+
+#[test]
+fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
+    let stop = StopSignal::new().unwrap();
+    // Nothing ever reads from its connections.
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut proxy = Turned::before(upstream.local_addr().unwrap(), &stop);
+    let address = proxy.address();
+    let large = thread::spawn(move || upload(address));
+    let held = |proxy: &Proxy| {
+        let fronts = proxy.connections.relay.fronts.tcp.iter().flatten();
+        fronts.map(|front| front.held_bytes).max().unwrap_or(0)
+    };
+    proxy.turn_until("held", |proxy| held(proxy) > 32_000);
+    let mut small = connect(address);
+    let open = |proxy: &Proxy| proxy.connections.relay.fronts.tcp.iter().flatten().count();
+    proxy.turn_until("connected", |proxy| open(proxy) == 2);
+    assert_eq!(proxy.closed_to_save_memory(), 0);
+
+    let mut others = 0;
+    let memory = &mut proxy.0.connections.relay.fronts.memory;
+    memory.update(&mut others, MAX_BYTES - 1_000);
+    let end = proxy.serve(large).map_err(|error| error.kind());
+    let is_reset = matches!(end, Err(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe));
+    assert!(is_reset, "{end:?}");
+    assert_eq!(
+        (proxy.closed_to_save_memory(), proxy.failures()),
+        (1, (1, 1))
+    );
+    assert_eq!(open(&proxy.0), 1);
+
+    // The other client is served, and once there is room, new ones are.
+    let small = proxy.serve(thread::spawn(move || {
+        small.write_all(OPTIONS.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        small.read_to_end(&mut answer).unwrap();
+        answer
+    }));
+    assert!(small.starts_with(b"HTTP/1.1 200"), "{small:?}");
+    (proxy.0.connections.relay.fronts.memory).update(&mut others, 0);
+    let (line, _) = proxy.ask(OPTIONS);
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert_eq!(proxy.closed_to_save_memory(), 1);
+}
+
+#[test]
+fn response_with_the_most_bytes_waiting_is_cut_off_when_all_hold_too_much() {
+    let stop = StopSignal::new().unwrap();
+    let server = server(&stop);
+    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let serving = thread::spawn(move || server.run().unwrap());
+    let address = proxy.address();
+    let (let_read, may_read) = mpsc::channel();
+    let slow = thread::spawn(move || {
+        let mut client = connect(address);
+        let request = b"GET /?size=64MiB HTTP/1.1\r\nhost: a\r\n\r\n";
+        client.write_all(request).unwrap();
+        may_read.recv().unwrap();
+        let mut all = Vec::new();
+        let end = client.read_to_end(&mut all).map_err(|error| error.kind());
+        (all.len(), end)
+    });
+    let waiting = |proxy: &Proxy| {
+        let connections = proxy.connections.relay.backs.pools.connections();
+        connections
+            .map(|(_, back)| back.backlog_bytes)
+            .sum::<usize>()
+    };
+    proxy.turn_until("waiting", |proxy| waiting(proxy) > 10_000);
+    assert_eq!(proxy.closed_to_save_memory(), 0);
+
+    let mut others = 0;
+    let memory = &mut proxy.0.connections.relay.backs.memory;
+    memory.update(&mut others, MAX_BYTES - 1_000);
+    proxy.turn_until("cut off", |proxy| waiting(proxy) == 0);
+    assert_eq!(
+        (proxy.closed_to_save_memory(), proxy.failures()),
+        (1, (1, 1))
+    );
+    let_read.send(()).unwrap();
+    let (received, end) = proxy.serve(slow);
+    assert!(received < LARGE_BYTES, "{received}");
+    assert!(
+        matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)),
+        "{end:?}"
+    );
+
+    (proxy.0.connections.relay.backs.memory).update(&mut others, 0);
+    let (line, body) = proxy.ask(GET);
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert!(body.len() >= 70_000, "{}", body.len());
+    stop.request().unwrap();
+    serving.join().unwrap();
+}

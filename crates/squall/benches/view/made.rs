@@ -1,0 +1,142 @@
+//! The folder of a made run with one complete trial, as `squall run` would leave it, without summary and report.
+//!
+//! `world` and `rows` of the `analysis` bench make the tables, the trial's own worker attributes them. Figures of health are
+//! empty: nothing of them is asked for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use squall_base::Duration;
+use squall_base::plan::Trial;
+use squall_base::record::{
+    EffectiveSettings, Health, Lateness, MachineHealth, TrialRecord, Validity,
+};
+use squall_record::{PartialTrial, RunFolder, SCHEMA, write_plan, write_record};
+use tempfile::TempDir;
+
+use crate::causes;
+use crate::rows::Counts;
+use crate::world;
+
+const SEED: u64 = 1;
+
+/// As `world` simulates it: when the first request is due, and how many are due in a second.
+const LOAD_START: Duration = Duration::from_secs(5);
+const RATE_PER_S: u64 = 20_000;
+
+const RECIPE: &str = r#"
+name = "made"
+question = "What does a step into two million requests take?"
+[load]
+rate = "20000/s"
+duration = "100s"
+[conditions]
+delay = "25ms"
+loss = "1%"
+[[variant]]
+name = "h2c"
+path = "client ~h2c~> server"
+"#;
+
+/// The folder, which is removed on drop.
+pub(crate) struct MadeRun {
+    home: TempDir,
+    trial: String,
+    counts: Counts,
+}
+
+impl MadeRun {
+    /// A run with this many requests.
+    pub(crate) fn of(requests: u64) -> Result<MadeRun> {
+        let home = tempfile::tempdir().context("cannot make a folder for the run")?;
+        let run = RunFolder::create(home.path().join("made"))?;
+        let recipe = squall_recipe::parse(RECIPE)?;
+        let plan = recipe.plan(recipe.default_profile(), SEED)?;
+        write_plan(run.plan(), &plan)?;
+        let trial = plan.trials.into_iter().next().context("one trial")?;
+        let name = trial.folder();
+        let partial = PartialTrial::begin(run.trials().join(&name))?;
+        let counts = world::write(partial.root(), requests, SEED)?;
+        causes::attribute_trial(&partial, &trial)?;
+        let record = TrialRecord {
+            files: partial.checksums()?,
+            ..record(trial, requests)
+        };
+        write_record(partial.record(), &record)?;
+        partial.complete()?;
+        Ok(MadeRun {
+            home,
+            trial: name,
+            counts,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.home.path().join("made")
+    }
+
+    /// The folder of its trial.
+    pub(crate) fn trial(&self) -> &str {
+        &self.trial
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.counts.requests
+    }
+
+    /// How long its load lasts, in microseconds.
+    pub(crate) fn span_us(&self) -> u64 {
+        self.counts.requests * 1_000_000 / RATE_PER_S
+    }
+
+    /// What it has, in words.
+    pub(crate) fn contents(&self) -> String {
+        let counts = &self.counts;
+        format!(
+            "{} requests, {} packets, {} exchanges, {} frames, {} samples of sockets",
+            counts.requests, counts.packets, counts.exchanges, counts.frames, counts.sockets
+        )
+    }
+}
+
+fn record(trial: Trial, requests: u64) -> TrialRecord {
+    TrialRecord {
+        schema: SCHEMA,
+        trial,
+        attempt: 1,
+        epoch_monotonic_ns: 0,
+        epoch_unix_ns: 1_763_760_300_000_000_000,
+        load_start: LOAD_START,
+        requests,
+        connections_opened: 400,
+        pages: None,
+        gaps: None,
+        hops: Vec::new(),
+        stations: Vec::new(),
+        station_exits: Vec::new(),
+        health: Health {
+            schedule_lag: Lateness::default(),
+            link_wakeup: Lateness::default(),
+            link_late: None,
+            rate_asked_per_s: RATE_PER_S as f64,
+            rate_achieved_per_s: RATE_PER_S as f64,
+            link: Vec::new(),
+            links: Vec::new(),
+            machine: MachineHealth::default(),
+            validity: Validity::Valid,
+        },
+        used: EffectiveSettings {
+            kernel: "made".to_owned(),
+            client_congestion_control: vec!["cubic".to_owned()],
+            server_congestion_control: vec!["cubic".to_owned()],
+            next_links: Vec::new(),
+            sysctls: [].into(),
+            link_scheduling: "fifo".to_owned(),
+            station_scheduling: "fifo".to_owned(),
+            link_spin: Duration::ZERO,
+            client_spin: Duration::ZERO,
+            user_namespace: false,
+        },
+        files: Vec::new(),
+    }
+}

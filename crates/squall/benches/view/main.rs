@@ -1,0 +1,154 @@
+//! What each step into a plot of `squall view` takes: `cargo bench -p squall --bench view`, on a quiet machine.
+//!
+//! The bench makes the folder of a run whose only trial has 2,000,000 requests and about 8,000,000 packets, by the
+//! simulation of the `analysis` bench, and starts `squall view`. Then it asks what the page asks when a reader zooms in:
+//! all of a plot, a second of it, 10 ms, the packets of these, and one request in full. A time is from the question to the
+//! last byte of the answer, without what the browser does with it. The first question about a trial's requests or packets
+//! reads their tables, so it has a column of its own. One request in full reads all tables each time, and takes gigabytes of
+//! memory; `--scale` makes fewer. The verdict is about further questions; nothing fails if a limit is missed.
+//!
+//! Arguments: `--rounds=COUNT` of further questions (9), `--scale=FACTOR` for the number of requests (1).
+
+#[path = "../../src/run/worker/causes.rs"]
+mod causes;
+mod made;
+#[path = "../analysis/rows.rs"]
+mod rows;
+mod viewer;
+#[path = "../analysis/world.rs"]
+mod world;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use made::MadeRun;
+use viewer::Viewer;
+
+const REQUESTS: f64 = 2_000_000.0;
+
+/// What a reader takes for an immediate answer, with the browser's drawing.
+const STEP_AT_MOST: Duration = Duration::from_millis(300);
+
+/// The plot of a wide window on a screen with two device pixels for each CSS pixel (assets/live.js).
+const PLOT: &str = "low_us=0&high_us=1000000&columns=1140&rows=280&scale=linear";
+
+/// One request in full is asked for again only this often, because each time takes long.
+const FULL_ROUNDS: usize = 2;
+
+/// A question, and how often it is asked after the first time.
+struct Step {
+    name: &'static str,
+    path: String,
+    rounds: usize,
+}
+
+fn main() -> Result<()> {
+    let (rounds, scale) = read_arguments()?;
+    let requests = (REQUESTS * scale) as u64;
+    let run = MadeRun::of(requests)?;
+    println!("{}", run.contents());
+    let viewer = Viewer::start(run.folder())?;
+    println!(
+        "URL printed after {:.2} s; medians of {rounds} further questions; load average {}",
+        viewer.started_after().as_secs_f64(),
+        load_average()
+    );
+    println!(
+        "\n{:<34} {:>10} {:>10} {:>10} {:>10}",
+        "", "first s", "further s", "worst s", "answer kB"
+    );
+    for step in steps(&run, rounds) {
+        measure(&viewer, &step)?;
+    }
+    if let Some(mib) = viewer.peak_mib() {
+        println!("\npeak memory of squall view: {mib} MiB");
+    }
+    Ok(())
+}
+
+/// The steps of a reader who zooms to about two fifths of the load, and asks for a request there.
+fn steps(run: &MadeRun, rounds: usize) -> Vec<Step> {
+    let trial = format!("/runs/1/trials/{}", run.trial());
+    let middle_us = run.span_us() / 5 * 2;
+    let time = |from_us: u64, length_us: u64| {
+        format!("from_us={from_us}&to_us={}", from_us + length_us - 1)
+    };
+    let points = |name, time: String| Step {
+        name,
+        path: format!("{trial}/points?{time}&{PLOT}"),
+        rounds,
+    };
+    vec![
+        points("overview", time(0, run.span_us())),
+        points("zoom to 1 s", time(middle_us, 1_000_000)),
+        points("zoom to 10 ms", time(middle_us, 10_000)),
+        Step {
+            name: "packets of 10 ms",
+            path: format!("{trial}/packets?{}", time(middle_us, 10_000)),
+            rounds,
+        },
+        Step {
+            name: "packets of 1 s",
+            path: format!("{trial}/packets?{}", time(middle_us, 1_000_000)),
+            rounds,
+        },
+        Step {
+            name: "one request in full (all tables)",
+            path: format!("{trial}/requests/{}", run.requests() / 5 * 2),
+            rounds: FULL_ROUNDS,
+        },
+    ]
+}
+
+/// Asks and prints a line.
+fn measure(viewer: &Viewer, step: &Step) -> Result<()> {
+    let ask = || {
+        let asked = viewer.ask(&step.path);
+        asked.with_context(|| step.name.to_owned())
+    };
+    let (first, bytes) = ask()?;
+    let mut further = Vec::new();
+    for _ in 0..step.rounds {
+        further.push(ask()?.0);
+    }
+    further.sort();
+    let (median, worst) = (further[further.len() / 2], further[further.len() - 1]);
+    let verdict = if median <= STEP_AT_MOST {
+        "kept"
+    } else {
+        "MISSED"
+    };
+    println!(
+        "{:<34} {:>10.4} {:>10.4} {:>10.4} {:>10.0}  at most {} s: {verdict}",
+        step.name,
+        first.as_secs_f64(),
+        median.as_secs_f64(),
+        worst.as_secs_f64(),
+        bytes as f64 / 1e3,
+        STEP_AT_MOST.as_secs_f64(),
+    );
+    Ok(())
+}
+
+fn load_average() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+/// The rounds and the scale.
+fn read_arguments() -> Result<(usize, f64)> {
+    let (mut rounds, mut scale) = (9, 1.0);
+    // Cargo adds --bench.
+    for word in std::env::args().skip(1).filter(|word| word != "--bench") {
+        match word.split_once('=') {
+            Some(("--rounds", count)) => rounds = count.parse().context("--rounds=COUNT")?,
+            Some(("--scale", factor)) => scale = factor.parse().context("--scale=FACTOR")?,
+            _ => bail!("unknown argument {word}"),
+        }
+    }
+    if rounds == 0 {
+        bail!("--rounds must be at least 1");
+    }
+    Ok((rounds, scale))
+}

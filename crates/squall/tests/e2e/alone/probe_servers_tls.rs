@@ -1,0 +1,210 @@
+//! `squall probe` against further real servers with their own defaults, 30 ms away: Apache httpd and h2o in front of another
+//! server, and Node.js, Go, Tomcat, hyper and gRPC, which read uploads themselves.
+//!
+//! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds two of them. The
+//! bench and the rows of docs/PROBE.md are those of `probe_servers`.
+
+use std::fs;
+use std::path::Path;
+
+use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY};
+use crate::support::{bench, have, python_with};
+
+/// The programs of the servers.
+const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers");
+/// Where Debian's libtomcat10-java puts its classes.
+const JARS: &str = "/usr/share/java";
+
+/// Starts a server that takes its port, a certificate and the key, behind these arguments.
+fn serve(bench: &Bench, program: &str, arguments: &[&str]) -> Daemon {
+    let port = bench.port.to_string();
+    let own = [port.as_str(), CERTIFICATE, KEY];
+    bench.start(program, &[arguments, &own].concat())
+}
+
+/// mod_http2 gives each stream H2WindowSize, and opens the connection's window to its maximum.
+#[test]
+fn apache_is_recognised_and_gives_streams_the_window_of_the_rfc() {
+    if !have(&["apache2", "openssl"]) {
+        return;
+    }
+    let _bench = bench();
+    let bench = Bench::secure();
+    let modules = ["mpm_event", "http2", "ssl", "proxy", "proxy_http"];
+    let modules = modules
+        .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"));
+    let home = bench.home.path().display();
+    let configuration = format!(
+        "{}ServerRoot {home}
+ServerName localhost
+DefaultRuntimeDir {home}
+PidFile apache.pid
+ErrorLog /dev/stderr
+User www-data
+Group www-data
+Listen 127.0.0.1:{}
+Protocols h2 http/1.1
+SSLEngine on
+SSLCertificateFile {home}/{CERTIFICATE}
+SSLCertificateKeyFile {home}/{KEY}
+ProxyPass / http://{}/
+",
+        modules.concat(),
+        bench.port,
+        bench.upstream()
+    );
+    bench.write("apache.conf", &configuration);
+    let path = bench.home.path().join("apache.conf");
+    let path = path.to_str().expect("a path in UTF-8");
+    // One process, which ends when it is killed.
+    let _apache = bench.start("apache2", &["-X", "-f", path]);
+    let seen = bench.probe("Apache httpd");
+    assert_eq!(seen.product(), "apache", "{}", seen.0);
+    assert_eq!(seen.number("stream_bytes"), 65_535);
+    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff);
+}
+
+/// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window with the first DATA).
+#[test]
+fn h2o_limits_no_upload() {
+    if !have(&["h2o", "openssl"]) {
+        return;
+    }
+    let _bench = bench();
+    let bench = Bench::secure();
+    let configuration = format!(
+        "error-log: /dev/stderr
+num-threads: 1
+listen:
+  host: 127.0.0.1
+  port: {}
+  ssl:
+    certificate-file: {CERTIFICATE}
+    key-file: {KEY}
+    ocsp-update-interval: 0
+hosts:
+  default:
+    paths:
+      /:
+        proxy.reverse.url: \"http://{}/\"
+",
+        bench.port,
+        bench.upstream()
+    );
+    bench.write("h2o.conf", &configuration);
+    let _h2o = bench.start("h2o", &["-c", "h2o.conf"]);
+    let seen = bench.probe("h2o");
+    assert_eq!(seen.product(), "h2o", "{}", seen.0);
+    assert_eq!(seen.number("stream_bytes"), 16 << 20);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(100));
+    assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+/// nghttp2, which is part of it, gives back half of a window of 65,535 bytes at a time.
+#[test]
+fn node_is_limited_by_its_stream_window() {
+    if !have(&["node", "openssl"]) {
+        return;
+    }
+    let _bench = bench();
+    let bench = Bench::secure();
+    let _node = serve(&bench, "node", &[&format!("{SERVERS}/node.js")]);
+    let seen = bench.probe("Node.js");
+    assert_eq!(seen.number("stream_bytes"), 65_535);
+    assert_eq!(seen.policy(), "half");
+    assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
+    assert!(seen.is_limited(), "{}", seen.0);
+}
+
+/// Without the field of a program that is written in Go, its SETTINGS are those of Go itself.
+#[test]
+fn go_is_recognised_by_its_settings_and_limits_no_short_upload() {
+    if !have(&["go-server", "openssl"]) {
+        return;
+    }
+    let _bench = bench();
+    let bench = Bench::secure();
+    let _go = serve(&bench, "go-server", &[]);
+    let seen = bench.probe("Go net/http");
+    assert_eq!(seen.product(), "go", "{}", seen.0);
+    assert_eq!(seen.number("stream_bytes"), 1 << 20);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(250));
+    assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+/// The class path of Debian's Tomcat, without the translations of its messages.
+fn tomcat() -> Option<String> {
+    let files = fs::read_dir(JARS).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let wanted = |name: &String| {
+        name.starts_with("tomcat10-") && name.ends_with(".jar") && !name.contains("-i18n-")
+    };
+    let jars: Vec<String> = names
+        .filter(wanted)
+        .map(|name| format!("{JARS}/{name}"))
+        .collect();
+    if !jars.is_empty() {
+        return Some(jars.join(":"));
+    }
+    let said = "skipped: this test needs Tomcat 10 in /usr/share/java; scripts/peers installs it";
+    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
+    eprintln!("{said}");
+    None
+}
+
+/// It gives back what its application has read, of windows of 65,535 bytes.
+#[test]
+fn tomcat_is_limited_by_its_stream_window() {
+    if !have(&["java", "openssl"]) {
+        return;
+    }
+    let Some(jars) = tomcat() else {
+        return;
+    };
+    let _bench = bench();
+    let bench = Bench::secure();
+    let program = format!("{SERVERS}/TomcatServer.java");
+    let _tomcat = serve(&bench, "java", &["-cp", &jars, &program]);
+    let seen = bench.probe("Tomcat");
+    assert_eq!(seen.number("stream_bytes"), 65_535);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(100));
+    assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
+    assert!(seen.is_limited(), "{}", seen.0);
+}
+
+/// It has windows of 1 MiB, of which it gives back half at a time.
+#[test]
+fn hyper_limits_no_short_upload() {
+    if !have(&["hyper-server"]) {
+        return;
+    }
+    let _bench = bench();
+    let bench = Bench::new();
+    let port = bench.port.to_string();
+    let _hyper = bench.start("hyper-server", &[&port]);
+    let seen = bench.probe("hyper");
+    assert_eq!(seen.number("stream_bytes"), 1 << 20);
+    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(200));
+    assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
+}
+
+/// A gRPC server takes only gRPC's messages. What it announces is seen nevertheless, and nothing is claimed of its windows.
+#[test]
+fn grpc_server_that_takes_no_upload_is_not_judged_by_its_windows() {
+    let Some(python) = python_with("grpc") else {
+        return;
+    };
+    let _bench = bench();
+    let bench = Bench::new();
+    let port = bench.port.to_string();
+    let python = python.to_str().expect("a path in UTF-8");
+    let program = Path::new(SERVERS).join("grpc_server.py");
+    let program = program.to_str().expect("a path in UTF-8");
+    let _grpc = bench.start(python, &[program, &port]);
+    let seen = bench.probe_once();
+    // GRPC_ALLOW_TRUE_BINARY_METADATA, which only gRPC's C core announces.
+    assert_eq!(seen.setting("0xfe03"), Some(1), "{}", seen.0);
+    for fault in ["stream_window", "connection_window", "stalled"] {
+        assert_ne!(seen.first_fault(), fault, "{}", seen.0);
+    }
+}

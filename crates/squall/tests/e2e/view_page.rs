@@ -1,0 +1,220 @@
+//! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, one of them in full, the
+//! packets of the visible time, a reload, and the list of runs.
+//!
+//! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`.
+
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "squall-report's tests use more of it"
+)]
+#[path = "../../../squall-report/tests/integration/support/axe.rs"]
+mod axe;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "squall-report's tests use more of it"
+)]
+#[path = "../../../squall-report/tests/integration/support/chromium.rs"]
+mod chromium;
+
+use serde_json::{Value, json};
+use squall_base::Time;
+
+use crate::support::{TrialFiles, have, seat};
+use crate::view::{Viewing, lossy};
+use chromium::Page;
+
+const OVERLAY: &str = "document.querySelector('#condition-0 .overlay .plot')";
+
+/// A free point of the overlay: its place in the window and the number of its request. Points with a ring, and those near
+/// them, open what the page itself has.
+const FREE_POINT: &str = "(() => { \
+    const { plot, layers } = squall.sections[0].scatters[0].scatter; \
+    const { points, details } = layers[0]; \
+    const place = (i) => [plot.valToPos(points.startS[i], 'x'), plot.valToPos(points.latencyMs[i], 'y')]; \
+    const ringed = (details ?? []).map(({ index }) => place(index)); \
+    const isFree = (i) => { \
+        const [x, y] = place(i); \
+        const isInside = x > 30 && x < plot.over.clientWidth - 30 && y > 0 && y < plot.over.clientHeight; \
+        return isInside && points.mark[i] === 0 && ringed.every(([ringX, ringY]) => Math.hypot(ringX - x, ringY - y) > 20); \
+    }; \
+    const free = points.request.findIndex((_, i) => isFree(i)); \
+    const box = plot.over.getBoundingClientRect(); \
+    const [x, y] = place(free); \
+    return [box.x + x, box.y + y, points.request[free]]; })()";
+
+/// Goes to the page of the first run, and to its overlay, which it waits for.
+fn open_run(page: &mut Page, viewing: &Viewing) {
+    page.visit(&format!("http://{}/runs/1/", viewing.address));
+    show_overlay(page);
+}
+
+/// Waits for the overlay and returns its middle.
+fn show_overlay(page: &mut Page) -> (f64, f64) {
+    page.wait_for("document.readyState === 'complete' && globalThis.squall !== undefined");
+    page.wait_for(&format!("{OVERLAY} !== null"));
+    page.middle_of("#condition-0 .overlay .plot");
+    page.wait_for(&format!(
+        "{OVERLAY}.dataset.points > 0 && {OVERLAY}.dataset.x !== undefined"
+    ));
+    page.middle_of("#condition-0 .overlay .u-over")
+}
+
+/// The visible time in whole microseconds, as the page asks the server for it.
+fn visible_us(page: &mut Page) -> (u64, u64) {
+    let x = page.eval("squall.sections[0].view.x");
+    let seconds = |place: usize| x[place].as_f64().expect("a time");
+    let from = (seconds(0) * 1e6).floor() as u64;
+    (from, (seconds(1) * 1e6).ceil() as u64)
+}
+
+/// How many of these times are visible; they count from the trial's epoch.
+fn count_in(trial: &TrialFiles, visible: (u64, u64), times: impl Iterator<Item = Time>) -> usize {
+    let load_start = Time::ZERO + trial.record.load_start;
+    let since = |at: Time| at.since(load_start).as_nanos() / 1_000;
+    times
+        .filter(|at| (visible.0..=visible.1).contains(&since(*at)))
+        .count()
+}
+
+/// Waits until the overlay has exactly the requests of its visible time, each as a point of its own, and returns how many.
+fn wait_for_requests(page: &mut Page, trial: &TrialFiles) -> usize {
+    let visible = visible_us(page);
+    let due = trial.requests.iter().map(|row| row.intended);
+    let count = count_in(trial, visible, due);
+    page.wait_for(&format!("{OVERLAY}.dataset.points === '{count}'"));
+    page.wait_for(
+        "squall.sections[0].scatters[0].scatter.layers[0].points.count?.every((count) => count === 1)",
+    );
+    count
+}
+
+/// Clicks a request that the page does not have in full, waits until it is shown, and returns its number.
+fn ask_for_a_request(page: &mut Page) -> u64 {
+    let point = page.eval(FREE_POINT);
+    let at = |place: usize| point[place].as_f64().expect("a place in the window");
+    let request = point[2].as_u64().expect("a free request");
+    page.mouse("mouseMoved", at(0), at(1), 0);
+    page.mouse("mousePressed", at(0), at(1), 1);
+    page.mouse("mouseReleased", at(0), at(1), 1);
+    wait_for_words(page, request);
+    request
+}
+
+/// Waits for what the server says of a request.
+fn wait_for_words(page: &mut Page, request: u64) {
+    page.wait_for(&format!(
+        "document.querySelector('.inspected h3')?.textContent === 'h2c, request {request}'"
+    ));
+    let words = page.text("document.querySelector('.inspected pre').textContent");
+    let title = format!("request {request}: answered with 200 after");
+    assert!(words.contains(&title), "{words}");
+    // The packets that carried it, in both directions: `packet up 3: bytes`, `2 packets, down 5 to 6: bytes`.
+    for direction in [" up ", " down "] {
+        let is_named = |line: &str| line.contains("packet") && line.contains(direction);
+        assert!(words.lines().any(is_named), "no{direction}in {words}");
+    }
+}
+
+fn check_silent(page: &mut Page) {
+    for event in [
+        "Runtime.exceptionThrown",
+        "Runtime.consoleAPICalled",
+        "Log.entryAdded",
+    ] {
+        assert_eq!(page.events(event), Vec::<Value>::new(), "{event}");
+    }
+}
+
+/// Checks what is shown against the rules of axe-core, in both schemes, on a desk and on a phone.
+fn check_accessible(page: &mut Page, script: &str, what: &str) {
+    page.eval(&format!("{script}; 0"));
+    for (scheme, width) in [("light", 1_280), ("dark", 390)] {
+        page.prefer(scheme);
+        page.resize(width, 900);
+        page.wait_for(&format!("innerWidth === {width}"));
+        axe::check(page, &format!("{what}, {scheme}, {width} px"));
+    }
+}
+
+#[test]
+fn zooming_reaches_single_requests_and_a_click_shows_one_with_its_packets() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let _seat = seat();
+    let run = lossy();
+    let trial = run.only("h2c");
+    let viewing = Viewing::start(&[&run.folder]);
+    let mut page = chromium::empty(1_280, 900).expect("Chromium is installed");
+    open_run(&mut page, &viewing);
+    assert_eq!(wait_for_requests(&mut page, trial), trial.requests.len());
+
+    let (x, y) = page.middle_of("#condition-0 .overlay .u-over");
+    page.drag((x - 150.0, y), (x + 150.0, y));
+    page.wait_for("!squall.sections[0].view.isWhole()");
+    let zoomed = wait_for_requests(&mut page, trial);
+    assert!(zoomed < trial.requests.len(), "{zoomed}");
+    page.wheel(x, y, -240.0, true);
+    page.wait_for(&format!("{OVERLAY}.dataset.points < {zoomed}"));
+    let closer = wait_for_requests(&mut page, trial);
+    assert!((1..zoomed).contains(&closer), "{closer}");
+
+    let request = ask_for_a_request(&mut page);
+    page.click(".inspected summary");
+    let visible = visible_us(&mut page);
+    let arrived = trial.packets.iter().map(|packet| packet.arrived);
+    let packets = count_in(trial, visible, arrived);
+    page.wait_for("document.querySelector('.inspected tbody tr') !== null");
+    let rows = page.eval("document.querySelectorAll('.inspected tbody tr').length");
+    assert_eq!(rows, json!(packets));
+
+    // A link or a reload shows the same part and the same request.
+    page.wait_for("location.hash.includes('zoom-0=') && location.hash.includes('inspected=')");
+    page.eval("globalThis.isOld = true");
+    page.call("Page.reload", json!({}));
+    page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
+    wait_for_words(&mut page, request);
+    show_overlay(&mut page);
+    let (from, to) = visible_us(&mut page);
+    let is_same = from.abs_diff(visible.0) <= 1 && to.abs_diff(visible.1) <= 1;
+    assert!(is_same, "{visible:?}, then {from} to {to}");
+    wait_for_requests(&mut page, trial);
+    check_silent(&mut page);
+}
+
+#[test]
+fn live_page_and_list_of_runs_are_accessible_and_silent() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let Some(script) = axe::script() else {
+        return;
+    };
+    let _seat = seat();
+    let run = lossy();
+    let viewing = Viewing::start(&[&run.folder, &run.folder]);
+    let mut page = chromium::empty(1_280, 900).expect("Chromium is installed");
+    open_run(&mut page, &viewing);
+    ask_for_a_request(&mut page);
+    page.eval("document.querySelectorAll('details').forEach((it) => { it.open = true; }); 0");
+    page.wait_for("document.querySelector('.inspected tbody tr') !== null");
+    check_accessible(&mut page, &script, "the live page");
+    check_silent(&mut page);
+
+    page.resize(1_280, 900);
+    page.visit(&format!("http://{}/", viewing.address));
+    page.wait_for("document.querySelector('h1')?.textContent === 'Runs'");
+    let runs = page.eval("document.querySelectorAll('.runs > li').length");
+    assert_eq!(runs, json!(2));
+    // One figure in two runs, for the only condition. A disturbed trial is no evidence.
+    if !run.has_disturbed_trials() {
+        let trend = page.eval("document.querySelectorAll('figure svg .curve').length");
+        assert_eq!(trend, json!(1));
+    }
+    check_accessible(&mut page, &script, "the list of runs");
+    check_silent(&mut page);
+}
