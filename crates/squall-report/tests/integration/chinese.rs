@@ -197,7 +197,7 @@ fn columns_of_a_table_in_chinese_line_up() {
                 .any(|name| line.starts_with(&format!("  {name} ")));
             is_row && line.ends_with(|c: char| c.is_ascii_digit()) && !line.contains('：')
         });
-        let widths: Vec<usize> = rows.map(|row| row.width()).collect();
+        let widths: Vec<usize> = rows.map(UnicodeWidthStr::width).collect();
         assert_eq!(widths.len(), 9, "{text}");
         assert!(widths.iter().all(|row| *row == titles.width()), "{text}");
     }
