@@ -58,9 +58,10 @@ pub use private::{
     append_private, copy_private, create_private, create_private_folder, write_private,
 };
 pub use table::{
-    CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
-    SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,
-    read_frames, read_packets, read_requests, read_sockets,
+    CausesWriter, ColumnRange, DropWriter, ExchangeWriter, FrameWriter, PacketWriter,
+    RequestWriter, Rows, SocketWriter, TableRow, TableWriter, each_projected,
+    each_projected_within, read_causes, read_drops, read_exchanges, read_frames, read_packets,
+    read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or
