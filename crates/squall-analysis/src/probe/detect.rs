@@ -3,6 +3,8 @@
 //!
 //! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
 
+use std::net::SocketAddr;
+
 use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::Outcome;
@@ -457,10 +459,13 @@ fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     (is_up || is_down, evidence)
 }
 
-/// The same for QUIC: what quiche lost, and what the server must have lost.
+/// The same for QUIC: what quiche lost, and what the server must have lost. Between two programs of one machine, no path loses
+/// packets: a receive buffer was full because its reader did not get a processor.
 fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     const LOST: u64 = 5;
-    let Some(quic) = case.endpoint.quic else {
+    let address: Result<SocketAddr, _> = case.endpoint.address.parse();
+    let is_this_machine = address.is_ok_and(|address| address.ip().is_loopback());
+    let Some(quic) = case.endpoint.quic.filter(|_| !is_this_machine) else {
         return (false, Vec::new());
     };
     let is_up = quic.lost >= LOST && share(quic.lost, quic.sent) >= LOSS;

@@ -187,8 +187,12 @@ mod tests {
     #[test]
     fn packets_that_the_client_lost_are_a_finding() {
         assert_eq!(evidence(&seen(path(1_000, 5), Vec::new())), None);
-        let said = evidence(&seen(path(1_000, 30), Vec::new())).expect("a finding");
+        let mut seen = seen(path(1_000, 30), Vec::new());
+        let said = evidence(&seen).expect("a finding");
         assert!(said.contains("30 of 1,000 packets"), "{said}");
+        // No path within one machine loses packets.
+        seen.address = "[::1]:443".to_owned();
+        assert_eq!(evidence(&seen), None);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn connections_that_end_after_few_requests_are_named_first() {
 fn connections_that_end_after_a_hundred_requests_are_found() {
     let _seat = seat();
     let server = joined(&[&["--set", "http2.goaway_after=100"], &WIDE]);
-    let result = probed(&server, "/", &["--http", "2", "--rounds", "1"]);
+    let result = probed(&server, "/", &["--http", "2"]);
     assert!(faults(&result).contains(&"short_connections"), "{result}");
     let short = &result["endpoint"]["short_connection"];
     assert_eq!(short["requests"], 100, "{short}");

@@ -127,7 +127,8 @@ impl Bench {
             .stdin(Stdio::null())
             .output()
             .expect("squall starts");
-        assert!(output.status.success(), "{}", stderr(&output));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", stderr(&output));
         Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
     }
 }
@@ -169,7 +170,8 @@ impl Seen {
     }
 
     pub(super) fn number(&self, name: &str) -> u64 {
-        self.windows()[name].as_u64().expect("a number")
+        let number = self.windows()[name].as_u64();
+        number.unwrap_or_else(|| panic!("no {name} in {}", self.0))
     }
 
     pub(super) fn product(&self) -> &str {
