@@ -574,7 +574,7 @@ mod tests {
         // A trial of another schema version is not ours to remove.
         fs::write(
             run.complete_trial("a").unwrap().record(),
-            r#"{"schema": 10}"#,
+            r#"{"schema": 11}"#,
         )
         .unwrap();
         let again = begin(&run, "a");

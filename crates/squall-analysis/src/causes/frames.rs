@@ -203,7 +203,7 @@ impl PackedSideRecords {
         }
         let mut timed = (row.time.as_nanos(), row.frame);
         if row.frame.way == Way::Sent && row.frame.layer == FrameLayer::Quic {
-            self.first_sent.get_or_insert(timed.0);
+            self.add_first_sent(timed.0);
         }
         code(&mut self.rows.write(), &self.before, &mut timed);
         // Frames of the connection come between those of streams.
@@ -211,6 +211,11 @@ impl PackedSideRecords {
         timed.1.stream = stream.or(self.before.1.stream);
         timed.1.offset = timed.1.offset.or(self.before.1.offset);
         self.before = timed;
+    }
+
+    /// QUIC: a frame was sent at this time, the next one of the side's.
+    pub(super) fn add_first_sent(&mut self, time: u64) {
+        self.first_sent.get_or_insert(time);
     }
 
     /// QUIC: when the first frame was sent.

@@ -201,7 +201,7 @@ pub(crate) fn follow_requests(
     (explanations, attribution)
 }
 
-fn explanation(
+pub(super) fn explanation(
     rows: &[RequestRecord],
     row: &RequestRecord,
     causes: CausesRecord,

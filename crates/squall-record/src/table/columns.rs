@@ -5,6 +5,7 @@
 //! `reader` never returns to a caller. Nothing here knows which columns a table has; `packing` is the way from rows to
 //! columns.
 
+use std::ops::Range;
 use std::path::Path;
 
 use arrow_array::types::{
@@ -25,8 +26,10 @@ pub struct Columns<'a> {
     pub(super) batch: &'a RecordBatch,
     /// Requested columns that are not in the batch because they are null in every row.
     pub(super) nulls: &'a [&'static str],
-    /// The index in the file of the first of these rows.
+    /// The index of the first of these rows among those that are read.
     pub(super) first_row: u64,
+    /// Where in the file the rows are that are read; empty if they are all of its rows.
+    pub(super) places: &'a [Range<u64>],
 }
 
 /// A type whose cells are numbers.
@@ -324,8 +327,21 @@ impl<'a> Columns<'a> {
         RecordError::Cell {
             path: self.path.into(),
             column,
-            row: self.first_row + row as u64,
+            row: self.place(row),
             fault,
         }
+    }
+
+    /// The index of a row in the file.
+    fn place(&self, row: usize) -> u64 {
+        let mut left = self.first_row + row as u64;
+        for places in self.places {
+            let count = places.end - places.start;
+            if left < count {
+                return places.start + left;
+            }
+            left -= count;
+        }
+        left
     }
 }

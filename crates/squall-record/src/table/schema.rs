@@ -96,7 +96,7 @@ pub(super) fn properties<R: Row>() -> WriterProperties {
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        // Readers that skip rows skip whole row groups; no reader here looks for a page.
+        // Readers that skip rows skip whole row groups, and pages by their headers; no reader here looks for a page.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata))
         .build();

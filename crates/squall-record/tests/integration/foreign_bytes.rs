@@ -297,7 +297,7 @@ fn other_tables_schemas_and_programs_are_distinguished() {
     assert!(
         error
             .to_string()
-            .contains("has schema \"999\", this squall reads schemas 8 to 9"),
+            .contains("has schema \"999\", this squall reads schemas 8 to 10"),
         "{error}"
     );
 }

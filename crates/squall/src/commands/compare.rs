@@ -302,7 +302,7 @@ fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Value 
         .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))
         .collect();
     json!({
-        "schema": Schema::first("squall.comparison"),
+        "schema": Schema::new("squall.comparison", 2),
         "sentence": found.sentence(),
         "changes": found,
         "notes": notes,

@@ -191,9 +191,10 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
         let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
         assert_eq!(rows.len(), 6, "{said}");
         let (succeeded, retried) = (count(&json, "succeeded"), count(&json, "retried"));
-        // Requests that were not yet sent when the GOAWAY arrived were not refused.
+        // Of three requests at a time, one is served. Another may take its place before the GOAWAY arrives, and what is sent
+        // later is not refused.
         if is_retried {
-            assert!((1..=2).contains(&retried), "{json}");
+            assert!((1..=3).contains(&retried), "{json}");
             assert_eq!(succeeded, 6, "{said}");
             assert!(
                 said.contains(&format!("\nretried {retried} request")),
@@ -203,7 +204,7 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
             assert_eq!(connections.len(), 2, "{connections:?}");
         } else {
             assert_eq!(retried, 0, "{json}");
-            assert!((4..=5).contains(&succeeded), "{said}");
+            assert!((3..=5).contains(&succeeded), "{said}");
             assert_eq!(count(&json, "stream_reset"), 6 - succeeded, "{json}");
             assert!(said.contains(REFUSED), "{said}");
         }

@@ -121,7 +121,7 @@ fn read_value(path: &Path) -> Value {
 }
 
 #[track_caller]
-fn check(schema: &str, value: &Value) {
+pub(crate) fn check(schema: &str, value: &Value) {
     let faults = Schema::named(schema).faults(value);
     assert!(faults.is_empty(), "{schema}: {faults:#?}");
 }
@@ -129,7 +129,7 @@ fn check(schema: &str, value: &Value) {
 #[test]
 fn schemas_reject_what_they_do_not_describe() {
     let mut summary =
-        serde_json::json!({ "cells": [], "schema": { "name": "squall.findings", "version": 1 } });
+        serde_json::json!({ "cells": [], "schema": { "name": "squall.findings", "version": 2 } });
     let schema = Schema::named("findings");
     assert_eq!(schema.faults(&summary), Vec::<String>::new());
     summary["cells"] = Value::Null;

@@ -130,6 +130,47 @@ fn report_of_a_kept_summary_equals_that_of_its_run() {
     assert!(message.contains("Name the folder of the run"), "{message}");
 }
 
+/// A summary that is kept without its run.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings/twilio");
+
+#[test]
+fn report_is_chinese_if_that_is_asked_for_and_english_whatever_the_environment_says() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let printed = |options: &[&str]| {
+        let mut report = squall(folder.path());
+        report.env("LANG", "zh_CN.UTF-8").args(["report", KEPT]);
+        stdout(&report.args(options).output().expect("squall starts"))
+    };
+    let (english, chinese) = (printed(&[]), printed(&["--lang", "zh"]));
+    assert!(english.contains("\nThe question: "), "{english}");
+    assert_eq!(printed(&["--lang", "en"]), english);
+    assert!(
+        chinese.contains("\n问题：") && chinese.contains("\n问题所在\n"),
+        "{chinese}"
+    );
+    assert!(
+        chinese.ends_with("\n-v：所有变体的比较、全部原因与问题\n"),
+        "{chinese}"
+    );
+    assert_eq!(printed(&["--lang", "zh", "--json"]), printed(&["--json"]));
+}
+
+#[test]
+fn another_language_is_refused_where_it_would_change_nothing() {
+    let folder = TempDir::new().expect("a temporary folder");
+    for words in [
+        &["explain", ".", "--lang", "zh", "--json"][..],
+        &["compare", ".", ".", "--lang", "zh"],
+        &["report", KEPT, "--lang", "fr"],
+    ] {
+        let refused = squall(folder.path()).args(words).output();
+        let refused = refused.expect("squall starts");
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert!(message.contains("--lang"), "{message}");
+    }
+}
+
 #[test]
 fn record_has_the_congestion_control_that_the_kernel_used() {
     let _seat = seat();
