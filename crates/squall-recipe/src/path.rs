@@ -536,16 +536,12 @@ mod tests {
     #[test]
     fn each_mistake_points_at_its_own_bytes() {
         use PathMistake::*;
-        let unknown = |found: &str| UnknownStation {
-            found: found.to_owned(),
-        };
+        let unknown = |found: &str| UnknownStation(found.to_owned());
         let misplaced = |found: &str, due| WrongPlace {
             found: found.to_owned(),
             due,
         };
-        let not_a_hop = |found: &str| NotAHop {
-            found: found.to_owned(),
-        };
+        let not_a_hop = |found: &str| NotAHop(found.to_owned());
         let cases = [
             ("", NoStation, ""),
             ("client ~h1~>", NoStation, ""),
@@ -554,13 +550,7 @@ mod tests {
             ("client -> server", not_a_hop("->"), "->"),
             ("client ~~> server", not_a_hop("~~>"), "~~>"),
             ("client server", not_a_hop("server"), "server"),
-            (
-                "client ~h2s~> server",
-                UnknownProtocol {
-                    found: "h2s".into(),
-                },
-                "h2s",
-            ),
+            ("client ~h2s~> server", UnknownProtocol("h2s".into()), "h2s"),
             ("cleint ~h1~> server", unknown("cleint"), "cleint"),
             (
                 "client ~h1~> balancer(x) -h1-> server",

@@ -113,6 +113,9 @@ fn no_answer_fix(seen: &Observations) -> &'static str {
     if why.contains("not trusted") {
         return "--cacert FILE trusts the server's certificate, -k accepts any";
     }
+    if why.contains("reset the stream") {
+        return "probe a URL that the server answers to GET; a gRPC server answers its own methods only";
+    }
     if why.contains("refused") {
         return "start the server, or check the port: nothing listens there";
     }
@@ -463,12 +466,14 @@ fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
 /// packets: a receive buffer was full because its reader did not get a processor.
 fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     const LOST: u64 = 5;
+    // A queue or a buffer that was full once is no lossy path.
+    const LOSSES: u64 = 3;
     let address: Result<SocketAddr, _> = case.endpoint.address.parse();
     let is_this_machine = address.is_ok_and(|address| address.ip().is_loopback());
     let Some(quic) = case.endpoint.quic.filter(|_| !is_this_machine) else {
         return (false, Vec::new());
     };
-    let is_up = quic.lost >= LOST && share(quic.lost, quic.sent) >= LOSS;
+    let is_up = quic.lost >= LOST && quic.losses >= LOSSES && share(quic.lost, quic.sent) >= LOSS;
     // What this machine dropped is sent again too.
     let late = quic.late_frames.saturating_sub(quic.dropped_here);
     let is_down = late >= LOST && share(late, quic.stream_frames) >= LOSS;

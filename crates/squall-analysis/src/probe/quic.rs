@@ -22,6 +22,8 @@ pub struct QuicFacts {
     pub sent: u64,
     /// Packets sent that quiche declared lost.
     pub lost: u64,
+    /// How often it declared some lost: the samples with more of them than the one before.
+    pub losses: u64,
     /// Packets sent with data that had been sent before.
     pub retransmitted: u64,
     /// Probe timeouts (RFC 9002, section 6.2).
@@ -60,6 +62,7 @@ impl QuicFacts {
         Some(QuicFacts {
             sent: sum(|path| path.sent),
             lost: sum(|path| path.lost),
+            losses: seen.steps.iter().map(losses).sum(),
             retransmitted: sum(|path| path.retrans),
             probe_timeouts: sum(|path| path.ptos),
             received: sum(|path| path.recv),
@@ -82,6 +85,19 @@ fn last_paths(step: &Step) -> Vec<&QuicPath> {
         }
     }
     last.into_values().collect()
+}
+
+/// The samples of a step's QUIC connections with more lost packets than the one before.
+fn losses(step: &Step) -> u64 {
+    let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut losses = 0;
+    for row in &step.sockets {
+        if let SocketSample::Quic(path) = &row.sample {
+            let before = lost.insert(row.connection, path.lost).unwrap_or_default();
+            losses += u64::from(path.lost > before);
+        }
+    }
+    losses
 }
 
 /// STREAM frames received with data, and those that came behind later data.
@@ -159,8 +175,12 @@ mod tests {
 
     fn seen(path: QuicPath, frames: Vec<squall_base::record::FrameRecord>) -> Observations {
         let mut made = step(StepKind::Download, Version::Http3);
-        made.sockets.push(sample(1_000, 0, QuicPath::default()));
-        made.sockets.push(sample(2_000, 0, path));
+        // A third of the losses at a time.
+        for third in 0..=3 {
+            let lost = path.lost * third / 3;
+            made.sockets
+                .push(sample(1_000 * third, 0, QuicPath { lost, ..path }));
+        }
         made.frames = frames;
         let mut seen = healthy(ms(30));
         seen.steps.push(made);
@@ -190,6 +210,12 @@ mod tests {
         let mut seen = seen(path(1_000, 30), Vec::new());
         let said = evidence(&seen).expect("a finding");
         assert!(said.contains("30 of 1,000 packets"), "{said}");
+        // One full buffer loses many packets at once.
+        let samples = &mut seen.steps.last_mut().expect("a step").sockets;
+        let gradual = samples.clone();
+        samples.drain(1..3);
+        assert_eq!(evidence(&seen), None);
+        seen.steps.last_mut().expect("a step").sockets = gradual;
         // No path within one machine loses packets.
         seen.address = "[::1]:443".to_owned();
         assert_eq!(evidence(&seen), None);

@@ -169,9 +169,7 @@ impl Entry {
         if !sendable::is_method(&self.request.method) {
             return Err(OmissionReason::Method);
         }
-        let at = self
-            .started_date_time
-            .and_then(|text| parse_rfc3339(&text));
+        let at = self.started_date_time.and_then(|text| parse_rfc3339(&text));
         let at_ns = at.ok_or(OmissionReason::NoTime)?;
         let mut omitted_parts = Tally::default();
         let request = (self.request).sendable(url, options, location, &mut omitted_parts);

@@ -27,8 +27,7 @@ pub fn parse_script(bytes: &[u8]) -> Result<Script, ImportError> {
 pub fn script_text(script: &Script) -> Result<String, ImportError> {
     check(script)?;
     let text = serde_json::to_string_pretty(script);
-    text.map(|text| text + "\n")
-        .map_err(ImportError::Write)
+    text.map(|text| text + "\n").map_err(ImportError::Write)
 }
 
 fn check(script: &Script) -> Result<(), ImportError> {

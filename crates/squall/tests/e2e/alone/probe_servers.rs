@@ -8,7 +8,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -120,16 +120,21 @@ impl Bench {
     }
 
     pub(super) fn probe_once(&self) -> Seen {
+        let output = self.try_probe();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", stderr(&output));
+        Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
+    }
+
+    /// Probes the server once, whatever comes of it.
+    pub(super) fn try_probe(&self) -> Output {
         let url = format!("{}://localhost:{}/", self.scheme, self.port);
-        let output = squall(self.home.path())
+        squall(self.home.path())
             .args(["probe", "-k", "--json", "--rounds", "1", "--http", "2"])
             .args(["--upload", UPLOAD, "--behind", "delay 15ms", url.as_str()])
             .stdin(Stdio::null())
             .output()
-            .expect("squall starts");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}{}", stderr(&output));
-        Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
+            .expect("squall starts")
     }
 }
 
