@@ -38,4 +38,4 @@ pub use headers::HeaderBlock;
 pub use inflater::{Inflater, MAX_SECTION_FIELDS, MAX_TABLE_BYTES};
 pub use protocol::Http2Session;
 pub use session::{MAX_WINDOW_BYTES, Session};
-pub use settings::{Options, Setting, WindowUpdateMode};
+pub use settings::{Options, Setting};

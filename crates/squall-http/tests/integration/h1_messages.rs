@@ -2,39 +2,19 @@
 // Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
-use squall_base::plan::Http1Settings;
 use squall_http::{
-    ChunkError, ClientEvent, ConnectionError, Engine, Field, Inbox, InboxOptions, Request,
-    RespondError, Response, Scheme, ServerEvent, StreamId, SubmitError, h1,
+    ChunkError, ClientEvent, ConnectionError, Engine, Field, Inbox, InboxOptions, RespondError,
+    ServerEvent, StreamId, SubmitError, h1,
 };
 
-const STREAM: StreamId = StreamId(0);
-
-fn request(method: &str, body: usize) -> Arc<Request> {
-    let body = vec![b'x'; body];
-    Arc::new(Request::new(method, Scheme::Http, "server", "/path?query", &[], body).unwrap())
-}
-
-fn response(status: u16, body: usize) -> Arc<Response> {
-    Arc::new(Response::new(status, &[], vec![b'x'; body]).unwrap())
-}
-
-fn new_client() -> h1::Client {
-    h1::Client::new(&Http1Settings::default()).unwrap()
-}
-
-fn new_server() -> h1::Server {
-    h1::Server::new(&Http1Settings::default()).unwrap()
-}
+use crate::common::h1::{STREAM, new_client, new_server, output};
+use crate::common::{request, response, take_output};
 
 /// A client whose request has been written.
 fn client(method: &str) -> h1::Client {
     let mut client = new_client();
     client.submit(&request(method, 0)).unwrap();
-    let len = client.output().len();
-    client.advance_output(len, &mut Inbox::default());
+    take_output(&mut client, &mut Inbox::default());
     client
 }
 
@@ -144,8 +124,7 @@ fn a_repeated_head_is_interpreted_anew_for_each_request() {
     {
         let stream = client.submit(&request(method, 0)).unwrap();
         assert_eq!(stream, StreamId(number as u64));
-        let written = client.output().len();
-        client.advance_output(written, &mut Inbox::default());
+        take_output(&mut client, &mut Inbox::default());
         let mut inbox = Inbox::default();
         let text = format!("{head}{body}");
         // In one piece, then split inside the head and after it.
@@ -172,8 +151,7 @@ fn a_repeated_head_is_interpreted_anew_for_each_request() {
     }
     // Finally a head that differs only in its last bytes, and closes.
     let stream = client.submit(&request("GET", 0)).unwrap();
-    let written = client.output().len();
-    client.advance_output(written, &mut Inbox::default());
+    take_output(&mut client, &mut Inbox::default());
     let last = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
     let mut inbox = Inbox::default();
     client.receive(last.as_bytes(), &mut inbox).unwrap();
@@ -350,17 +328,6 @@ fn a_server_that_speaks_first_is_an_error() {
     unwritten.submit(&request("GET", 0)).unwrap();
     let error = unwritten.receive(response, &mut Inbox::default());
     assert_eq!(error, Err(ConnectionError::UnexpectedBytes));
-}
-
-/// Takes the server's whole output.
-fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
-    let mut bytes = Vec::new();
-    while !server.output().is_empty() {
-        let piece = server.output().to_vec();
-        server.advance_output(piece.len(), inbox);
-        bytes.extend(piece);
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 fn ended(inbox: &Inbox<ServerEvent>) -> Vec<u64> {

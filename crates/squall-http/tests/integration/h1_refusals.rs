@@ -4,28 +4,14 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::Http1Settings;
 use squall_http::{
     Body, ConnectionError, Engine, Field, Inbox, InboxOptions, Response, ServerEvent, StreamId, h1,
 };
 
-fn new_server() -> h1::Server {
-    h1::Server::new(&Http1Settings::default()).unwrap()
-}
+use crate::common::h1::{STREAM, new_server, output};
 
 fn empty(status: u16) -> Arc<Response> {
     Arc::new(Response::new(status, &[], Body::EMPTY).unwrap())
-}
-
-/// Takes the server's whole output.
-fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
-    let mut bytes = Vec::new();
-    while !server.output().is_empty() {
-        let piece = server.output().to_vec();
-        server.advance_output(piece.len(), inbox);
-        bytes.extend(piece);
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 fn refusal(status: &str) -> String {
@@ -57,7 +43,7 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
         let said = output(&mut server, &mut inbox);
         assert_eq!(said, refusal(status), "{of:?}");
         // These events are not about a response by the owner.
-        let stream = StreamId(0);
+        let stream = STREAM;
         let told = [
             ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },
             ServerEvent::RequestRefused {
@@ -225,7 +211,7 @@ fn an_error_response_follows_the_pending_responses() {
     assert_eq!(server.receive(text, &mut inbox), error);
     assert_eq!(server.output(), b"");
     server.respond(StreamId(1), &empty(404)).unwrap();
-    server.respond(StreamId(0), &empty(200)).unwrap();
+    server.respond(STREAM, &empty(200)).unwrap();
     assert!(server.respond(StreamId(2), &empty(200)).is_err());
     assert_eq!(server.receive_end(&mut inbox), error);
     let expected = format!(
@@ -243,7 +229,7 @@ fn an_answered_request_gets_no_error_response() {
         let mut server = new_server();
         let mut inbox = Inbox::default();
         server.receive(head, &mut inbox).unwrap();
-        server.respond(StreamId(0), &empty(200)).unwrap();
+        server.respond(STREAM, &empty(200)).unwrap();
         let mut text = String::new();
         if is_written {
             text = output(&mut server, &mut inbox);
@@ -337,7 +323,7 @@ fn the_host_in_the_target_overrides_the_host_field() {
     assert_eq!(
         inbox.events[1],
         ServerEvent::RequestHead {
-            stream: StreamId(0),
+            stream: STREAM,
             method: "GET".to_owned(),
             target: "/".to_owned(),
             fields: vec![field(b"host", b"b"), field(b"x-y", b"Z")],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, Way};
+use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
 use squall_http::{
     Body, ClientEvent, Engine, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent,
@@ -143,6 +144,15 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// How a client begins: its preface and SETTINGS.
+pub fn client_opening() -> Vec<u8> {
+    [&CLIENT_PREFACE[..], &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+/// ":method: GET, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
+pub const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
+pub const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
+
 /// Frame types and flags.
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
@@ -155,6 +165,7 @@ pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 pub const END: u8 = 1;
+pub const ACK: u8 = 1;
 pub const WHOLE: u8 = 4;
 pub const PADDED: u8 = 8;
 pub const WITH_PRIORITY: u8 = 0x20;

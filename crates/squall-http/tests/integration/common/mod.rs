@@ -5,6 +5,7 @@
 // The helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+pub mod h1;
 pub mod h2;
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use squall_base::Time;
 use squall_base::plan::{Http2Settings, Protocol, SideSettings};
 use squall_http::{
-    Bytes, ClientConnection, ClientEvent, Inbox, Request, Response, Scheme, ServerConnection,
-    ServerEvent, StreamId,
+    Bytes, ClientConnection, ClientEvent, Engine, Inbox, Request, Response, Scheme,
+    ServerConnection, ServerEvent, StreamId,
 };
 
 /// The protocols whose messages are the same over TLS.
@@ -53,6 +54,17 @@ pub fn request(method: &str, body: usize) -> Arc<Request> {
 
 pub fn response(status: u16, body: usize) -> Arc<Response> {
     Arc::new(Response::new(status, &[], bytes(body)).unwrap())
+}
+
+/// Takes the engine's whole output.
+pub fn take_output<E: Engine>(engine: &mut E, inbox: &mut Inbox<E::Event>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while !engine.output().is_empty() {
+        let piece = engine.output().to_vec();
+        engine.advance_output(piece.len(), inbox);
+        bytes.extend(piece);
+    }
+    bytes
 }
 
 pub fn windows(stream: u64, connection: u64) -> Http2Settings {
