@@ -13,6 +13,7 @@ use squall_http::{
 };
 
 use crate::common::h1::{STREAM, output};
+use crate::common::rows;
 
 fn chunks_of(bytes: u64) -> Http1Settings {
     Http1Settings {
@@ -209,44 +210,16 @@ fn streamed_responses_are_framed_for_their_client() {
     let known = Body::Streamed { length: Some(3) };
     let settings = Http1Settings::default();
     let chunk = "3\r\nabc\r\n0\r\n\r\n";
-    for (settings, line, body, text) in [
-        (
-            settings,
-            "GET / HTTP/1.1",
-            &unknown,
-            format!("{CHUNKED_OK}{chunk}"),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.1",
-            &known,
-            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc".to_owned(),
-        ),
-        (
-            chunks_of(9),
-            "GET / HTTP/1.1",
-            &known,
-            format!("{CHUNKED_OK}{chunk}"),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.0",
-            &unknown,
-            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.0\r\nconnection: keep-alive",
-            &unknown,
-            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-        (
-            chunks_of(9),
-            "GET / HTTP/1.0",
-            &known,
-            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-    ] {
+    for (settings, line, body, text) in rows! {
+        settings, "GET / HTTP/1.1", &unknown, format!("{CHUNKED_OK}{chunk}");
+        settings, "GET / HTTP/1.1", &known, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc".to_owned();
+        chunks_of(9), "GET / HTTP/1.1", &known, format!("{CHUNKED_OK}{chunk}");
+        settings, "GET / HTTP/1.0", &unknown, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned();
+        settings, "GET / HTTP/1.0\r\nconnection: keep-alive", &unknown,
+            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned();
+        chunks_of(9), "GET / HTTP/1.0", &known,
+            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned();
+    } {
         let mut server = server(&settings, line, body.clone());
         let mut inbox = Inbox::default();
         let mut heard = output(&mut server, &mut inbox);

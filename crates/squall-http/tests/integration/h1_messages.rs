@@ -8,7 +8,7 @@ use squall_http::{
 };
 
 use crate::common::h1::{STREAM, new_client, new_server, output};
-use crate::common::{request, response, take_output};
+use crate::common::{request, response, rows, take_output};
 
 /// A client whose request has been written.
 fn client(method: &str) -> h1::Client {
@@ -47,48 +47,19 @@ fn whole(status: u16, len: u64, end: usize) -> Vec<ClientEvent> {
 
 #[test]
 fn responses_with_a_known_end_leave_the_connection_open() {
-    for (method, text, status, len) in [
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-        ("GET", "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", 200, 0),
-        ("GET", "HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, 0),
-        ("GET", "HTTP/1.1 503 \r\ncontent-length: 1\r\n\r\nx", 503, 1),
-        ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, 0),
-        (
-            "GET",
-            "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n",
-            304,
-            0,
-        ),
-        (
-            "HEAD",
-            "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n",
-            200,
-            0,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-            200,
-            2,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-        (
-            "GET",
-            "HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-    ] {
+    for (method, text, status, len) in rows! {
+        "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, 2;
+        "GET", "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 503 \r\ncontent-length: 1\r\n\r\nx", 503, 1;
+        "GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, 0;
+        "GET", "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", 304, 0;
+        "HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 200, 2;
+        "GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n\
+            HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", 200, 2;
+        "GET", "HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi", 200, 2;
+    } {
         let mut client = client(method);
         assert_eq!(
             hear(&mut client, text),
@@ -231,33 +202,15 @@ fn folded_fields_of_a_response_are_unfolded_however_it_is_split() {
 #[test]
 fn malformed_responses_are_errors() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000));
-    for (text, error) in [
-        (
-            "220 smtp.example ESMTP\r\n",
-            ConnectionError::Head(httparse::Error::Version),
-        ),
-        (
-            "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            ConnectionError::UnexpectedUpgrade,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\n x: y\r\ncontent-length: 0\r\n\r\n",
-            ConnectionError::Head(httparse::Error::HeaderName),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-            ConnectionError::Chunk(ChunkError::Size),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n",
-            ConnectionError::UnexpectedBytes,
-        ),
-        (&long, ConnectionError::HeadTooLong),
-    ] {
+    for (text, error) in rows! {
+        "220 smtp.example ESMTP\r\n", ConnectionError::Head(httparse::Error::Version);
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n", ConnectionError::UnexpectedUpgrade;
+        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", ConnectionError::BodyLength;
+        "HTTP/1.1 200 OK\r\n x: y\r\ncontent-length: 0\r\n\r\n", ConnectionError::Head(httparse::Error::HeaderName);
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", ConnectionError::Chunk(ChunkError::Size);
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n", ConnectionError::UnexpectedBytes;
+        &long, ConnectionError::HeadTooLong;
+    } {
         let mut client = client("GET");
         assert_eq!(hear(&mut client, text), Err(error.clone()));
         assert!(!client.is_open());
@@ -485,21 +438,12 @@ fn an_http_1_0_client_that_pipelines_gets_one_response_and_the_end() {
 #[test]
 fn malformed_requests_are_errors() {
     let flood = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
-    for (text, error) in [
-        (
-            "\x16\x03\x01\x02\x00",
-            ConnectionError::Head(httparse::Error::Token),
-        ),
-        (
-            "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (
-            "GET / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (&flood, ConnectionError::TooManyPipelined),
-    ] {
+    for (text, error) in rows! {
+        "\x16\x03\x01\x02\x00", ConnectionError::Head(httparse::Error::Token);
+        "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n", ConnectionError::BodyLength;
+        "GET / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n", ConnectionError::BodyLength;
+        &flood, ConnectionError::TooManyPipelined;
+    } {
         let mut server = new_server();
         assert_eq!(
             server.receive(text.as_bytes(), &mut Inbox::default()),

@@ -61,73 +61,48 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
 
 #[test]
 fn ambiguous_requests_are_rejected() {
-    for (fields, status) in [
-        (
-            "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
-            "400 Bad Request",
-        ),
-        ("host: a\r\ncontent-length: 5, 6", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 5, 5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: +5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 0x5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 5 5", "400 Bad Request"),
-        ("host: a\r\ncontent-length:", "400 Bad Request"),
-        (
-            "host: a\r\ncontent-length: 99999999999999999999",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked, chunked",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked, gzip",
-            "400 Bad Request",
-        ),
-        ("host: a\r\ntransfer-encoding: ,chunked", "400 Bad Request"),
-        ("host: a\r\ntransfer-encoding:", "400 Bad Request"),
-        (
-            "host: a\r\ntransfer-encoding: gzip, chunked",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: identity",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: \"chunked\"",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked;q=1",
-            "501 Not Implemented",
-        ),
-        ("accept: */*", "400 Bad Request"),
-        ("host: a\r\nHost: a", "400 Bad Request"),
-        ("host: a/b", "400 Bad Request"),
-        ("host: a b", "400 Bad Request"),
-        ("host: a\nx: y", "400 Bad Request"),
-        ("host: a\rx: y", "400 Bad Request"),
-        ("host: a\r\n\n", "400 Bad Request"),
-        ("host: a\r\nx: y\r\n z", "400 Bad Request"),
-        (" host: a", "400 Bad Request"),
-        ("host: a\r\nx : y", "400 Bad Request"),
-        ("host: a\r\nx\t: y", "400 Bad Request"),
-        ("host: a\r\n: y", "400 Bad Request"),
-        ("host: a\r\nx", "400 Bad Request"),
-        ("host: a\r\nx: \0", "400 Bad Request"),
-        ("host: a\r\nx: \x0b", "400 Bad Request"),
-        ("host: a\r\nx: \x7f", "400 Bad Request"),
-        ("host: a\r\nx\0: y", "400 Bad Request"),
-    ] {
+    let bad = [
+        "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
+        "host: a\r\ncontent-length: 5, 6",
+        "host: a\r\ncontent-length: 5, 5",
+        "host: a\r\ncontent-length: +5",
+        "host: a\r\ncontent-length: 0x5",
+        "host: a\r\ncontent-length: 5 5",
+        "host: a\r\ncontent-length:",
+        "host: a\r\ncontent-length: 99999999999999999999",
+        "host: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
+        "host: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
+        "host: a\r\ntransfer-encoding: chunked, chunked",
+        "host: a\r\ntransfer-encoding: chunked, gzip",
+        "host: a\r\ntransfer-encoding: ,chunked",
+        "host: a\r\ntransfer-encoding:",
+        "accept: */*",
+        "host: a\r\nHost: a",
+        "host: a/b",
+        "host: a b",
+        "host: a\nx: y",
+        "host: a\rx: y",
+        "host: a\r\n\n",
+        "host: a\r\nx: y\r\n z",
+        " host: a",
+        "host: a\r\nx : y",
+        "host: a\r\nx\t: y",
+        "host: a\r\n: y",
+        "host: a\r\nx",
+        "host: a\r\nx: \0",
+        "host: a\r\nx: \x0b",
+        "host: a\r\nx: \x7f",
+        "host: a\r\nx\0: y",
+    ];
+    let unsupported = [
+        "host: a\r\ntransfer-encoding: gzip, chunked",
+        "host: a\r\ntransfer-encoding: identity",
+        "host: a\r\ntransfer-encoding: \"chunked\"",
+        "host: a\r\ntransfer-encoding: chunked;q=1",
+    ];
+    let bad = bad.map(|fields| (fields, "400 Bad Request"));
+    let unsupported = unsupported.map(|fields| (fields, "501 Not Implemented"));
+    for (fields, status) in bad.into_iter().chain(unsupported) {
         let text = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
         assert_refused(text.as_bytes(), status, 0..=text.len());
     }

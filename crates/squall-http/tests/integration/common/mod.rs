@@ -17,6 +17,14 @@ use squall_http::{
     ServerConnection, ServerEvent, StreamId,
 };
 
+/// A table of cases, a row each.
+macro_rules! rows {
+    ($($($cell:expr),+;)+) => {
+        [$(($($cell),+)),+]
+    };
+}
+pub(crate) use rows;
+
 /// The protocols whose messages are the same over TLS.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::H1, Protocol::H2c];
 
