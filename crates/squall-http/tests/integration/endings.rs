@@ -310,10 +310,7 @@ fn a_server_is_open_until_its_last_response_is_written() {
         pair.settle();
         pair.server.receive_end(&mut pair.server_inbox).unwrap();
         assert!(pair.server.is_open(), "{protocol}: a request waits");
-        pair.server
-            .streams()
-            .respond(stream, &pair.response.clone())
-            .unwrap();
+        pair.respond(stream, &pair.response.clone());
         assert!(pair.server.is_open(), "{protocol}: output waits");
         while pair.down() > 0 {}
         assert!(!pair.server.is_open(), "{protocol}: all was written");

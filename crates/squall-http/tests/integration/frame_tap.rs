@@ -240,7 +240,7 @@ fn event_offsets_match_their_frames() {
             let stream = pair.submit(&request);
             pair.settle();
             let response = Response::new(200, &long, bytes(body)).unwrap();
-            pair.server.respond(stream, &Arc::new(response)).unwrap();
+            pair.respond(stream, &Arc::new(response));
             pair.settle();
         }
         let up = walk(FrameWalker::of_client(0), &pair.up);
@@ -284,7 +284,7 @@ fn both_sides_record_the_same_frames() {
     let stream = pair.submit(&request("POST", 80_000));
     let streamed = pair.submit(&streamed_request(None));
     pair.settle();
-    pair.server.respond(stream, &response(200, 80_000)).unwrap();
+    pair.respond(stream, &response(200, 80_000));
     pair.client.reset(streamed, 8);
     pair.settle();
     let facts = |frames: &[FrameFacts], way| -> Vec<_> {

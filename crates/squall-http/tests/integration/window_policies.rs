@@ -47,7 +47,7 @@ impl Getter {
                 let stream = self.pair.submit(&request("GET", 0));
                 self.pair.settle();
                 let answer = streamed_response(None);
-                self.pair.server.respond(stream, &answer).unwrap();
+                self.pair.respond(stream, &answer);
                 stream
             }
             Side::Server => self.pair.submit(&streamed_request(None)),
@@ -91,7 +91,7 @@ impl Getter {
 
     fn answer(&mut self, stream: StreamId, len: usize) {
         let answer = response(200, len);
-        self.pair.server.respond(stream, &answer).unwrap();
+        self.pair.respond(stream, &answer);
         self.pair.settle();
     }
 

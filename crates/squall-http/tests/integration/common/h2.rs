@@ -85,6 +85,10 @@ impl H2Pair {
         self.client.submit(request).unwrap()
     }
 
+    pub fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        self.server.respond(stream, response).unwrap();
+    }
+
     /// The frames of one kind that the server sent, as both sides recorded them.
     pub fn frames_of_server(&self, kind: u64) -> Vec<FrameFacts> {
         recorded(&self.server_inbox.frames, &self.client_inbox.frames, kind)

@@ -138,10 +138,7 @@ impl Pair {
             .filter_map(|event| self.due(event))
             .collect();
         for stream in due {
-            self.server
-                .streams()
-                .respond(stream, &self.response)
-                .unwrap();
+            self.respond(stream, &self.response.clone());
         }
         piece.len()
     }
@@ -152,6 +149,10 @@ impl Pair {
             | (ServerEvent::RequestEnd { stream, .. }, Answers::AtTheEnd) => Some(*stream),
             _ => None,
         }
+    }
+
+    pub fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        (self.server.streams()).respond(stream, response).unwrap();
     }
 
     /// Moves one piece from the server to the client; returns its length.
