@@ -60,14 +60,14 @@ impl Setting {
 /// The size of one entry (RFC 9113, section 6.5.1).
 const SETTING_BYTES: usize = 6;
 
-/// Options for nghttp2. Its limits against floods keep their defaults: 8 CONTINUATION frames per header section, 32 entries
-/// per SETTINGS frame, 1,000 queued replies, and a burst of 1,000 resets or other "glitches", then 33 per second.
+/// Options for a session. nghttp2's limits against floods keep their defaults: 8 CONTINUATION frames per header section,
+/// 32 entries per SETTINGS frame, 1,000 queued replies, and a burst of 1,000 resets or other "glitches", then 33 per second.
 ///
 /// The owner updates windows, through [`crate::Http2Session::submit_window_update`]. nghttp2 itself only returns padding,
 /// and DATA of closed streams, once they fill half of a window that the owner has not updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// For clients: the assumed SETTINGS_MAX_CONCURRENT_STREAMS of the server until its SETTINGS arrive.
+    /// For an engine of a client: the assumed SETTINGS_MAX_CONCURRENT_STREAMS of the server until its SETTINGS arrive.
     pub assumed_max_concurrent_streams: u32,
     /// The largest payload of a sent DATA frame, within the peer's SETTINGS_MAX_FRAME_SIZE; at least 1.
     pub data_bytes: u32,
