@@ -53,17 +53,17 @@ fn check_plans(recipe: &Recipe) {
 fn check_mistakes(error: &RecipeError, text: &str) {
     assert!(!error.problems().is_empty());
     for problem in error.problems() {
-        let before = text.get(..problem.span().start);
+        let before = text.get(..problem.span.start);
         let before = before.expect("a mistake begins in the text");
-        assert!(text.get(problem.span()).is_some(), "and ends in it");
+        assert!(text.get(problem.span.clone()).is_some(), "and ends in it");
         let (lines, last) = before
             .rsplit_once('\n')
             .map_or((0, before), |(lines, last)| {
                 (lines.split('\n').count(), last)
             });
-        assert_eq!(problem.line(), lines + 1);
-        assert_eq!(problem.column(), last.chars().count() + 1);
-        assert!(!problem.expected().is_empty());
+        assert_eq!(problem.line, lines + 1);
+        assert_eq!(problem.column, last.chars().count() + 1);
+        assert!(!problem.expected.is_empty());
     }
     let shown = error.render("x.toml", text);
     assert!(shown.chars().all(|c| !c.is_control() || "\n\t".contains(c)));

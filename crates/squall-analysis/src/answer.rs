@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use squall_base::plan::{Measure, Statistic, Unit};
+use squall_base::plan::{Measure, Statistic};
 
 use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
@@ -17,7 +17,7 @@ use crate::headline::headline;
 use crate::stats::sign_flip::smallest_sign_flip;
 pub use crate::summary::{Answer, AnswerResult, Confidence};
 use crate::summary::{ConditionSummary, RunSummary};
-use crate::value::measure_name;
+use crate::value::{measure_name, unit_name};
 use crate::verdict::{
     Comparison, Difference, LEVEL, Overload, PairResult, UnknownReason, Verdict, pairs_needed,
 };
@@ -109,13 +109,7 @@ fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult
         variant: comparison.variant.clone(),
         baseline: comparison.baseline.clone(),
         measure: comparison.measure,
-        unit: match comparison.measure.unit() {
-            Unit::Time => "ns",
-            Unit::BytesPerSecond => "bytes_per_s",
-            Unit::Count => "count",
-            Unit::Share => "share",
-        }
-        .to_owned(),
+        unit: unit_name(comparison.measure.unit()).to_owned(),
         values: comparison.values,
         condition: condition.condition.clone(),
         ratio: ratio.map(|ratio| ratio.median),

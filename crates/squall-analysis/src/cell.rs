@@ -104,22 +104,31 @@ pub struct CellSummary {
     /// Unfinished requests of all valid trials.
     pub censored: u64,
     /// Mean response time.
+    #[serde(rename = "mean_ns", alias = "mean")]
     pub mean: Option<Spread<Quantile>>,
     /// Median response time.
+    #[serde(rename = "median_ns", alias = "median")]
     pub median: Option<Spread<Quantile>>,
     /// The 75th percentile of the response time less the 25th.
+    #[serde(rename = "interquartile_range_ns", alias = "interquartile_range")]
     pub interquartile_range: Option<Spread<Quantile>>,
     /// 90th percentile of the response time.
+    #[serde(rename = "p90_ns", alias = "p90")]
     pub p90: Option<Spread<Quantile>>,
     /// 95th percentile of the response time.
+    #[serde(rename = "p95_ns", alias = "p95")]
     pub p95: Option<Spread<Quantile>>,
     /// 99th percentile of the response time.
+    #[serde(rename = "p99_ns", alias = "p99")]
     pub p99: Option<Spread<Quantile>>,
     /// 99.9th percentile of the response time.
+    #[serde(rename = "p999_ns", alias = "p999")]
     pub p999: Option<Spread<Quantile>>,
     /// The longest response time.
+    #[serde(rename = "max_ns", alias = "max")]
     pub max: Option<Spread<Quantile>>,
     /// Median service time.
+    #[serde(rename = "service_median_ns", alias = "service_median")]
     pub service_median: Option<Spread<Quantile>>,
     /// Page times, for a load of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,14 +297,19 @@ pub struct CellPages {
     /// Pages that were cut off by the end of the load.
     pub unfinished: u64,
     /// Mean page time.
+    #[serde(rename = "mean_ns", alias = "mean")]
     pub mean: Option<Spread<Quantile>>,
     /// Median page time.
+    #[serde(rename = "median_ns", alias = "median")]
     pub median: Option<Spread<Quantile>>,
     /// 90th percentile of the page time.
+    #[serde(rename = "p90_ns", alias = "p90")]
     pub p90: Option<Spread<Quantile>>,
     /// 99th percentile of the page time.
+    #[serde(rename = "p99_ns", alias = "p99")]
     pub p99: Option<Spread<Quantile>>,
     /// The longest page time.
+    #[serde(rename = "max_ns", alias = "max")]
     pub max: Option<Spread<Quantile>>,
 }
 

@@ -83,6 +83,8 @@ pub struct CellChange {
 pub struct FigureChange {
     /// Which figure.
     pub figure: ChangeFigure,
+    /// The unit of both values: `ns`, or `per_s` for the rate.
+    pub unit: &'static str,
     /// The median over the trials of the earlier run.
     pub before: Reading,
     /// The median over the trials of the later run.
@@ -127,6 +129,14 @@ impl ChangeFigure {
             ChangeFigure::P999 => Statistic::P999,
             ChangeFigure::Rate => return None,
         })
+    }
+
+    /// The name of its unit in JSON.
+    const fn unit_name(self) -> &'static str {
+        match self {
+            ChangeFigure::Rate => "per_s",
+            _ => "ns",
+        }
     }
 
     /// A trial's value; `None` for the rate.
@@ -369,6 +379,7 @@ impl FigureChange {
         };
         FigureChange {
             figure,
+            unit: figure.unit_name(),
             before: reading(old),
             after: reading(new),
             ratio: None,

@@ -24,20 +24,29 @@ pub struct PageTimes {
     /// Pages that had begun but not ended when the load was over.
     pub unfinished: u64,
     /// Mean page time.
+    #[serde(rename = "mean_ns", alias = "mean")]
     pub mean: Option<Quantile>,
     /// Median page time; `None` below 6 pages.
+    #[serde(rename = "median_ns", alias = "median")]
     pub median: Option<Quantile>,
     /// 90th percentile of the page time; `None` below 36 pages.
+    #[serde(rename = "p90_ns", alias = "p90")]
     pub p90: Option<Quantile>,
     /// 95th percentile of the page time; `None` below [`P95_NEEDS`](crate::P95_NEEDS) pages.
-    #[serde(default)]
+    #[serde(rename = "p95_ns", alias = "p95", default)]
     pub p95: Option<Quantile>,
     /// 99th percentile of the page time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) pages.
+    #[serde(rename = "p99_ns", alias = "p99")]
     pub p99: Option<Quantile>,
     /// The 75th percentile of the page time less the 25th; `None` below 13 pages.
-    #[serde(default)]
+    #[serde(
+        rename = "interquartile_range_ns",
+        alias = "interquartile_range",
+        default
+    )]
     pub interquartile_range: Option<Quantile>,
     /// The longest.
+    #[serde(rename = "max_ns", alias = "max")]
     pub max: Option<Quantile>,
 }
 

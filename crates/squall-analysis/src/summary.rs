@@ -4,7 +4,8 @@
 //! `answer` and `warning` say in words what follows from it. Only thresholds and failed attempts are added here, once there is
 //! a summary. The trials of one variant under one condition are in `cell`, the comparisons in `verdict`.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use squall_base::plan::{Condition, Measure, Primary, UntriedFix};
 use squall_base::record::FailedAttempt;
 
@@ -58,8 +59,11 @@ pub struct RunEnvironment {
 /// The results of a run, as written to summary.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The format of these results.
-    #[serde(default = "Schema::of_summary")]
+    /// The format of these results: that of this squall, also if they were read in an earlier one.
+    #[serde(
+        default = "Schema::of_summary",
+        deserialize_with = "Schema::read_summary"
+    )]
     pub schema: Schema,
     /// The recipe's name.
     pub recipe: String,
@@ -114,6 +118,9 @@ pub struct CellThreshold {
     pub threshold: String,
     /// The median over the cell's valid trials, in the unit of the threshold; a lower bound if part of it is hidden.
     pub measured: Option<f64>,
+    /// That unit: `ms`, `count`, `per_s` or `share`. Empty in summaries of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
     /// True if the threshold certainly holds.
     pub holds: bool,
     /// The result as a sentence.
@@ -177,6 +184,7 @@ impl RunSummary {
                     condition: cell.condition.clone(),
                     threshold: threshold.to_string(),
                     measured: checked.measured,
+                    unit: threshold.measure.unit_name().to_owned(),
                     holds: checked.holds,
                     sentence: format!(
                         "{} at {}: {}{limit}",
@@ -202,16 +210,40 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The first version of a format.
-    pub fn first(name: &str) -> Schema {
+    /// This version of a format.
+    pub fn new(name: &str, version: u32) -> Schema {
         Schema {
             name: name.to_owned(),
-            version: 1,
+            version,
         }
     }
 
+    /// Version 1 had no units in the names of times.
     fn of_summary() -> Schema {
-        Schema::first("squall.summary")
+        Schema::new("squall.summary", 2)
+    }
+
+    /// Reads the format of stored results.
+    fn read_summary<'de, D: Deserializer<'de>>(stored: D) -> Result<Schema, D::Error> {
+        let stored = Schema::deserialize(stored)?;
+        Schema::of_summary()
+            .reading(&stored)
+            .map_err(D::Error::custom)
+    }
+
+    /// This format, as that of results that were stored in `stored`.
+    ///
+    /// # Errors
+    ///
+    /// If `stored` is a later version, whose fields are not known here.
+    pub(crate) fn reading(self, stored: &Schema) -> Result<Schema, String> {
+        if stored.version <= self.version {
+            return Ok(self);
+        }
+        Err(format!(
+            "it is in version {} of {}, and this squall reads versions 1 to {}; read it with the squall that wrote it",
+            stored.version, self.name, self.version
+        ))
     }
 }
 

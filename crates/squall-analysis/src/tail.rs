@@ -36,6 +36,7 @@ pub struct CauseMean {
     /// The cause's name in the record: [`Cause::name`].
     pub cause: String,
     /// The mean.
+    #[serde(rename = "mean_ns", alias = "mean")]
     pub mean: Duration,
 }
 

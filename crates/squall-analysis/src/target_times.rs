@@ -20,13 +20,16 @@ pub struct TargetTimes {
     /// The path.
     pub path: String,
     /// Response times.
+    #[serde(rename = "response_ns", alias = "response")]
     pub response: Figures,
     /// Transfer times.
+    #[serde(rename = "transfer_ns", alias = "transfer")]
     pub transfer: Figures,
     /// Times to the first chunk.
-    #[serde(default)]
+    #[serde(rename = "first_chunk_ns", alias = "first_chunk", default)]
     pub first_chunk: Figures,
     /// Server times; `None` if they were not requested.
+    #[serde(rename = "server_ns", alias = "server")]
     pub server: Option<Figures>,
 }
 

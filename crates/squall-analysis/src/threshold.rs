@@ -194,6 +194,16 @@ impl Percentile {
 }
 
 impl Measure {
+    /// The name of its unit in JSON.
+    pub const fn unit_name(self) -> &'static str {
+        match self {
+            Measure::Latency(..) => "ms",
+            Measure::RequestCount | Measure::ErrorCount => "count",
+            Measure::RequestRate => "per_s",
+            Measure::ErrorRate => "share",
+        }
+    }
+
     /// Reads the measure's number from `source`.
     pub fn read(self, source: &impl ThresholdSource) -> Reading {
         match self {

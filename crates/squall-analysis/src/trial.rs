@@ -88,40 +88,60 @@ pub struct TrialStats {
     /// Connections that the client opened, in warm-up and measurement together.
     pub connections_opened: u32,
     /// Mean response time.
+    #[serde(rename = "mean_ns", alias = "mean")]
     pub mean: Option<Quantile>,
     /// Median response time: end - intended.
+    #[serde(rename = "median_ns", alias = "median")]
     pub median: Option<Quantile>,
     /// The 75th percentile of the response time less the 25th.
+    #[serde(rename = "interquartile_range_ns", alias = "interquartile_range")]
     pub interquartile_range: Option<Quantile>,
     /// 90th percentile of the response time; `None` below 36 requests.
+    #[serde(rename = "p90_ns", alias = "p90")]
     pub p90: Option<Quantile>,
     /// 95th percentile of the response time; `None` below [`P95_NEEDS`](crate::P95_NEEDS) requests.
+    #[serde(rename = "p95_ns", alias = "p95")]
     pub p95: Option<Quantile>,
     /// 99th percentile of the response time; `None` below [`P99_NEEDS`](crate::P99_NEEDS) requests.
+    #[serde(rename = "p99_ns", alias = "p99")]
     pub p99: Option<Quantile>,
     /// 99.9th percentile of the response time; `None` below 3,688 requests.
+    #[serde(rename = "p999_ns", alias = "p999")]
     pub p999: Option<Quantile>,
     /// The longest response time.
+    #[serde(rename = "max_ns", alias = "max")]
     pub max: Option<Quantile>,
     /// How far chance within the trial may have moved the figures above.
+    #[serde(rename = "intervals_ns", alias = "intervals")]
     pub intervals: Intervals,
     /// What made the requests around each high percentile slow; empty if the trial's causes are not known.
     #[serde(default)]
     pub tails: Tails,
     /// Median service time: end - slot, without the wait for a connection or stream.
+    #[serde(rename = "service_median_ns", alias = "service_median")]
     pub service_median: Option<Quantile>,
     /// Transfer times: from a request's first byte written to its response's last byte read.
-    #[serde(default)]
+    #[serde(rename = "transfer_ns", alias = "transfer", default)]
     pub transfer: Figures,
     /// From when a request was due to the first bytes of its response's body, if the client recorded it.
-    #[serde(default)]
+    #[serde(rename = "first_chunk_ns", alias = "first_chunk", default)]
     pub first_chunk: Figures,
     /// Gaps between arrivals of response bodies; `None` if there were none, or the client does not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "gaps_ns",
+        alias = "gaps",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub gaps: Option<Figures>,
     /// Server times, if they were requested: from a request's first byte at the server across the link to its response's
     /// last byte.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "server_ns",
+        alias = "server",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub server: Option<Figures>,
     /// Times of only those requests whose targets begin with a path, for each path that a measure names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -154,9 +174,10 @@ pub struct TrialStats {
     /// Not the sum of their p99s: a request crosses the link in 3 to 5 packets, and any late packet makes it late. If 1 %
     /// of the packets are late, 4 to 6 % of the requests may be, which is more than a p99 leaves out. With 0.1 % of each
     /// late, about half a percent of the requests are.
+    #[serde(rename = "own_error_ns", alias = "own_error")]
     pub own_error: Duration,
     /// How far squall itself may have moved the response times.
-    #[serde(default)]
+    #[serde(rename = "own_errors_ns", alias = "own_errors", default)]
     pub own_errors: OwnErrors,
     /// Whether the trial may be used as evidence.
     pub validity: Validity,

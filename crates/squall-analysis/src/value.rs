@@ -114,6 +114,16 @@ impl Value {
     }
 }
 
+/// The name of a unit in JSON.
+pub(crate) const fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "ns",
+        Unit::BytesPerSecond => "bytes_per_s",
+        Unit::Count => "count",
+        Unit::Share => "share",
+    }
+}
+
 /// The logarithm of a span in nanoseconds; a span below 1 ns counts as 1 ns.
 pub(crate) fn log_nanos(span: Duration) -> f64 {
     (span.as_nanos().max(1) as f64).ln()

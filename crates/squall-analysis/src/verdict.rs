@@ -19,7 +19,7 @@ use crate::stats::effect::Effect;
 use crate::stats::sign_flip::{sign_flip, smallest_sign_flip};
 use crate::tail::TailShare;
 use crate::trial::TrialStats;
-use crate::value::Value;
+use crate::value::{Value, unit_name};
 
 /// How often chance alone may make a run report a difference that does not exist.
 pub const LEVEL: f64 = 0.05;
@@ -54,6 +54,10 @@ pub struct Comparison {
     /// The measure that was asked for, if trials have too few values for it and `measure` stands in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<Measure>,
+    /// The unit of all values: `ns`, `bytes_per_s`, `count` or `share` (from 0 to 1). Empty in summaries of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
     /// Whether it is the comparison that the recipe's question is about.
     #[serde(default)]
     pub is_primary: bool,
@@ -444,6 +448,7 @@ impl Comparison {
         Comparison {
             measure,
             instead_of: (measure != requested).then_some(requested),
+            unit: unit_name(measure.unit()).to_owned(),
             is_primary: false,
             variant: variant.variant.clone(),
             baseline: baseline.variant.clone(),

@@ -18,6 +18,7 @@ pub struct WindowRate {
     /// Bytes that may be sent without an update: the smaller of the stream's and the connection's window.
     pub window_bytes: u64,
     /// Two delays of the link, without queues.
+    #[serde(rename = "round_trip_ns", alias = "round_trip")]
     pub round_trip: Duration,
     /// One window per round trip.
     pub at_most_bytes_per_s: f64,

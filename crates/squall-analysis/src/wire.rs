@@ -1,6 +1,7 @@
 //! The numbers by which protocols name packets and frames on the wire, as far as analysis reads them.
 //!
-//! Only numbers: what a packet or frame means is worked out where it is read. squall-http has those that it sends.
+//! Only numbers, and the question that several readers ask of a frame: what else it means is worked out where it is read.
+//! Frames are written and parsed in squall-http.
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 

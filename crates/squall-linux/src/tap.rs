@@ -8,7 +8,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 use nix::errno::Errno;
@@ -19,12 +19,9 @@ use squall_base::{Duration, Time};
 use crate::clock;
 use crate::error::SetupError;
 use crate::host::Host;
-use crate::socket::ask_for_receive_buffer;
-use crate::sys::{checked, read_option};
+use crate::packet_socket;
+use crate::sys::read_option;
 
-/// How much memory the kernel may use for packets not yet read: enough for some 10,000 short packets, or 400 of 64 KiB.
-/// An ordinary user gets at most net.core.rmem_max.
-const BUFFER_BYTES: usize = 32 << 20;
 /// The loopback device is the first of each namespace (net/core/dev.c).
 const LOOPBACK_INDEX: libc::c_int = 1;
 /// The longest IP packet.
@@ -87,34 +84,11 @@ impl AsFd for Tap {
 }
 
 fn open(port: u16) -> io::Result<OwnedFd> {
-    // Until it is bound to a protocol the socket receives nothing, so neither packets of other devices nor unfiltered ones
-    // get in.
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: a system call without pointers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    checked(fd)?;
-    // SAFETY: the descriptor was just made, and nothing else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    ask_for_receive_buffer(&socket, BUFFER_BYTES);
+    let socket = packet_socket::open()?;
     let yes: libc::c_int = 1;
-    set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes)?;
-    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-    let mut filter = filter(port);
-    let program = libc::sock_fprog {
-        len: filter.len() as libc::c_ushort,
-        filter: filter.as_mut_ptr(),
-    };
-    set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
-    // SAFETY: all-zero bytes are a valid address.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    // Sockets for all protocols get a packet before the protocol itself does, and so before any response to it.
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = LOOPBACK_INDEX;
-    let length = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the call reads `length` bytes of `address`, which has that many.
-    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    checked(result)?;
+    packet_socket::set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes)?;
+    packet_socket::filter(&socket, &mut filter(port))?;
+    packet_socket::bind(&socket, LOOPBACK_INDEX)?;
     Ok(socket)
 }
 
@@ -176,22 +150,6 @@ fn filter(port: u16) -> [libc::sock_filter; 13] {
         step(RETURN, 0),
         step(RETURN, u32::MAX),
     ]
-}
-
-/// Sets a socket option.
-fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the call reads as many bytes as `value` has; `value` outlives the call, and so does the caller's filter that
-    // it may point to.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    checked(result)
 }
 
 /// Receives one packet: its length and arrival time.

@@ -6,10 +6,8 @@
 /// The number of members that share a word.
 const BITS: u32 = u64::BITS;
 
-/// Members by rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranks {
-    /// The members of each rank.
     ranks: Vec<Members>,
     /// The rank last given to each number; meaningful only for current members.
     rank_of: Vec<u32>,
@@ -39,7 +37,6 @@ impl Ranks {
         self.lowest = self.lowest.min(rank_place);
     }
 
-    /// Removes a member, if it is one.
     pub(crate) fn remove(&mut self, member: u32) {
         let rank = self.rank_of.get(member as usize).copied();
         if let Some(members) = rank.and_then(|rank| self.ranks.get_mut(rank as usize)) {

@@ -7,26 +7,12 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version};
 use thiserror::Error;
 
-use crate::find;
+use crate::find::{self, Installable};
 use crate::order::{Invocation, Order, Setting};
 use crate::ready::ReadinessCheck;
 
 /// A program that can be a station.
-pub trait Driver: Sync {
-    /// Its name in recipes.
-    fn name(&self) -> &str;
-
-    /// The name of its executable.
-    fn program(&self) -> &str {
-        self.name()
-    }
-
-    /// How to install it, such as `apt install haproxy`.
-    fn install_hint(&self) -> &str;
-
-    /// The arguments that make it print its version; `None`: it is not asked.
-    fn version_arguments(&self) -> Option<&'static [&'static str]>;
-
+pub trait Driver: Installable {
     /// Whether any version speaks `front` to clients and `upstream` to upstreams; without `upstream` it is to be a
     /// server. Some programs can do all of that.
     fn check_protocols(
@@ -113,20 +99,14 @@ pub enum Refusal {
     },
     /// It is not a server.
     #[error(
-        "{program} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
+        "{0} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
     )]
-    NoServer {
-        /// Its name.
-        program: String,
-    },
+    NoServer(String),
     /// It is not a proxy.
     #[error(
-        "{program} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
+        "{0} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
     )]
-    NoProxy {
-        /// Its name.
-        program: String,
-    },
+    NoProxy(String),
     /// This version lacks something that others have.
     #[error("{program} {version} cannot speak {asked} {}, which takes {needs}", hop(.side))]
     Version {
@@ -157,14 +137,10 @@ pub enum Refusal {
         /// The settings that it has on that side.
         can: Vec<Setting>,
     },
-    /// The order contradicts itself, or requires something else that the program does not do.
-    #[error("{program} cannot be what is ordered: {why}")]
-    Order {
-        /// Its name.
-        program: String,
-        /// Why not, and what is possible.
-        why: String,
-    },
+    /// The order contradicts itself, or requires something else that the program does not do; with why, and what is
+    /// possible.
+    #[error("{0} cannot be what is ordered: {1}")]
+    Order(String, String),
 }
 
 /// A value that every program with the setting accepts: HTTP/2's initial value (RFC 9113, section 6.5.2), otherwise
@@ -202,12 +178,7 @@ fn hop(side: &Side) -> &'static str {
 
 /// What every order must satisfy, whatever the program.
 fn check(program: &str, order: &Order) -> Result<(), Refusal> {
-    let wrong = |why: &str| {
-        Err(Refusal::Order {
-            program: program.to_owned(),
-            why: why.to_owned(),
-        })
-    };
+    let wrong = |why: &str| refuse_order(program, why);
     if order.is_proxy() == order.answer.is_some() {
         return wrong("it takes either upstreams or an answer of its own");
     }
@@ -294,12 +265,11 @@ pub(crate) fn upstream_is_one_of(
 pub(crate) fn refuse_key_log(program: &str, order: &Order) -> Result<(), Refusal> {
     let why = "it cannot write TLS secrets; Envoy and Caddy can";
     match order.key_log {
-        Some(_) => Err(order_refusal(program, why)),
+        Some(_) => refuse_order(program, why),
         None => Ok(()),
     }
 }
 
-/// The refusal of a setting.
 pub(crate) fn setting_refusal(
     program: &str,
     (side, setting): (Side, Setting),
@@ -318,8 +288,10 @@ pub(crate) fn setting_refusal(
 
 /// Any other refusal.
 pub(crate) fn order_refusal(program: &str, why: &str) -> Refusal {
-    Refusal::Order {
-        program: program.to_owned(),
-        why: why.to_owned(),
-    }
+    Refusal::Order(program.to_owned(), why.to_owned())
+}
+
+/// Refuses an order for such a reason.
+pub(crate) fn refuse_order<T>(program: &str, why: &str) -> Result<T, Refusal> {
+    Err(order_refusal(program, why))
 }

@@ -124,26 +124,58 @@ fn is_program(path: &Path) -> bool {
     found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The methods of a driver by which its program is found.
-macro_rules! identity {
-    ($name:expr, install: $hint:expr, version: $arguments:expr) => {
-        fn name(&self) -> &str {
-            $name
-        }
+/// A program that may be installed on this machine.
+pub trait Installable: Sync {
+    /// Its name in recipes.
+    fn name(&self) -> &str;
 
-        fn install_hint(&self) -> &str {
-            $hint
-        }
+    /// The name of its executable.
+    fn program(&self) -> &str {
+        self.name()
+    }
 
-        fn version_arguments(&self) -> Option<&'static [&'static str]> {
-            Some($arguments)
+    /// How to install it, such as `apt install haproxy`.
+    fn install_hint(&self) -> &str;
+
+    /// The arguments that make it print its version; `None`: it is not asked.
+    fn version_arguments(&self) -> Option<&'static [&'static str]>;
+
+    /// Looks for the program, and asks for its version.
+    ///
+    /// # Errors
+    /// It is not in `search`, or does not tell its version.
+    fn find(&self, search: &SearchPath) -> Result<InstalledProgram, FindError> {
+        find_program(
+            self.program(),
+            self.install_hint(),
+            self.version_arguments(),
+            search,
+        )
+    }
+}
+
+/// Implements [`Installable`] for a program that tells its version.
+macro_rules! installable {
+    ($Program:ty, $name:expr, install: $hint:expr, version: $arguments:expr) => {
+        impl $crate::find::Installable for $Program {
+            fn name(&self) -> &str {
+                $name
+            }
+
+            fn install_hint(&self) -> &str {
+                $hint
+            }
+
+            fn version_arguments(&self) -> Option<&'static [&'static str]> {
+                Some($arguments)
+            }
         }
     };
 }
-pub(crate) use identity;
+pub(crate) use installable;
 
 /// Finds a program of this name, and its version if there are arguments that make it print one.
-pub(crate) fn find_program(
+fn find_program(
     program: &str,
     hint: &str,
     version_arguments: Option<&[&str]>,

@@ -3,25 +3,14 @@
 //! How a program is found and asked for its version is in `find`; which there are is in `drivers` and `client`.
 
 use crate::client::clients;
-use crate::driver::Driver;
 use crate::drivers::drivers;
-use crate::find::{FindError, InstalledProgram, SearchPath, find_program};
-
-/// Finds the driver's program and its version.
-pub fn find(driver: &dyn Driver, search: &SearchPath) -> Result<InstalledProgram, FindError> {
-    find_program(
-        driver.program(),
-        driver.install_hint(),
-        driver.version_arguments(),
-        search,
-    )
-}
+use crate::find::{FindError, InstalledProgram, SearchPath};
 
 /// Every program that squall knows, stations first, then clients, each with its file or why it is missing.
 pub fn inventory(search: &SearchPath) -> Vec<(String, Result<InstalledProgram, FindError>)> {
     let stations = drivers()
         .into_iter()
-        .map(|driver| (driver.name().to_owned(), find(driver, search)));
+        .map(|driver| (driver.name().to_owned(), driver.find(search)));
     let clients = clients()
         .into_iter()
         .map(|client| (client.name().to_owned(), client.find(search)));

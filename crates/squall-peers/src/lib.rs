@@ -21,8 +21,8 @@ mod template;
 pub use driver::{Driver, Refusal};
 pub use drivers::generic::{GenericError, GenericStation, RawStation};
 pub use drivers::{driver, drivers};
-pub use find::{FindError, InstalledProgram, SearchPath, Version, path_of};
-pub use inventory::{find, inventory};
+pub use find::{FindError, Installable, InstalledProgram, SearchPath, Version, path_of};
+pub use inventory::inventory;
 pub use order::{
     Answer, Body, Certificate, Content, Invocation, Order, ProgramFile, Setting, Settings,
 };

@@ -172,7 +172,6 @@ impl Invocation {
         }
     }
 
-    /// Adds a file.
     pub(crate) fn file(&mut self, path: &str, content: Content) {
         self.files.push(ProgramFile {
             path: PathBuf::from(path),
@@ -189,12 +188,10 @@ impl Invocation {
         self.file(path, content);
     }
 
-    /// Adds an argument.
     pub(crate) fn argument(&mut self, argument: impl Into<OsString>) {
         self.arguments.push(argument.into());
     }
 
-    /// Adds arguments.
     pub(crate) fn arguments<const N: usize>(&mut self, arguments: [&str; N]) {
         self.arguments.extend(arguments.map(OsString::from));
     }

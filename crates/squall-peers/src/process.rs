@@ -39,29 +39,14 @@ const LAST_BYTES: u64 = 4_096;
 #[derive(Debug, Error)]
 pub enum StartError {
     /// A file in its folder could not be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Write(PathBuf, #[source] io::Error),
     /// A file that it is to get could not be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// The system could not start it.
-    #[error("cannot start {}: {source}; is it a program of this machine's kind, and does the host still exist?", program.display())]
-    Spawn {
-        /// Its file.
-        program: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot start {program}: {1}; is it a program of this machine's kind, and does the host still exist?", program = .0.display())]
+    Spawn(PathBuf, #[source] io::Error),
 }
 
 /// How a program ended.
@@ -116,7 +101,6 @@ pub(crate) enum PipedStreams {
     Conversation,
 }
 
-/// The pipes of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     pub(crate) stdin: Option<ChildStdin>,
@@ -150,10 +134,7 @@ impl Process {
     pub(crate) fn start(launch: &Launch<'_>) -> Result<Process, StartError> {
         let log = launch.folder.join(format!("{}.log", launch.name));
         let open = || OpenOptions::new().create(true).append(true).open(&log);
-        let unwritten = |source| StartError::Write {
-            path: log.clone(),
-            source,
-        };
+        let unwritten = |source| StartError::Write(log.clone(), source);
         // Two handles of one file, both in append mode.
         let (out, err) = (open().map_err(unwritten)?, open().map_err(unwritten)?);
         let is_conversation = launch.piped_streams == PipedStreams::Conversation;
@@ -174,10 +155,7 @@ impl Process {
                 launch.piped_streams == PipedStreams::Stderr,
                 err.into(),
             ));
-        let not_started = |source| StartError::Spawn {
-            program: launch.program.to_owned(),
-            source,
-        };
+        let not_started = |source| StartError::Spawn(launch.program.to_owned(), source);
         let ended = Arc::new(OnceLock::new());
         let (release, released) = mpsc::channel();
         let (start_sender, start_receiver) = mpsc::channel();
@@ -328,7 +306,7 @@ fn supervise(
 pub(crate) fn write_files(folder: &Path, files: &[ProgramFile]) -> Result<(), StartError> {
     let unwritten = |path: &Path| {
         let path = path.to_owned();
-        move |source| StartError::Write { path, source }
+        move |source| StartError::Write(path, source)
     };
     fs::create_dir_all(folder).map_err(unwritten(folder))?;
     for file in files {
@@ -358,10 +336,7 @@ fn content(content: &Content) -> Result<Vec<u8>, StartError> {
             let mut all = Vec::new();
             for path in files {
                 let read = fs::read(path);
-                all.extend(read.map_err(|source| StartError::Read {
-                    path: path.clone(),
-                    source,
-                })?);
+                all.extend(read.map_err(|source| StartError::Read(path.clone(), source))?);
             }
             Ok(all)
         }

@@ -22,11 +22,8 @@ pub enum Conflict {
         max: TlsVersion,
     },
     /// QUIC needs TLS 1.3 (RFC 9001, section 4.2).
-    #[error("HTTP/3 with TLS {max} at most")]
-    OldTlsInQuic {
-        /// The newest that is allowed.
-        max: TlsVersion,
-    },
+    #[error("HTTP/3 with TLS {0} at most")]
+    OldTlsInQuic(TlsVersion),
     /// Groups that only TLS 1.3 has, without TLS 1.3: no key exchange is left.
     #[error("TLS {max} at most with the groups {groups} alone, which only TLS 1.3 has")]
     GroupsOfNewerTls {
@@ -53,7 +50,7 @@ pub enum Conflict {
 pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict> {
     let (min, max) = (settings.tls.min_version, settings.tls.max_version);
     if protocol == Protocol::H3 && max < TlsVersion::Tls13 {
-        return Err(Conflict::OldTlsInQuic { max });
+        return Err(Conflict::OldTlsInQuic(max));
     }
     if protocol.is_secure() && min > max {
         return Err(Conflict::TlsVersions { min, max });

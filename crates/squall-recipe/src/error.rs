@@ -23,23 +23,26 @@ pub struct RecipeError {
 /// One mistake and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub(crate) mistake: Mistake,
-    pub(crate) span: Range<usize>,
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-    pub(crate) expected: String,
-    pub(crate) hint: Option<String>,
+    /// What is wrong.
+    pub mistake: Mistake,
+    /// Where it is, as a byte range of the text.
+    pub span: Range<usize>,
+    /// The line on which the span begins, from 1.
+    pub line: usize,
+    /// The column at which the span begins, from 1, in characters.
+    pub column: usize,
+    /// What was expected instead.
+    pub expected: String,
+    /// A guess at what was meant.
+    pub hint: Option<String>,
 }
 
 /// A kind of mistake, with the offending text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Mistake {
-    /// The text is not TOML.
-    #[error("{message}")]
-    Syntax {
-        /// The message of the TOML parser.
-        message: String,
-    },
+    /// The text is not TOML, with the message of the parser.
+    #[error("{0}")]
+    Syntax(String),
     /// An unknown key.
     #[error("unknown key `{key}` in {table}")]
     UnknownKey {
@@ -65,17 +68,11 @@ pub enum Mistake {
         found: &'static str,
     },
     /// A quantity that does not begin with a plain number.
-    #[error("{text:?} does not begin with a plain number")]
-    NotANumber {
-        /// The text.
-        text: String,
-    },
+    #[error("{0:?} does not begin with a plain number")]
+    NotANumber(String),
     /// A quantity without its unit.
-    #[error("no unit in {text:?}")]
-    NoUnit {
-        /// The text.
-        text: String,
-    },
+    #[error("no unit in {0:?}")]
+    NoUnit(String),
     /// A quantity whose unit is unknown, or belongs to another kind of quantity.
     #[error("unknown unit {unit:?} in {text:?}")]
     UnknownUnit {
@@ -100,12 +97,9 @@ pub enum Mistake {
         /// What it should have been, such as `a method`.
         rule: &'static str,
     },
-    /// Invalid settings of the link.
-    #[error("{message}")]
-    Link {
-        /// Where in the text, and what is wrong.
-        message: String,
-    },
+    /// Invalid settings of the link: where in the text, and what is wrong.
+    #[error("{0}")]
+    Link(String),
     /// A file that is missing or has invalid contents.
     #[error("{path}: {reason}")]
     File {
@@ -134,11 +128,8 @@ pub enum Mistake {
     #[error("{0}")]
     Page(#[from] PageError),
     /// A list that needs at least one element.
-    #[error("`{key}` is an empty list")]
-    EmptyList {
-        /// The key of the list.
-        key: String,
-    },
+    #[error("`{0}` is an empty list")]
+    EmptyList(String),
     /// A duplicate name or value.
     #[error("{what} `{name}` is already on line {first_line}")]
     Duplicate {
@@ -149,24 +140,16 @@ pub enum Mistake {
         /// The line of the first one, from 1.
         first_line: usize,
     },
-    /// Too many header fields for at least one protocol engine.
-    #[error("{count} header fields")]
-    TooManyHeaders {
-        /// How many there are; every value of a list counts.
-        count: usize,
-    },
-    /// Header fields that together are too long for at least one protocol engine.
-    #[error("header fields of {bytes} bytes")]
-    HeadersTooLong {
-        /// Their length (see `squall_base::plan::message::header_bytes`).
-        bytes: usize,
-    },
+    /// Too many header fields for at least one protocol engine; every value of a list counts.
+    #[error("{0} header fields")]
+    TooManyHeaders(usize),
+    /// Header fields of so many bytes (`squall_base::plan::message::header_bytes`) that at least one protocol engine refuses
+    /// them.
+    #[error("header fields of {0} bytes")]
+    HeadersTooLong(usize),
     /// A header field that the protocol engines write themselves.
-    #[error("header `{name}` is written by the protocol engines")]
-    EngineHeader {
-        /// The field's name.
-        name: String,
-    },
+    #[error("header `{0}` is written by the protocol engines")]
+    EngineHeader(String),
     /// The header field that announces trailers, which requests of a recipe do not have.
     #[error("header `trailer` announces trailers, and squall sends none")]
     TrailerHeader,
@@ -174,11 +157,8 @@ pub enum Mistake {
     #[error("header `te` asks for transfer codings, which HTTP/2 and HTTP/3 do not have")]
     TransferCodings,
     /// A connection-specific header field, which HTTP/2 forbids (RFC 9113, section 8.2.2).
-    #[error("header `{name}` is about one connection")]
-    ConnectionHeader {
-        /// The field's name.
-        name: String,
-    },
+    #[error("header `{0}` is about one connection")]
+    ConnectionHeader(String),
     /// Settings of a protocol that is not used there.
     #[error("`{key}` without {lacking}")]
     Unused {
@@ -196,11 +176,8 @@ pub enum Mistake {
         count: usize,
     },
     /// An unknown preset.
-    #[error("unknown preset `{name}`")]
-    UnknownPreset {
-        /// The name that was asked for.
-        name: String,
-    },
+    #[error("unknown preset `{0}`")]
+    UnknownPreset(String),
     /// Settings that contradict each other.
     #[error("{0}")]
     Conflict(#[from] Conflict),
@@ -232,17 +209,11 @@ pub enum Mistake {
         count: u64,
     },
     /// An unknown profile.
-    #[error("unknown profile `{name}`")]
-    UnknownProfile {
-        /// The name that was asked for.
-        name: String,
-    },
+    #[error("unknown profile `{0}`")]
+    UnknownProfile(String),
     /// An unknown variant.
-    #[error("unknown variant `{name}`")]
-    UnknownVariant {
-        /// The name that was asked for.
-        name: String,
-    },
+    #[error("unknown variant `{0}`")]
+    UnknownVariant(String),
     /// A profile that replaces the size of a request body that has no size.
     #[error("there is no size of a request's body to replace")]
     NoSize,
@@ -263,29 +234,17 @@ pub enum Mistake {
         count: usize,
     },
     /// Server times of some targets, on a path whose requests carry no identifier.
-    #[error("the server of `{variant}` cannot tell which request is which")]
-    UntaggedRequests {
-        /// The variant.
-        variant: String,
-    },
+    #[error("the server of `{0}` cannot tell which request is which")]
+    UntaggedRequests(String),
     /// A hop that the path does not have.
-    #[error("there is no hop `{found}`")]
-    UnknownHop {
-        /// What was found.
-        found: String,
-    },
+    #[error("there is no hop `{0}`")]
+    UnknownHop(String),
     /// Settings of our own stations, for a third-party program.
-    #[error("`{station}` is a program, whose settings are its own")]
-    NotEmbedded {
-        /// The station.
-        station: String,
-    },
+    #[error("`{0}` is a program, whose settings are its own")]
+    NotEmbedded(String),
     /// A station that the path does not have.
-    #[error("there is no station `{found}` on the path")]
-    UnknownStation {
-        /// What was found.
-        found: String,
-    },
+    #[error("there is no station `{0}` on the path")]
+    UnknownStation(String),
     /// A setting that squall cannot pass to this program.
     #[error("`{station}` is a program, which cannot be given `{key}`")]
     UnsupportedSetting {
@@ -295,11 +254,8 @@ pub enum Mistake {
         key: String,
     },
     /// A key that needs `extends`, in a station without it.
-    #[error("`{key}` without `extends`")]
-    WithoutExtends {
-        /// The key.
-        key: String,
-    },
+    #[error("`{0}` without `extends`")]
+    WithoutExtends(String),
     /// A setting that only the other side uses.
     #[error("`{key}` of a {}", side.name())]
     OtherSide {
@@ -308,12 +264,9 @@ pub enum Mistake {
         /// The side that would ignore it.
         side: Side,
     },
-    /// Conditions of a link that no path has.
-    #[error("there is no link {link}")]
-    NoSuchLink {
-        /// Its number, from 1.
-        link: usize,
-    },
+    /// Conditions of a link that no path has; links count from 1.
+    #[error("there is no link {0}")]
+    NoSuchLink(usize),
     /// A setting of hosts that differs between two hops that meet in one.
     #[error("`{key}` differs on hops {before} and {behind}, which meet in a host")]
     SharedHost {
@@ -325,23 +278,14 @@ pub enum Mistake {
         behind: u8,
     },
     /// A setting of hosts, on a hop that stays inside one host.
-    #[error("`{key}` on a hop inside a host")]
-    InsideHost {
-        /// The key.
-        key: String,
-    },
+    #[error("`{0}` on a hop inside a host")]
+    InsideHost(String),
     /// A setting of our own stations, on a hop between programs.
-    #[error("`{key}` between programs")]
-    OnlyPrograms {
-        /// The key.
-        key: String,
-    },
+    #[error("`{0}` between programs")]
+    OnlyPrograms(String),
     /// A setting of the client of a path, on a hop that a proxy opens.
-    #[error("`{key}` of a proxy")]
-    InProxy {
-        /// The key.
-        key: String,
-    },
+    #[error("`{0}` of a proxy")]
+    InProxy(String),
     /// A setting of proxies, on a hop that does not lead to one of our own.
     #[error("`{key}` of `{station}`, which is no proxy of squall's own")]
     NoProxy {
@@ -350,12 +294,9 @@ pub enum Mistake {
         /// The station.
         station: String,
     },
-    /// A station that cannot be pinned to a processor.
-    #[error("{what} cannot be pinned")]
-    NotPinned {
-        /// The station, or what the path has instead.
-        what: String,
-    },
+    /// A station, or what the path has in its place, that cannot be pinned to a processor.
+    #[error("{0} cannot be pinned")]
+    NotPinned(String),
     /// A path that cannot be parsed or run.
     #[error("{0}")]
     Path(#[from] PathMistake),
@@ -418,36 +359,6 @@ impl fmt::Display for RecipeError {
 impl std::error::Error for RecipeError {}
 
 impl Problem {
-    /// What is wrong.
-    pub fn mistake(&self) -> &Mistake {
-        &self.mistake
-    }
-
-    /// Where it is, as a byte range of the text.
-    pub fn span(&self) -> Range<usize> {
-        self.span.clone()
-    }
-
-    /// The line on which the span begins, from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The column at which the span begins, from 1, in characters.
-    pub fn column(&self) -> usize {
-        self.column
-    }
-
-    /// What was expected instead.
-    pub fn expected(&self) -> &str {
-        &self.expected
-    }
-
-    /// A guess at what was meant.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
     fn render(&self, file_name: &str, text: &str) -> String {
         let line_text = text.lines().nth(self.line - 1).unwrap_or_default();
         let number = self.line.to_string();

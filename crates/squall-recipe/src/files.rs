@@ -15,37 +15,38 @@ use crate::section::Field;
 /// A run keeps a copy of every file that it sends.
 const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
-/// Reads the files that a recipe names. Paths are relative to the recipe's folder.
+const NONE: &str = "this recipe is read without the files that it names";
+
+/// Reads the files that a recipe names. Paths are relative to the recipe's folder. A method that is left out refuses every
+/// file.
+///
+/// # Errors
+/// Of each method: a description of what went wrong.
 pub trait Files {
     /// The recording in a file: a HAR file, a timing script of h2load, or a script of squall's own.
-    ///
-    /// # Errors
-    /// A description of what went wrong.
-    fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String>;
+    fn script(&self, _path: &str, _choice: RecordingChoice) -> Result<Script, String> {
+        Err(NONE.to_owned())
+    }
 
     /// The requests in a file of vegeta targets.
-    ///
-    /// # Errors
-    /// A description of what went wrong.
-    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String>;
+    fn targets(&self, _path: &str) -> Result<Vec<ScriptRequest>, String> {
+        Err(NONE.to_owned())
+    }
 
     /// The page in a file.
-    ///
-    /// # Errors
-    /// A description of what went wrong.
-    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String>;
+    fn page(&self, _path: &str) -> Result<Vec<PageRequest>, String> {
+        Err(NONE.to_owned())
+    }
 
     /// The length of a file that is sent as a body.
-    ///
-    /// # Errors
-    /// A description of what went wrong.
-    fn length(&self, path: &str) -> Result<Bytes, String>;
+    fn length(&self, _path: &str) -> Result<Bytes, String> {
+        Err(NONE.to_owned())
+    }
 
     /// The contents of a text file.
-    ///
-    /// # Errors
-    /// A description of what went wrong.
-    fn text(&self, path: &str) -> Result<String, String>;
+    fn text(&self, _path: &str) -> Result<String, String> {
+        Err(NONE.to_owned())
+    }
 }
 
 /// Which parts of a recording to use.
@@ -61,29 +62,7 @@ pub struct RecordingChoice {
 #[derive(Clone, Copy, Debug)]
 pub struct NoFiles;
 
-const NONE: &str = "this recipe is read without the files that it names";
-
-impl Files for NoFiles {
-    fn script(&self, _: &str, _: RecordingChoice) -> Result<Script, String> {
-        Err(NONE.to_owned())
-    }
-
-    fn targets(&self, _: &str) -> Result<Vec<ScriptRequest>, String> {
-        Err(NONE.to_owned())
-    }
-
-    fn page(&self, _: &str) -> Result<Vec<PageRequest>, String> {
-        Err(NONE.to_owned())
-    }
-
-    fn length(&self, _: &str) -> Result<Bytes, String> {
-        Err(NONE.to_owned())
-    }
-
-    fn text(&self, _: &str) -> Result<String, String> {
-        Err(NONE.to_owned())
-    }
-}
+impl Files for NoFiles {}
 
 /// The files of a recipe, collected while it is read.
 pub(crate) struct RecipeFiles<'f> {
@@ -99,7 +78,6 @@ impl<'f> RecipeFiles<'f> {
         }
     }
 
-    /// The files that the recipe names.
     pub(crate) fn into_named_files(self) -> Vec<RecipeFile> {
         self.named.into_inner()
     }

@@ -56,23 +56,14 @@ pub enum PathMistake {
     #[error("no station here")]
     NoStation,
     /// Something other than a hop where a hop must be.
-    #[error("{found:?} is not a hop")]
-    NotAHop {
-        /// What was found.
-        found: String,
-    },
+    #[error("{0:?} is not a hop")]
+    NotAHop(String),
     /// A hop with an unknown protocol.
-    #[error("unknown protocol `{found}`")]
-    UnknownProtocol {
-        /// What was found.
-        found: String,
-    },
+    #[error("unknown protocol `{0}`")]
+    UnknownProtocol(String),
     /// An unknown station.
-    #[error("unknown station `{found}`")]
-    UnknownStation {
-        /// What was found.
-        found: String,
-    },
+    #[error("unknown station `{0}`")]
+    UnknownStation(String),
     /// A known station that cannot be in this place.
     #[error("the path has `{found}` where {due} must be")]
     WrongPlace {
@@ -306,9 +297,7 @@ impl Station {
                 due: role.name(),
             }
         } else {
-            PathMistake::UnknownStation {
-                found: self.name.clone(),
-            }
+            PathMistake::UnknownStation(self.name.clone())
         };
         let names: Vec<&str> = known.iter().map(String::as_str).collect();
         PathError {
@@ -325,7 +314,6 @@ impl Station {
     }
 }
 
-/// The role of a station on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Client,
@@ -423,9 +411,7 @@ impl<'a> Scanner<'a> {
             (_, Some(word)) => (HopKind::Link, word),
             (None, None) => {
                 return Err(PathError {
-                    mistake: PathMistake::NotAHop {
-                        found: found.to_owned(),
-                    },
+                    mistake: PathMistake::NotAHop(found.to_owned()),
                     span,
                     expected: "a hop: `~p~>` across a link or `-p->` inside a host, p being a \
                                protocol"
@@ -435,9 +421,7 @@ impl<'a> Scanner<'a> {
             }
         };
         let protocol = word.parse().map_err(|_| PathError {
-            mistake: PathMistake::UnknownProtocol {
-                found: word.to_owned(),
-            },
+            mistake: PathMistake::UnknownProtocol(word.to_owned()),
             span: span.start + 1..span.start + 1 + word.len(),
             expected: listed(&Protocol::ALL.map(Protocol::name)).into_owned(),
             hint: did_you_mean(word, Protocol::ALL.map(Protocol::name)),
@@ -552,16 +536,12 @@ mod tests {
     #[test]
     fn each_mistake_points_at_its_own_bytes() {
         use PathMistake::*;
-        let unknown = |found: &str| UnknownStation {
-            found: found.to_owned(),
-        };
+        let unknown = |found: &str| UnknownStation(found.to_owned());
         let misplaced = |found: &str, due| WrongPlace {
             found: found.to_owned(),
             due,
         };
-        let not_a_hop = |found: &str| NotAHop {
-            found: found.to_owned(),
-        };
+        let not_a_hop = |found: &str| NotAHop(found.to_owned());
         let cases = [
             ("", NoStation, ""),
             ("client ~h1~>", NoStation, ""),
@@ -570,13 +550,7 @@ mod tests {
             ("client -> server", not_a_hop("->"), "->"),
             ("client ~~> server", not_a_hop("~~>"), "~~>"),
             ("client server", not_a_hop("server"), "server"),
-            (
-                "client ~h2s~> server",
-                UnknownProtocol {
-                    found: "h2s".into(),
-                },
-                "h2s",
-            ),
+            ("client ~h2s~> server", UnknownProtocol("h2s".into()), "h2s"),
             ("cleint ~h1~> server", unknown("cleint"), "cleint"),
             (
                 "client ~h1~> balancer(x) -h1-> server",

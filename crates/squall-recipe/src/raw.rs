@@ -33,9 +33,7 @@ impl<'t> RawRecipe<'t> {
                     Some((message, "nothing")) => (message, "valid TOML"),
                     Some(parts) => parts,
                 };
-                let mistake = Mistake::Syntax {
-                    message: message.to_owned(),
-                };
+                let mistake = Mistake::Syntax(message.to_owned());
                 Err(problems.report(error.span().unwrap_or(0..0), mistake, expected, None))
             }
         }

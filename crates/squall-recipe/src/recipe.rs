@@ -60,7 +60,6 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// How many trials it has.
     pub(crate) fn trial_count(&self) -> u64 {
         let cells = self.conditions.len() as u64 * self.variants.len() as u64;
         let more = self.primary_repetitions - self.repetitions;
@@ -199,7 +198,6 @@ impl Recipe {
         })
     }
 
-    /// The requests of a profile.
     fn requests(&self, profile: &Profile) -> Vec<RequestTemplate> {
         let mut requests = self.requests.clone();
         if let Some(size) = profile.body {
@@ -210,7 +208,6 @@ impl Recipe {
         requests
     }
 
-    /// A profile's variants.
     fn variants_of<'a>(&'a self, profile: &'a Profile) -> impl Iterator<Item = &'a Variant> {
         profile.variants.iter().map(|&place| &self.variants[place])
     }

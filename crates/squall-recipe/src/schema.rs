@@ -41,12 +41,10 @@ fn named_tables(shape: &Shape) -> Value {
     json!({ "type": "object", "additionalProperties": table(shape) })
 }
 
-/// One of these, or a list of them.
 fn one_or_more(value: &Value) -> Value {
     json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
 }
 
-/// A text, or a table.
 fn text_or(shape: &Shape) -> Value {
     json!({ "anyOf": [{ "type": "string" }, table(shape)] })
 }

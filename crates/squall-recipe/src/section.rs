@@ -150,7 +150,6 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// Reports that `key` is missing.
     pub(crate) fn missing(&self, key: &str, expected: &str) -> ReportedProblem {
         let mistake = Mistake::MissingKey {
             key: key.to_owned(),
@@ -166,7 +165,6 @@ impl<'d> Section<'d> {
             .report(self.span.clone(), mistake, expected, None)
     }
 
-    /// Reports that two keys exclude each other.
     pub(crate) fn refuse_both(&self, key: &str, other: &'static str) -> ReportedProblem {
         let mistake = Mistake::ExclusiveKeys {
             key: key.to_owned(),
@@ -191,7 +189,6 @@ impl<'d> Section<'d> {
 }
 
 impl<'d> Field<'d> {
-    /// A text.
     pub(crate) fn text(&self) -> Result<SpannedValue<&'d str>, ReportedProblem> {
         match self.value {
             DeValue::String(text) => Ok(self.with_span(text.as_ref())),
@@ -222,11 +219,9 @@ impl<'d> Field<'d> {
         text.parse::<T>().map_err(|error| {
             let (mistake, expected) = match error {
                 ParseQuantityError::NotANumber { text, expected } => {
-                    (Mistake::NotANumber { text }, expected.to_owned())
+                    (Mistake::NotANumber(text), expected.to_owned())
                 }
-                ParseQuantityError::NoUnit { text, expected } => {
-                    (Mistake::NoUnit { text }, expected)
-                }
+                ParseQuantityError::NoUnit { text, expected } => (Mistake::NoUnit(text), expected),
                 ParseQuantityError::Unit {
                     text,
                     unit,
@@ -347,9 +342,7 @@ impl<'d> Field<'d> {
             return Ok(vec![read(self)?]);
         };
         if array.is_empty() {
-            let mistake = Mistake::EmptyList {
-                key: self.key.to_owned(),
-            };
+            let mistake = Mistake::EmptyList(self.key.to_owned());
             return Err(self.refuse(mistake, "at least one value"));
         }
         collect_all(self.elements().iter().map(read))
@@ -401,9 +394,7 @@ impl<'d> Field<'d> {
     ) -> Result<Vec<Field<'d>>, ReportedProblem> {
         match self.value {
             DeValue::Array(array) if array.is_empty() => {
-                let mistake = Mistake::EmptyList {
-                    key: self.key.to_owned(),
-                };
+                let mistake = Mistake::EmptyList(self.key.to_owned());
                 Err(self.refuse(mistake, expected))
             }
             DeValue::Array(_) => Ok(self.elements()),
@@ -411,12 +402,10 @@ impl<'d> Field<'d> {
         }
     }
 
-    /// Whether it is a table.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
     }
 
-    /// Whether it is a list.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
     }
@@ -426,7 +415,6 @@ impl<'d> Field<'d> {
         self.value
     }
 
-    /// Reports a value of another type than `expected`.
     pub(crate) fn wrong_type(&self, expected: &str, hint: Option<String>) -> ReportedProblem {
         let found = match self.value {
             DeValue::String(_) => "a text",
@@ -445,7 +433,6 @@ impl<'d> Field<'d> {
             .report(self.span.clone(), mistake, expected, hint)
     }
 
-    /// Reports a value that is out of range.
     pub(crate) fn out_of_range(&self, value: impl Display, expected: &str) -> ReportedProblem {
         let mistake = Mistake::OutOfRange {
             key: self.key.to_owned(),

@@ -77,10 +77,8 @@ fn check(files: &[FileChecksum], path: &Path) -> Result<(), RecordError> {
         return Ok(());
     }
     let (found, expected) = (described(&found), described(expected));
-    Err(RecordError::Altered {
-        path: path.into(),
-        fault: format!("it has {found}, and was written with {expected}"),
-    })
+    let fault = format!("it has {found}, and was written with {expected}");
+    Err(RecordError::Altered(path.into(), fault))
 }
 
 /// The recorded checksum of the trial's file at `path`.

@@ -13,29 +13,14 @@ use parquet::errors::ParquetError;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The operating system refused to create a file or folder.
-    #[error("cannot create {}: {source}; check that the folder above it exists and is writable", path.display())]
-    Create {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot create {path}: {1}; check that the folder above it exists and is writable", path = .0.display())]
+    Create(PathBuf, #[source] io::Error),
     /// The operating system refused to write to a file that squall had created.
-    #[error("cannot write {}: {source}; check the space left on its disk", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot write {path}: {1}; check the space left on its disk", path = .0.display())]
+    Write(PathBuf, #[source] io::Error),
     /// A table could not be encoded or its bytes could not be written.
-    #[error("cannot write the table {}: {source}; check the space left on its disk", path.display())]
-    WriteTable {
-        /// The file.
-        path: PathBuf,
-        /// The error of the Parquet writer.
-        source: ParquetError,
-    },
+    #[error("cannot write the table {path}: {1}; check the space left on its disk", path = .0.display())]
+    WriteTable(PathBuf, #[source] ParquetError),
     /// The operating system refused to move a finished file or folder to its final name.
     #[error("cannot rename {} to {}: {source}; remove what is there, or check who may write to the folder", from.display(), to.display())]
     Rename {
@@ -47,71 +32,33 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The operating system refused to open or read a file or folder.
-    #[error("cannot read {}: {source}; check the path: a run's folder has plan.json, recipe.toml, environment.json and the folder trials, and in it each trial's folder has trial.json and tables (docs/RECORD.md)", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot read {path}: {1}; check the path: a run's folder has plan.json, recipe.toml, environment.json and the folder trials, and in it each trial's folder has trial.json and tables (docs/RECORD.md)", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
     /// A leftover of an earlier attempt could not be removed.
-    #[error("cannot remove {}: {source}; remove it by hand", path.display())]
-    Remove {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot remove {path}: {1}; remove it by hand", path = .0.display())]
+    Remove(PathBuf, #[source] io::Error),
     /// Another process holds the lock of a run.
-    #[error("another squall is working on the run {}; wait until it has ended, or end it", path.display())]
-    Locked {
-        /// The run's folder.
-        path: PathBuf,
-    },
+    #[error("another squall is working on the run {}; wait until it has ended, or end it", .0.display())]
+    Locked(PathBuf),
     /// The operating system refused to lock a file.
-    #[error("cannot lock {}: {source}; does its file system have locks? copy the run to one that does", path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    #[error("cannot lock {path}: {1}; does its file system have locks? copy the run to one that does", path = .0.display())]
+    Lock(PathBuf, #[source] io::Error),
     /// A trial was to be made whose folder already exists and is complete.
-    #[error("{} is already complete; remove the folder to run this trial again", path.display())]
-    AlreadyComplete {
-        /// The trial's folder.
-        path: PathBuf,
-    },
+    #[error("{} is already complete; remove the folder to run this trial again", .0.display())]
+    AlreadyComplete(PathBuf),
     /// A trial was to be completed without its trial.json.
-    #[error("{} has no trial.json; a trial is complete only with one", path.display())]
-    Incomplete {
-        /// The trial's folder.
-        path: PathBuf,
-    },
+    #[error("{} has no trial.json; a trial is complete only with one", .0.display())]
+    Incomplete(PathBuf),
     /// A file is not Parquet, or its end is missing.
-    #[error("{} is not a whole Parquet file: {source}; it was cut short or is something else: remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
-    NotParquet {
-        /// The file.
-        path: PathBuf,
-        /// The error of the Parquet reader.
-        source: ParquetError,
-    },
+    #[error("{path} is not a whole Parquet file: {1}; it was cut short or is something else: remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
+    NotParquet(PathBuf, #[source] ParquetError),
     /// A Parquet file begins and ends correctly, but its content cannot be decoded.
-    #[error("{} is damaged: {source}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error of the Arrow reader.
-        source: arrow_schema::ArrowError,
-    },
-    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another.
-    #[error("{} is damaged: {fault}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
-    Altered {
-        /// The file.
-        path: PathBuf,
-        /// What shows the damage, in a sentence.
-        fault: String,
-    },
+    #[error("{path} is damaged: {1}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
+    Damaged(PathBuf, #[source] arrow_schema::ArrowError),
+    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another; with what
+    /// shows that, in a sentence.
+    #[error("{path} is damaged: {1}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
+    Altered(PathBuf, String),
     /// A table has more rows than fit into memory.
     #[error("{} has {rows} rows, which take {needed_bytes} bytes of memory, but {available_bytes} are available: read it on a larger machine; if squall did not write that many, the file is damaged", path.display())]
     TooManyRows {
@@ -125,27 +72,14 @@ pub enum RecordError {
         available_bytes: u64,
     },
     /// A Parquet file is so damaged that its decoder panicked.
-    #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path.display())]
-    Undecodable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A Parquet file lacks the metadata that marks squall's tables.
-    #[error("{} is Parquet, but not a table of squall's: it has no metadata {key:?}; read the file that squall wrote, not one saved again by another program", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// The missing metadata key.
-        key: &'static str,
-    },
-    /// A table has a schema version that this program does not read.
-    #[error("{} has schema {found:?}, this squall reads schemas {} to {}; read it with the squall that wrote it", path.display(), crate::READABLE_SCHEMAS.start(), crate::READABLE_SCHEMAS.end())]
-    OtherSchema {
-        /// The file.
-        path: PathBuf,
-        /// The version of the file.
-        found: String,
-    },
+    #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", .0.display())]
+    Undecodable(PathBuf),
+    /// A Parquet file lacks this key of the metadata that marks squall's tables.
+    #[error("{path} is Parquet, but not a table of squall's: it has no metadata {1:?}; read the file that squall wrote, not one saved again by another program", path = .0.display())]
+    NotOurs(PathBuf, &'static str),
+    /// A table has this schema version, which this program does not read.
+    #[error("{path} has schema {1:?}, this squall reads schemas {from} to {to}; read it with the squall that wrote it", path = .0.display(), from = crate::READABLE_SCHEMAS.start(), to = crate::READABLE_SCHEMAS.end())]
+    OtherSchema(PathBuf, String),
     /// A file holds another table than the one asked for.
     #[error("{} holds the table {found:?}, not {expected:?}; were files exchanged?", path.display())]
     OtherTable {
@@ -203,44 +137,25 @@ pub enum RecordError {
         value: u64,
     },
     /// A JSON file does not have the expected content.
-    #[error("{} is not what it should be: {source}; it was altered, cut short, or written by another version", path.display())]
-    ReadJson {
-        /// The file.
-        path: PathBuf,
-        /// The error, with line and column.
-        source: serde_json::Error,
-    },
+    #[error("{path} is not what it should be: {1}; it was altered, cut short, or written by another version", path = .0.display())]
+    ReadJson(PathBuf, #[source] serde_json::Error),
     /// A value could not be expressed as JSON.
-    #[error("cannot express {} as JSON: {source}; this is a fault of squall's", path.display())]
-    WriteJson {
-        /// The file that was to be written.
-        path: PathBuf,
-        /// The serializer's error.
-        source: serde_json::Error,
-    },
+    #[error("cannot express {path} as JSON: {1}; this is a fault of squall's", path = .0.display())]
+    WriteJson(PathBuf, #[source] serde_json::Error),
 }
 
 /// For `map_err`: what the operating system refused, and with which path.
 impl RecordError {
     pub(crate) fn create(path: &Path) -> impl Fn(io::Error) -> RecordError {
-        move |source| RecordError::Create {
-            path: path.into(),
-            source,
-        }
+        move |source| RecordError::Create(path.into(), source)
     }
 
     pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> RecordError {
-        move |source| RecordError::Write {
-            path: path.into(),
-            source,
-        }
+        move |source| RecordError::Write(path.into(), source)
     }
 
     pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> RecordError {
-        move |source| RecordError::Read {
-            path: path.into(),
-            source,
-        }
+        move |source| RecordError::Read(path.into(), source)
     }
 
     pub(crate) fn rename(from: &Path, to: &Path) -> impl Fn(io::Error) -> RecordError {

@@ -126,10 +126,8 @@ impl RunFolder {
         let file = opened.map_err(RecordError::create(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(RunLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(RecordError::Locked {
-                path: self.root.clone(),
-            }),
-            Err(TryLockError::Error(source)) => Err(RecordError::Lock { path, source }),
+            Err(TryLockError::WouldBlock) => Err(RecordError::Locked(self.root.clone())),
+            Err(TryLockError::Error(source)) => Err(RecordError::Lock(path, source)),
         }
     }
 
@@ -305,7 +303,7 @@ impl TrialFiles {
     fn are_leftover(&self) -> bool {
         match read_schema(&self.record()) {
             Err(RecordError::ReadJson { .. }) => true,
-            Err(RecordError::Read { source, .. }) => is_missing(&source),
+            Err(RecordError::Read(_, source)) => is_missing(&source),
             _ => false,
         }
     }
@@ -400,7 +398,7 @@ impl PartialTrial {
             root: target.into(),
         };
         if !target.are_leftover() {
-            return Err(RecordError::AlreadyComplete { path: target.root });
+            return Err(RecordError::AlreadyComplete(target.root));
         }
         remove_if_there(&target.root)?;
         let root = partial_name(&target.root);
@@ -414,7 +412,7 @@ impl PartialTrial {
     pub fn complete(self) -> Result<TrialFolder, RecordError> {
         let PartialTrial { files, target } = self;
         if !files.record().is_file() {
-            return Err(RecordError::Incomplete { path: files.root });
+            return Err(RecordError::Incomplete(files.root));
         }
         sync_folder(&files.root)
             .and_then(|()| fs::rename(&files.root, &target.root))
@@ -439,10 +437,9 @@ fn is_missing(error: &io::Error) -> bool {
 
 fn remove_if_there(folder: &Path) -> Result<(), RecordError> {
     match fs::remove_dir_all(folder) {
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(RecordError::Remove {
-            path: folder.into(),
-            source,
-        }),
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(RecordError::Remove(folder.into(), source))
+        }
         _ => Ok(()),
     }
 }
@@ -577,7 +574,7 @@ mod tests {
         // A trial of another schema version is not ours to remove.
         fs::write(
             run.complete_trial("a").unwrap().record(),
-            r#"{"schema": 10}"#,
+            r#"{"schema": 11}"#,
         )
         .unwrap();
         let again = begin(&run, "a");

@@ -70,10 +70,7 @@ pub fn write_record(path: impl AsRef<Path>, record: &TrialRecord) -> Result<(), 
 /// Reads trial.json, which must have a schema version that this program reads. If it ends with a checksum, that must be
 /// right.
 pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
-    let altered = |fault: String| RecordError::Altered {
-        path: path.into(),
-        fault,
-    };
+    let altered = |fault: String| RecordError::Altered(path.into(), fault);
     let text = read(path)?;
     if is_seal_broken(&text) {
         return Err(altered(
@@ -81,7 +78,7 @@ pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
         ));
     }
     parse_versioned(path, &text).map_err(|error| match error {
-        RecordError::ReadJson { source, .. } => {
+        RecordError::ReadJson(_, source) => {
             altered(format!("it is not the record of a trial: {source}"))
         }
         other => other,
@@ -89,10 +86,8 @@ pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
 }
 
 fn indented<T: Serialize>(path: &Path, value: &T) -> Result<String, RecordError> {
-    serde_json::to_string_pretty(value).map_err(|source| RecordError::WriteJson {
-        path: path.into(),
-        source,
-    })
+    serde_json::to_string_pretty(value)
+        .map_err(|source| RecordError::WriteJson(path.into(), source))
 }
 
 /// Who may read a file.
@@ -160,10 +155,7 @@ fn parse_versioned<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, R
     // Checked first, because another schema probably has other fields.
     let Version { schema } = parse(path, text)?;
     if !READABLE_SCHEMAS.contains(&schema) {
-        return Err(RecordError::OtherSchema {
-            path: path.into(),
-            found: schema.to_string(),
-        });
+        return Err(RecordError::OtherSchema(path.into(), schema.to_string()));
     }
     parse(path, text)
 }
@@ -178,10 +170,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, RecordError> {
-    serde_json::from_slice(text).map_err(|source| RecordError::ReadJson {
-        path: path.into(),
-        source,
-    })
+    serde_json::from_slice(text).map_err(|source| RecordError::ReadJson(path.into(), source))
 }
 
 /// The temporary name for writing `path`. It contains the process ID, so that two processes do not write to the same
@@ -265,7 +254,7 @@ mod tests {
         fs::write(&path, r#"{"schema": 4000000000, "new": true}"#).unwrap();
         assert!(matches!(
             read_plan(&path),
-            Err(RecordError::OtherSchema { found, .. }) if found == "4000000000"
+            Err(RecordError::OtherSchema(_, found)) if found == "4000000000"
         ));
         fs::write(&path, r#"{"recipe": "demo"}"#).unwrap();
         let said = read_plan(&path).unwrap_err().to_string();

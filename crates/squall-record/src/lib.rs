@@ -50,17 +50,24 @@ pub use folder::{PartialTrial, RunFolder, RunLock, TrialFiles, TrialFolder, run_
 pub use json::{
     read_json, read_plan, write_json, write_plan, write_record, write_whole, write_whole_private,
 };
-pub use pcapng::{CaptureDirection, CapturedPacket, PcapngFile, PcapngWriter, add_secrets};
-pub use private::{append_private, copy_private, create_private_folder, write_private};
+pub use pcapng::{
+    CaptureDirection, CapturedPacket, FlowPacket, PcapngFile, PcapngWriter, add_secrets,
+    write_flows,
+};
+pub use private::{
+    append_private, copy_private, create_private, create_private_folder, write_private,
+};
 pub use table::{
-    CausesWriter, DropWriter, ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, Rows,
-    SocketWriter, TableRow, TableWriter, each_projected, read_causes, read_drops, read_exchanges,
-    read_frames, read_packets, read_requests, read_sockets,
+    CausesWriter, ColumnRange, DropWriter, ExchangeWriter, FrameWriter, PacketWriter,
+    RequestWriter, Rows, SocketWriter, TableRow, TableWriter, each_projected,
+    each_projected_within, read_causes, read_drops, read_exchanges, read_frames, read_packets,
+    read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or
 /// field changes its meaning, type or name; docs/RECORD.md lists the versions.
-pub const SCHEMA: u32 = 9;
+pub const SCHEMA: u32 = 10;
 
-/// The versions that are read: schema 8 lacks the columns for several links on a path, and nothing else.
+/// The versions that are read. Schema 9 lacks the unit in the names of a condition's delay and of the time at which a program
+/// ended; schema 8 also lacks the columns for several links on a path.
 const READABLE_SCHEMAS: std::ops::RangeInclusive<u32> = 8..=SCHEMA;

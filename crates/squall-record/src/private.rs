@@ -19,7 +19,10 @@ const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o077;
 
 /// Creates the file `path` with mode 0600. A file that is already there is emptied and gets this mode, too.
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+///
+/// # Errors
+/// Those of the operating system, without the path.
+pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
     let file = options.mode(FILE_MODE).open(path)?;

@@ -1,4 +1,4 @@
-/* The data of the page: the manifest, and each trial's points, unpacked on first use.
+/* The data of the page: the manifest, the words of its language, and each trial's points, unpacked on first use.
  *
  * It draws nothing and accesses only the elements that hold data. payload.rs writes and describes the format;
  * paint.js and hover.js use the points. */
@@ -6,6 +6,15 @@
 /** The manifest: the words for marks and causes, the names of variants, and the trials of each condition. */
 export function readManifest() {
   return JSON.parse(document.getElementById("manifest").textContent);
+}
+
+let pageWords = null;
+
+/** A text of the scripts in the language of the page. Each part in braces is replaced by the value of that name. An English
+ * page has no words, as the texts here are English; src/lang/script.rs has the others. */
+export function say(phrase, values = {}) {
+  pageWords ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}");
+  return (pageWords[phrase] ?? phrase).replace(/\{[@=#]?(\w+)\}/g, (_, name) => values[name]);
 }
 
 /** Codes of marks, which index the manifest's words. Every code above these two is a failure. */

@@ -1,11 +1,15 @@
-/* Downloads: each table as CSV, each drawing as SVG.
+/* Downloads: each table as CSV, each drawing as SVG and as PNG.
  *
  * Files are made in the page when asked for; nothing is fetched. A drawing gets the styles that it has on the page, so
- * that it looks the same by itself. Points of a scatter plot, which is a canvas, become paths. */
+ * that it looks the same by itself. Points of a scatter plot, which is a canvas, become paths. A PNG is what the browser
+ * draws of the SVG, on the page's background. */
 
-import { ANSWERED, UNFINISHED } from "./data.js";
+import { ANSWERED, UNFINISHED, say } from "./data.js";
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+/** How many pixels of a PNG a CSS pixel has in each direction. */
+const PIXEL_RATIO = 2;
 
 /** The properties that decide how a piece of a drawing looks. */
 const LOOKS = [
@@ -13,33 +17,46 @@ const LOOKS = [
   "font-family", "font-size", "font-weight", "text-anchor",
 ];
 
-/** A button that saves `text()` as a file. */
-export function saveButton(words, label, name, type, text) {
+/** A button that saves `content()` as a file: text, or the promise of a blob. */
+function saveButton(words, label, name, type, content) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "save";
   button.textContent = words;
   button.setAttribute("aria-label", label);
-  button.addEventListener("click", () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text()], { type }));
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  button.addEventListener("click", async () => {
+    try {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([await content()], { type }));
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    } catch (error) {
+      button.textContent = `${words}: ${error.message}`;
+    }
   });
   return button;
 }
 
-/** Puts a button below every table with a name and every drawing. */
+/** The buttons that save a drawing in each format. `labelOf` names a format's button, `svg()` is the drawing as SVG. */
+export function drawingButtons(labelOf, name, svg) {
+  return [
+    saveButton("SVG", labelOf("SVG"), `${name}.svg`, "image/svg+xml", svg),
+    saveButton("PNG", labelOf("PNG"), `${name}.png`, "image/png", () => pngOf(svg())),
+  ];
+}
+
+/** Puts buttons below every table with a name and every drawing. */
 export function offerDownloads() {
   for (const table of document.querySelectorAll("table[data-name]")) {
     const { name } = table.dataset;
-    const button = saveButton("CSV", `Download as CSV: ${name}`, `${name}.csv`, "text/csv", () => csvOf(table));
+    const button = saveButton("CSV", say("Download as {=format}: {=label}", { format: "CSV", label: name }), `${name}.csv`, "text/csv", () => csvOf(table));
     (table.closest(".scroll") ?? table).after(button);
   }
   document.querySelectorAll("main svg[role='img']").forEach((svg, place) => {
     const label = svg.getAttribute("aria-label");
-    svg.after(saveButton("SVG", `Download as SVG: ${label}`, `plot-${place + 1}.svg`, "image/svg+xml", () => svgOf(svg)));
+    const labelOf = (format) => say("Download as {=format}: {=label}", { format, label });
+    svg.after(...drawingButtons(labelOf, `plot-${place + 1}`, () => svgOf(svg)));
   });
 }
 
@@ -84,6 +101,26 @@ export function svgOf(svg) {
   copy.setAttribute("height", height);
   copy.prepend(document.querySelector("svg.defs defs").cloneNode(true));
   return new XMLSerializer().serializeToString(copy);
+}
+
+/** The picture of an SVG, as a blob. */
+async function pngOf(svg) {
+  const image = new Image();
+  await new Promise((resolve, reject) => {
+    image.addEventListener("load", resolve);
+    image.addEventListener("error", () => reject(new Error(say("the browser cannot draw it; take the SVG"))));
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  });
+  const canvas = document.createElement("canvas");
+  canvas.width = image.naturalWidth * PIXEL_RATIO;
+  canvas.height = image.naturalHeight * PIXEL_RATIO;
+  const ink = canvas.getContext("2d");
+  ink.fillStyle = getComputedStyle(document.body).backgroundColor;
+  ink.fillRect(0, 0, canvas.width, canvas.height);
+  ink.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  if (blob === null) throw new Error(say("it is too large for the browser; take the SVG"));
+  return blob;
 }
 
 /** A scatter plot as a file. */

@@ -3,7 +3,7 @@
  * It searches only the starts near the pointer, by binary search. It changes no view and paints nothing on the
  * canvas: ring and note are separate elements, whose words are all set as text. paint.js draws the points. */
 
-import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
+import { ANSWERED, UNFINISHED, lowerBound, say } from "./data.js";
 import { failureDepth } from "./paint.js";
 
 /** How close the pointer must be, in CSS pixels. */
@@ -60,15 +60,21 @@ export class Note {
     const i = hit.index;
     const ms = points.latencyMs[i];
     const wait = `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`;
-    const latency = [wait, `more than ${wait}`, `gave up after ${wait}`][Math.min(points.mark[i], 2)];
+    const time = { time: wait };
+    const latency = [wait, say("more than {=time}", time), say("gave up after {=time}", time)][Math.min(points.mark[i], 2)];
     this.text.replaceChildren(
       ...[
         name,
-        `request ${points.request[i].toLocaleString("en")}, due at ${points.startS[i].toFixed(3)} s`,
+        say("request {#n}, due at {#time} s", {
+          n: points.request[i].toLocaleString("en"),
+          time: points.startS[i].toFixed(3),
+        }),
         latency,
-        this.marks[points.mark[i]] + (i < points.warmupCount ? ", warm-up" : ""),
-        points.cause[i] ? `mostly ${this.causes[points.cause[i] - 1]}` : null,
-        points.count?.[i] > 1 ? `and ${(points.count[i] - 1).toLocaleString("en")} more on this pixel` : null,
+        this.marks[points.mark[i]] + (i < points.warmupCount ? `, ${say("warm-up")}` : ""),
+        points.cause[i] ? say("mostly {cause}", { cause: say(this.causes[points.cause[i] - 1]) }) : null,
+        points.count?.[i] > 1
+          ? say("and {#n} more on this pixel", { n: (points.count[i] - 1).toLocaleString("en") })
+          : null,
       ].filter((words) => words !== null).map((words) => {
         const line = document.createElement("div");
         line.textContent = words;

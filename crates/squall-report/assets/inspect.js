@@ -2,6 +2,7 @@
  *
  * Both are below the plots of a condition. The server writes all words; they become text, never markup. */
 
+import { say } from "./data.js";
 import { ask, visibleTime } from "./live.js";
 
 function made(tag, words) {
@@ -19,7 +20,7 @@ export class Inspector {
     this.request = this.element.appendChild(document.createElement("div"));
     this.request.setAttribute("aria-live", "polite");
     this.packets = this.element.appendChild(document.createElement("details"));
-    this.packets.append(made("summary", "Packets in the visible time"), document.createElement("div"));
+    this.packets.append(made("summary", say("Packets in the visible time")), document.createElement("div"));
     this.packets.addEventListener("toggle", () => this.listPackets());
     this.asked = { request: 0, packets: 0 };
   }
@@ -27,8 +28,8 @@ export class Inspector {
   /** Shows one request of `trial`: `name` is its variant. */
   async showRequest(trial, name, number) {
     const asked = (this.asked.request += 1);
-    const title = `${name}, request ${number}`;
-    this.request.replaceChildren(made("p", `${title}: reading the record`));
+    const title = say("{=name}, request {#n}", { name, n: number });
+    this.request.replaceChildren(made("p", say("{=title}: reading the record", { title })));
     let words;
     try {
       words = (await ask(this.source, trial, `requests/${number}`)).text;
@@ -66,8 +67,14 @@ export class Inspector {
 
 function summaryOf({ total, dropped, retransmitted, is_complete: isComplete, packets }) {
   const count = (n) => n.toLocaleString("en");
-  const shown = isComplete ? "" : ` Zoom in to see each; below are the first ${count(packets.length)} of the dropped and the repeated ones.`;
-  return `${count(total)} packets, ${count(dropped)} dropped, ${count(retransmitted)} sent again by TCP.${shown}`;
+  const all = say("{#all} packets, {#dropped} dropped, {#again} sent again by TCP.", {
+    all: count(total),
+    dropped: count(dropped),
+    again: count(retransmitted),
+  });
+  if (isComplete) return all;
+  const first = say("Zoom in to see each; below are the first {#n} of the dropped and the repeated ones.", { n: count(packets.length) });
+  return `${all} ${first}`;
 }
 
 const PACKET_COLUMNS = {
@@ -78,21 +85,21 @@ const PACKET_COLUMNS = {
   "flow": (packet) => packet.flow,
   "kind": (packet) => packet.class,
   "bytes": (packet) => packet.length_bytes,
-  "fate": (packet) => packet.fate + (packet.is_retransmission ? ", sent again" : ""),
+  "fate": (packet) => packet.fate + (packet.is_retransmission ? `, ${say("sent again")}` : ""),
 };
 
 function tableOf({ packets }) {
   const table = document.createElement("table");
   table.className = "numbers";
   const titles = table.createTHead().insertRow();
-  for (const title of Object.keys(PACKET_COLUMNS)) titles.append(made("th", title));
+  for (const title of Object.keys(PACKET_COLUMNS)) titles.append(made("th", say(title)));
   const body = table.createTBody();
   for (const packet of packets) {
     const row = body.insertRow();
     for (const [title, cell] of Object.entries(PACKET_COLUMNS)) {
       const field = row.insertCell();
       field.textContent = cell(packet);
-      field.dataset.label = title;
+      field.dataset.label = say(title);
     }
   }
   return table;

@@ -3,9 +3,9 @@
  * All text is already in the markup (html/mod.rs); this only adds the interactive parts. Names are foreign
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
-import { pointsOf, readManifest } from "./data.js";
+import { pointsOf, readManifest, say } from "./data.js";
 import { detailsOf, followDetails } from "./details.js";
-import { offerDownloads, saveButton, svgOfScatter } from "./export.js";
+import { drawingButtons, offerDownloads, svgOfScatter } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
@@ -124,13 +124,13 @@ class Section {
     if (this.repetitions.length > 1) bar.append(this.repetitionChoice());
     bar.append(this.logSwitch());
     if (this.hasCauses) bar.append(this.colouringChoice());
-    const reset = element("button", "reset", "Reset zoom");
+    const reset = element("button", "reset", say("Reset zoom"));
     reset.type = "button";
     reset.addEventListener("click", () => this.view.reset());
     const update = () => (reset.disabled = this.view.isWhole());
     this.view.listeners.add(update);
     update();
-    bar.append(reset, element("span", "hint", ZOOM_HINT));
+    bar.append(reset, element("span", "hint", say(ZOOM_HINT)));
     return bar;
   }
 
@@ -138,8 +138,9 @@ class Section {
     const choice = element("select");
     for (const repetition of this.repetitions) {
       const trials = this.trials.filter((trial) => trial.repetition === repetition);
-      const invalid = trials.some((trial) => !trial.valid) ? " (has an invalid trial)" : "";
-      choice.append(new Option(`${repetition + 1} of ${this.repetitions.length}${invalid}`, repetition));
+      const invalid = trials.some((trial) => !trial.valid) ? ` ${say("(has an invalid trial)")}` : "";
+      const words = say("{#n} of {#all}", { n: repetition + 1, all: this.repetitions.length });
+      choice.append(new Option(words + invalid, repetition));
     }
     choice.addEventListener("change", () => {
       this.repetition = Number(choice.value);
@@ -147,7 +148,7 @@ class Section {
       this.view.look(this.wholeX());
       this.select();
     });
-    return element("label", "", "Repetition ", choice);
+    return element("label", "", `${say("Repetition")} `, choice);
   }
 
   logSwitch() {
@@ -156,26 +157,26 @@ class Section {
     box.className = "log";
     box.checked = this.view.log;
     box.addEventListener("change", () => this.view.setLog(box.checked));
-    return element("label", "", box, " Logarithmic latency");
+    return element("label", "", box, ` ${say("Logarithmic latency")}`);
   }
 
   colouringChoice() {
     const choice = element("select", "colouring");
-    for (const [name, { words }] of Object.entries(COLOURINGS)) choice.append(new Option(words, name));
+    for (const [name, { words }] of Object.entries(COLOURINGS)) choice.append(new Option(say(words), name));
     choice.addEventListener("change", () => {
       this.colouring = COLOURINGS[choice.value];
       this.select();
     });
-    return element("label", "", "Colour by ", choice);
+    return element("label", "", `${say("Colour by")} `, choice);
   }
 
   /** The large plot, which overlays some variants, and the toggles for them. */
   overlay() {
-    const toggles = element("fieldset", "toggles", element("legend", "", "Shown together"));
+    const toggles = element("fieldset", "toggles", element("legend", "", say("Shown together")));
     for (const variant of this.variants) toggles.append(this.toggle(variant));
     const figure = this.figure("overlay", OVERLAY_HEIGHT, this.panes.overlay, () => [...this.shown]);
     figure.prepend(toggles);
-    figure.append(element("p", "hint", MARK_HINT));
+    figure.append(element("p", "hint", say(MARK_HINT)));
     return figure;
   }
 
@@ -200,21 +201,22 @@ class Section {
       grid.append(figure);
     }
     if (this.hasCauses) {
-      return element("div", "", element("p", "hint", CAUSE_HINT), grid);
+      return element("div", "", element("p", "hint", say(CAUSE_HINT)), grid);
     }
     return grid;
   }
 
   /** A small plot for each variant and repetition, created when it is opened. */
   sideBySide() {
-    const details = element("details", "side-by-side", element("summary", "", "All repetitions side by side"));
+    const details = element("details", "side-by-side", element("summary", "", say("All repetitions side by side")));
     details.addEventListener("toggle", () => {
       if (!details.open || details.querySelector("figure")) return;
       const grid = element("div", "multiples");
       for (const variant of this.variants) {
         for (const repetition of this.repetitions) {
           const figure = this.figure("multiple", MULTIPLE_HEIGHT, this.panes.multiples, () => [variant], repetition);
-          figure.prepend(element("h3", "", swatch(variant), `${this.manifest.variants[variant]}, repetition ${repetition + 1}`));
+          const title = say("{=name}, repetition {#n}", { name: this.manifest.variants[variant], n: repetition + 1 });
+          figure.prepend(element("h3", "", swatch(variant), title));
           grid.append(figure);
         }
       }
@@ -234,8 +236,8 @@ class Section {
     const figure = element("figure", kind, plot, caption);
     const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null };
     this.scatters.push(entry);
-    const save = saveButton("SVG", "Download this plot as SVG", "requests.svg", "image/svg+xml", () => svgOfScatter(entry.scatter));
-    figure.append(save);
+    const labelOf = (format) => say("Download this plot as {=format}", { format });
+    figure.append(...drawingButtons(labelOf, "requests", () => svgOfScatter(entry.scatter)));
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {
@@ -275,7 +277,7 @@ class Section {
     for (const entry of this.scatters) {
       const trials = this.trialsOf(entry);
       const names = trials.map((trial) => this.manifest.variants[trial.variant]);
-      entry.plot.setAttribute("aria-label", `Start time and latency of each request: ${names.join(", ")}`);
+      entry.plot.setAttribute("aria-label", say("Start time and latency of each request: {=names}", { names: names.join(", ") }));
       entry.caption.textContent = trials.map((trial, i) => captionOf(trial, names[i], trials.length)).join("; ");
       if (entry.scatter) this.fill(entry);
     }
@@ -295,7 +297,7 @@ class Section {
       if (String(trials.map((t) => t.element)) !== String(this.trialsOf(entry).map((t) => t.element))) return;
       this.draw(entry, trials, points);
     } catch (error) {
-      entry.caption.textContent = `The points could not be unpacked: ${error.message}. The tables are complete.`;
+      entry.caption.textContent = say("The points could not be unpacked: {=why}. The tables are complete.", { why: error.message });
     }
     entry.shown = null;
     await this.refine(entry);
@@ -342,7 +344,7 @@ class Section {
       if (entry.shown === shown) this.draw(entry, trials, points);
     } catch (error) {
       entry.shown = null;
-      entry.caption.textContent = `squall view did not answer, so this is less than all: ${error.message}`;
+      entry.caption.textContent = say("squall view did not answer, so this is less than all: {=why}", { why: error.message });
     }
   }
 }
@@ -366,7 +368,7 @@ function swatch(variant) {
 }
 
 function captionOf(trial, name, among) {
-  const invalid = trial.valid ? "" : ", invalid trial";
+  const invalid = trial.valid ? "" : `, ${say("invalid trial")}`;
   return (among > 1 ? `${name}: ` : "") + trial.caption + invalid;
 }
 
@@ -389,7 +391,7 @@ function printEverything(sections) {
     for (const section of sections) await section.drawAll();
     globalThis.print();
   };
-  const button = element("button", "print", "Print");
+  const button = element("button", "print", say("Print"));
   button.type = "button";
   button.addEventListener("click", drawAndPrint);
   document.querySelector("header").append(button);

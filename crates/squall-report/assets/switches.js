@@ -3,19 +3,20 @@
  * Everything is in the markup (html/comparison.rs, html/grid.rs); this hides what is not chosen. The address keeps the
  * choices. Without scripts, and on paper, all of it is visible. */
 
+import { say } from "./data.js";
 import { chosen, keepChoice } from "./state.js";
 
 /** A labelled choice among `options` that calls `show` when it changes. Its value is in the address under `name`. */
 function choice(name, words, options, usual, show) {
   const select = document.createElement("select");
-  for (const option of options) select.append(new Option(option, option));
+  for (const option of options) select.append(new Option(say(option), option));
   select.value = chosen(name, options) ?? usual;
   select.addEventListener("change", () => {
     keepChoice(name, select.value);
     show();
   });
   const label = document.createElement("label");
-  label.append(`${words} `, select);
+  label.append(`${say(words)} `, select);
   return { label, select };
 }
 

@@ -7,6 +7,8 @@
 use squall_analysis::causes::{BANDS, BandTime, CellBandTimes};
 use squall_base::record::Cause;
 
+use crate::columns::{chinese_lines, left, width_of};
+use crate::lang::Translator;
 use crate::palette::CauseLook;
 use crate::text::{Colour, printable, unbroken_words, wrapped};
 
@@ -24,10 +26,14 @@ const ROOTS: usize = 3;
 const ROOT_AT_LEAST: f64 = 0.01;
 
 /// The bars of one condition, within `width` columns; empty without cells.
-pub(crate) fn bars(cells: &[CellBandTimes], width: usize, colour: Colour) -> String {
+pub(crate) fn bars(
+    cells: &[CellBandTimes],
+    (width, colour): (usize, Colour),
+    translator: &Translator,
+) -> String {
     let mut text = String::new();
     let names: Vec<String> = cells.iter().map(|cell| printable(&cell.variant)).collect();
-    let longest = names.iter().map(|name| name.chars().count()).max();
+    let longest = names.iter().map(|name| width_of(name)).max();
     let longest = longest.unwrap_or(0);
     // A name that leaves no room for a bar has a line of its own.
     let is_beside = 2 + longest + 2 + BAND + 2 + BAR <= width;
@@ -43,29 +49,40 @@ pub(crate) fn bars(cells: &[CellBandTimes], width: usize, colour: Colour) -> Str
             if place > 0 && band.spans.total().is_zero() {
                 continue;
             }
-            let head = format!("  {label:<name_width$}  {:<BAND$}  ", BANDS[place].name);
-            push_bar(&mut text, &head, band, (width, colour));
+            let (label, of_band) = (left(label, name_width), translator.say(BANDS[place].name));
+            let head = format!("  {label}  {}  ", left(&of_band, BAND));
+            push_bar(&mut text, &head, band, (width, colour, translator));
         }
     }
     text
 }
 
 /// Appends `head`, the bar and its legend, which has lines of its own if it does not fit beside the bar.
-fn push_bar(text: &mut String, head: &str, band: &BandTime, (width, colour): (usize, Colour)) {
-    let taken = head.chars().count();
+fn push_bar(
+    text: &mut String,
+    head: &str,
+    band: &BandTime,
+    (width, colour, translator): (usize, Colour, &Translator),
+) {
+    let taken = width_of(head);
     let length = BAR.min(width.saturating_sub(taken)).max(1);
     let Some(bar) = Bar::of(band, length) else {
-        text.push_str(&format!("{head}n/a\n"));
+        text.push_str(&format!("{head}{}\n", translator.say("n/a")));
         return;
     };
-    let legend = bar.named.join(", ");
+    let legend = translator.say(&bar.named.join(", "));
     let drawn = bar.drawn(colour);
-    if taken + length + 2 + legend.chars().count() <= width {
+    if taken + length + 2 + width_of(&legend) <= width {
         text.push_str(&format!("{head}{drawn}  {legend}\n"));
         return;
     }
     text.push_str(&format!("{head}{drawn}\n"));
-    for line in wrapped(unbroken_words(&legend), width, "      ", str::to_owned) {
+    let lines = if translator.is_english() {
+        wrapped(unbroken_words(&legend), width, "      ", str::to_owned)
+    } else {
+        chinese_lines(&legend, width, "      ")
+    };
+    for line in lines {
         text.push_str(&line);
         text.push('\n');
     }
@@ -172,22 +189,26 @@ mod tests {
 
     #[test]
     fn a_bar_has_the_letters_of_its_causes_and_their_colours_if_wanted() {
-        let text = bars(&[cell("h1")], 100, Colour::Plain);
+        let text = bars(&[cell("h1")], (100, Colour::Plain), &Translator::english());
         let bar = "LLLLLLLLLLLLLLLLLLDDDDDD  L loss 75 %, D distance 25 %\n";
         let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
         assert_eq!(text, expected);
-        let coloured = bars(&[cell("h1")], 100, Colour::Ansi);
+        let coloured = bars(&[cell("h1")], (100, Colour::Ansi), &Translator::english());
         assert!(coloured.contains("\x1b[97;48;5;160mLLL"), "{coloured:?}");
     }
 
     #[test]
     fn a_legend_beside_which_there_is_no_room_is_below_its_bar() {
-        let text = bars(&[cell("h1")], 60, Colour::Plain);
+        let text = bars(&[cell("h1")], (60, Colour::Plain), &Translator::english());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert_eq!(lines[1], "      L loss 75 %, D distance 25 %");
         for width in [40, 60, 80, 200] {
-            let text = bars(&[cell("a name of some length")], width, Colour::Plain);
+            let text = bars(
+                &[cell("a name of some length")],
+                (width, Colour::Plain),
+                &Translator::english(),
+            );
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(width), "{text}");
         }
@@ -197,7 +218,7 @@ mod tests {
     fn a_band_without_requests_has_no_bar() {
         let mut cell = cell("h1");
         cell.bands[BANDS.len() - 1] = BandTime::default();
-        let text = bars(&[cell], 100, Colour::Plain);
+        let text = bars(&[cell], (100, Colour::Plain), &Translator::english());
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

@@ -8,15 +8,27 @@ use std::collections::BTreeSet;
 use squall_analysis::figure;
 use squall_analysis::findings::{CellFindings, Fix, RunFinding, Severity};
 
+use crate::lang::{Language, Translator};
 use crate::terminal::{Detail, TerminalWriter};
 use crate::text::{Colour, Style};
 
 /// At most this many variants, conditions or fixes of a finding are named.
 const NAMED: usize = 3;
 
-/// The findings as text, its sentences wrapped at `width` characters; empty if there are none.
+/// The findings as text in English, its sentences wrapped at `width` characters; empty if there are none.
 pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: Detail) -> String {
-    let writer = TerminalWriter::new(width, colour);
+    findings_in(Language::En, cells, (width, colour), detail)
+}
+
+/// The findings as text in a language, its sentences wrapped at `width` columns; empty if there are none.
+pub fn findings_in(
+    language: Language,
+    cells: &[CellFindings],
+    (width, colour): (usize, Colour),
+    detail: Detail,
+) -> String {
+    let translator = Translator::of_findings(language, cells);
+    let writer = TerminalWriter::new(width, colour).saying(translator);
     let mut text = String::new();
     if cells.is_empty() || detail == Detail::Brief {
         return text;

@@ -5,12 +5,24 @@
 use squall_analysis::{RunSummary, TriedCondition, TriedFix};
 use squall_base::plan::UntriedFix;
 
+use crate::lang::{Language, Translator};
 use crate::terminal::{Detail, TerminalWriter};
 use crate::text::{Colour, Style};
 
-/// The tried fixes as text, its sentences wrapped at `width` characters; empty if there are none.
+/// The tried fixes as text in English, its sentences wrapped at `width` characters; empty if there are none.
 pub fn fixes(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
-    let writer = TerminalWriter::new(width, colour);
+    fixes_in(Language::En, summary, (width, colour), detail)
+}
+
+/// The tried fixes as text in a language, its sentences wrapped at `width` columns; empty if there are none.
+pub fn fixes_in(
+    language: Language,
+    summary: &RunSummary,
+    (width, colour): (usize, Colour),
+    detail: Detail,
+) -> String {
+    let translator = Translator::of_run(language, summary);
+    let writer = TerminalWriter::new(width, colour).saying(translator);
     let mut text = String::new();
     let has_fixes = !summary.tried_fixes.is_empty() || !summary.fixes_not_tried.is_empty();
     if !has_fixes || detail == Detail::Brief {

@@ -8,16 +8,19 @@
 //! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
 //! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
 //! without trials, `probe` what is wrong with an endpoint; `view` finds the requests and packets in a part of a plot, `export`
-//! writes results for other tools, and `text` has what all of these share.
+//! writes results for other tools, and `text` has what all of these share. All of this is English; `lang` says it in Chinese,
+//! and `columns` counts the columns of a terminal that it takes.
 
 mod causes;
 mod changes;
+mod columns;
 mod date;
 pub mod explain;
 pub mod export;
 mod findings;
 mod fixes;
 mod html;
+mod lang;
 pub mod load;
 mod palette;
 mod payload;
@@ -30,10 +33,11 @@ mod text;
 pub mod view;
 
 pub use changes::changes;
-pub use findings::findings;
-pub use fixes::fixes;
+pub use findings::{findings, findings_in};
+pub use fixes::{fixes, fixes_in};
 pub use html::runs::{ListedRun, runs_page};
 pub use html::{Method, html, html_with_method, live_html};
+pub use lang::Language;
 pub use points::TrialPoints;
-pub use terminal::{Detail, terminal};
+pub use terminal::{Detail, terminal, terminal_in};
 pub use text::Colour;

@@ -6,6 +6,8 @@
 use squall_analysis::{CellSummary, Quantile, Spread, figure};
 use squall_base::plan::Measure;
 
+use crate::columns::{left, right, width_of};
+use crate::lang::Translator;
 use crate::shown::ShownCell;
 use crate::text::{Colour, Style, printable};
 
@@ -18,6 +20,7 @@ const NONE: &str = "n/a";
 /// The columns of a table and their widths, the same for all of its rows.
 pub(crate) struct Table {
     colour: Colour,
+    translator: Translator,
     /// The width of the column of names.
     name_width: usize,
     /// The other columns that are shown, each with its width.
@@ -29,11 +32,12 @@ impl Table {
     pub(crate) fn of(
         cells: &[&ShownCell<'_>],
         measures: &[Measure],
-        width: usize,
-        colour: Colour,
+        (width, colour): (usize, Colour),
+        translator: &Translator,
     ) -> Table {
-        let names = cells.iter().map(|cell| name(cell).chars().count());
-        let longest = names.max().unwrap_or(0).max(NAMES.chars().count());
+        let said = |text: &str| width_of(&translator.say(text));
+        let names = cells.iter().map(|cell| width_of(&name(cell)));
+        let longest = names.max().unwrap_or(0).max(said(NAMES));
         let shortest = longest.min(NAME_AT_LEAST);
         let mut columns: Vec<(&Column, usize)> = Vec::new();
         for column in &COLUMNS {
@@ -42,8 +46,8 @@ impl Table {
             if fields.iter().all(|field| field == NONE) {
                 continue;
             }
-            let widths = fields.iter().map(|field| field.chars().count());
-            let widest = widths.max().unwrap_or(0).max(column.0.chars().count());
+            let widths = fields.iter().map(|field| said(field));
+            let widest = widths.max().unwrap_or(0).max(said(column.0));
             columns.push((column, widest));
         }
         let total = |columns: &[(&Column, usize)]| -> usize {
@@ -58,6 +62,7 @@ impl Table {
         let room = width.saturating_sub(2 + total(&columns));
         Table {
             colour,
+            translator: translator.clone(),
             name_width: longest.min(room).max(shortest),
             columns,
         }
@@ -66,7 +71,7 @@ impl Table {
     /// The line with the titles.
     pub(crate) fn titles(&self) -> String {
         let titles = self.columns.iter().map(|((title, _), _)| *title);
-        let line = self.line(NAMES, titles);
+        let line = self.line(&self.translator.say(NAMES), titles);
         self.colour.styled(Style::Faint, &line) + "\n"
     }
 
@@ -86,13 +91,13 @@ impl Table {
     /// The name aligned left, numbers right. Numbers beside which there is no room for the name are below it.
     fn line<'f>(&self, name: &str, fields: impl Iterator<Item = &'f str>) -> String {
         let name_width = self.name_width;
-        let mut line = if name.chars().count() > name_width {
+        let mut line = if width_of(name) > name_width {
             format!("  {name}\n  {:<name_width$}", "")
         } else {
-            format!("  {name:<name_width$}")
+            format!("  {}", left(name, name_width))
         };
         for (field, (_, width)) in fields.zip(&self.columns) {
-            line.push_str(&format!("  {field:>width$}"));
+            line.push_str(&format!("  {}", right(&self.translator.say(field), *width)));
         }
         line
     }
@@ -103,7 +108,7 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match pieces.last_mut() {
-            Some(piece) if piece.chars().count() + 1 + word.chars().count() <= width => {
+            Some(piece) if width_of(piece) + 1 + width_of(word) <= width => {
                 piece.push(' ');
                 piece.push_str(word);
             }

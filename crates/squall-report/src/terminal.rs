@@ -10,6 +10,8 @@ use squall_analysis::{CellSummary, ConditionSummary, RunSummary, Verdict, figure
 use squall_base::plan::Measure;
 
 use crate::causes;
+use crate::columns::chinese_lines;
+use crate::lang::{Language, Translator};
 use crate::shown::ShownCell;
 use crate::table::{Table, latency};
 use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
@@ -35,9 +37,20 @@ struct TriedCondition<'a> {
     cells: Vec<ShownCell<'a>>,
 }
 
-/// The report as text, its sentences wrapped at `width` characters.
+/// The report as text in English, its sentences wrapped at `width` characters.
 pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
-    let writer = TerminalWriter::new(width, colour);
+    terminal_in(Language::En, summary, (width, colour), detail)
+}
+
+/// The report as text in a language, its sentences wrapped at `width` columns.
+pub fn terminal_in(
+    language: Language,
+    summary: &RunSummary,
+    (width, colour): (usize, Colour),
+    detail: Detail,
+) -> String {
+    let translator = Translator::of_run(language, summary);
+    let writer = TerminalWriter::new(width, colour).saying(translator);
     let mut text = String::new();
     match &summary.answer {
         Some(answer) => writer.answer(&mut text, &summary.question, answer, detail),
@@ -73,6 +86,7 @@ pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Deta
 pub(crate) struct TerminalWriter {
     colour: Colour,
     width: usize,
+    translator: Translator,
 }
 
 impl TerminalWriter {
@@ -80,7 +94,13 @@ impl TerminalWriter {
         TerminalWriter {
             colour,
             width: width.max(WIDTH_AT_LEAST),
+            translator: Translator::english(),
         }
+    }
+
+    /// The same writer, which writes every sentence in another language.
+    pub(crate) fn saying(self, translator: Translator) -> TerminalWriter {
+        TerminalWriter { translator, ..self }
     }
 
     /// The answer first, then how certain it is, the reason for it, and the question.
@@ -100,9 +120,14 @@ impl TerminalWriter {
 
     /// Wraps `sentence` at the width; further lines are indented by two more columns.
     pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
-        let sentence = printable(sentence);
-        let words = sentence.split_whitespace();
-        for line in wrapped(words, self.width, indent, str::to_owned) {
+        let sentence = printable(&self.translator.say(sentence));
+        let lines = if self.translator.is_english() {
+            let words = sentence.split_whitespace();
+            wrapped(words, self.width, indent, str::to_owned)
+        } else {
+            chinese_lines(&sentence, self.width, indent)
+        };
+        for line in lines {
             text.push_str(&self.colour.styled(style, &line));
             text.push('\n');
         }
@@ -160,7 +185,12 @@ impl TerminalWriter {
     /// The table of all cells of `tried`.
     fn table(&self, measures: &[Measure], tried: &[TriedCondition<'_>]) -> Table {
         let cells: Vec<&ShownCell<'_>> = tried.iter().flat_map(|one| &one.cells).collect();
-        Table::of(&cells, measures, self.width, self.colour)
+        Table::of(
+            &cells,
+            measures,
+            (self.width, self.colour),
+            &self.translator,
+        )
     }
 
     /// The rows of a condition, and the results that have no column.
@@ -226,7 +256,8 @@ impl TerminalWriter {
         let cells = summary.causes.of_condition(tried.place);
         if !cells.is_empty() {
             self.paragraph(text, Style::Plain, "  ", title);
-            text.push_str(&causes::bars(cells, self.width, self.colour));
+            let look = (self.width, self.colour);
+            text.push_str(&causes::bars(cells, look, &self.translator));
         }
     }
 

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use squall_linux::process;
-use squall_report::Colour;
+use squall_report::{Colour, Language};
 
 /// Width of tables, and of texts that have none, if there is no terminal.
 const PLAIN_WIDTH: usize = 100;
@@ -23,6 +23,25 @@ pub(crate) enum ColourChoice {
     Always,
     /// Never
     Never,
+}
+
+/// The language of a report. LANG does not change it, so that a command prints the same everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LanguageChoice {
+    /// English
+    #[default]
+    En,
+    /// Chinese in simplified characters
+    Zh,
+}
+
+impl From<LanguageChoice> for Language {
+    fn from(choice: LanguageChoice) -> Language {
+        match choice {
+            LanguageChoice::En => Language::En,
+            LanguageChoice::Zh => Language::Zh,
+        }
+    }
 }
 
 /// What decides about colours, apart from the user's choice.

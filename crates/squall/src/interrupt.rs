@@ -12,27 +12,24 @@ static REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// Makes an interrupt set the flag instead of ending the process. Call it once.
 pub(crate) fn watch() -> Result<()> {
-    let ignores_hangup = process::ignores_hangup();
-    ctrlc::set_handler(|| {
+    set_handler(|| {
         if REQUESTED.swap(true, Ordering::AcqRel) {
             std::process::exit(i32::from(INTERRUPTED));
         }
     })
-    .context("cannot watch for Ctrl-C")?;
-    if ignores_hangup {
-        process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
-    }
-    Ok(())
 }
 
 /// Makes an interrupt call `clean_up` and end the process. Call it once.
 pub(crate) fn watch_and_exit(clean_up: impl Fn() + Send + 'static) -> Result<()> {
-    let ignores_hangup = process::ignores_hangup();
-    ctrlc::set_handler(move || {
+    set_handler(move || {
         clean_up();
         std::process::exit(i32::from(INTERRUPTED));
     })
-    .context("cannot watch for Ctrl-C")?;
+}
+
+fn set_handler(handler: impl FnMut() + Send + 'static) -> Result<()> {
+    let ignores_hangup = process::ignores_hangup();
+    ctrlc::set_handler(handler).context("cannot watch for Ctrl-C")?;
     if ignores_hangup {
         process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
     }
@@ -49,7 +46,6 @@ pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
     .context("cannot watch for Ctrl-C")
 }
 
-/// Whether an interrupt was requested.
 pub(crate) fn is_requested() -> bool {
     REQUESTED.load(Ordering::Acquire)
 }

@@ -146,7 +146,6 @@ pub(crate) fn own_user() -> String {
     }
 }
 
-/// The files next to a recipe.
 pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
     folder: Option<PathBuf>,

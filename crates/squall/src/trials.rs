@@ -31,7 +31,6 @@ pub(crate) struct TrialSelection {
 }
 
 impl TrialSelection {
-    /// Whether any flag was given.
     pub(crate) fn is_given(&self) -> bool {
         let names = self.variant.is_some() || self.condition.is_some();
         names || self.trial.is_some() || self.repetition.is_some()
@@ -53,7 +52,6 @@ impl TrialSelection {
     }
 }
 
-/// A selected trial.
 pub(crate) struct SelectedTrial {
     pub(crate) folder: TrialFolder,
     pub(crate) record: TrialRecord,

@@ -67,7 +67,7 @@ impl ObservedDirection {
             acknowledged: Vec::new(),
             syn: None,
         };
-        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets::new(origin));
+        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets::new(origin, 0));
         let mut acknowledged = None;
         for (place, row) in rows.iter().enumerate() {
             let time = row.arrived.as_nanos();

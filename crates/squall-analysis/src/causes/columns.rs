@@ -1,13 +1,13 @@
 //! The columns that attribution reads, and row types with only these columns.
 //!
 //! Each declaration is both the list of columns and the row type, so a column that was not read cannot be used; reading one
-//! more column takes one more line here. Frames are read whole, because attribution uses all of their columns.
+//! more column takes one more line here. For causes, frames are read whole, because attribution uses all of their columns.
 //! docs/RECORD.md defines the columns; `intake` says what is kept of a row.
 
 use squall_base::projection;
 use squall_base::record::{
-    Beginning, Direction, ExchangeRecord, Extent, Fate, Outcome, PacketRecord, PacketRef,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo,
+    Beginning, Direction, ExchangeRecord, Extent, Fate, FrameLayer, FrameRecord, Outcome,
+    PacketRecord, PacketRef, RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -71,6 +71,26 @@ impl PacketCells {
     #[inline]
     pub(super) fn got_through(&self) -> Option<Time> {
         self.released.filter(|_| !self.is_corrupted)
+    }
+}
+
+projection! {
+    /// A row of frames.parquet, for the time of a QUIC connection's first frame.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FirstFrameCells of row: FrameRecord {
+        pub(super) time: Time = row.time, "time_ns";
+        pub(super) hop: u8 = row.hop, "hop";
+        pub(super) side: Side = row.side, "side";
+        pub(super) connection: u32 = row.connection, "connection";
+        way: Way = row.frame.way, "way";
+        layer: FrameLayer = row.frame.layer, "layer";
+    }
+}
+
+impl FirstFrameCells {
+    /// Whether it can be the first frame that a side sent on a connection of QUIC.
+    pub(super) fn is_first(&self) -> bool {
+        self.way == Way::Sent && self.layer == FrameLayer::Quic
     }
 }
 

@@ -12,6 +12,7 @@ use squall_base::record::{Direction, PacketRef, Side};
 
 use super::frames::SideRecords;
 use super::intake::{Flows, Inputs};
+use super::near::{KnownConnection, KnownStart, NearConnections};
 use super::quic::QuicConnection;
 use super::search::up_to_near;
 use super::sending::SenderTimeline;
@@ -126,6 +127,10 @@ const MAX_CAPTURED: u32 = 1 << 22;
 /// All connections by the client's number. They are built one at a time, because their bytes take the most memory.
 pub(super) struct Connections {
     flows: Flows,
+    /// Their numbers, if they are not all up to the last.
+    numbers: Option<Vec<u32>>,
+    /// Offsets at which the records of a connection begin, by place; those of the others begin with it.
+    resumed: Vec<Option<[u64; 2]>>,
     beginnings: Vec<(u32, Option<ConnectionStart>)>,
     opened: Vec<u64>,
     servers: Vec<Option<u32>>,
@@ -139,6 +144,9 @@ impl Connections {
     /// Takes the packets out of `inputs`.
     pub(super) fn new(inputs: &mut Inputs) -> Connections {
         let mut flows = std::mem::take(&mut inputs.flows);
+        if let Some(near) = inputs.near.take() {
+            return Connections::of_near(flows, &near);
+        }
         let mut all: Vec<StartedConnection> = Vec::new();
         let mut remaining = BTreeMap::new();
         for (flow, packets) in flows.tcp.iter_mut() {
@@ -182,6 +190,8 @@ impl Connections {
         }
         Connections {
             flows,
+            numbers: None,
+            resumed: Vec::new(),
             opened: all.iter().map(|(_, opened, ..)| *opened).collect(),
             beginnings: all
                 .into_iter()
@@ -205,6 +215,8 @@ impl Connections {
         let places = places.unwrap_or(0);
         let mut connections = Connections {
             flows,
+            numbers: None,
+            resumed: Vec::new(),
             beginnings: (0..places as u32).map(|flow| (flow, None)).collect(),
             opened: vec![NEVER; places],
             servers: vec![None; places],
@@ -220,14 +232,85 @@ impl Connections {
         connections
     }
 
-    /// When the first packet of each connection reached the link.
-    pub(super) fn opened(&self) -> &[u64] {
-        &self.opened
+    /// Those of which records were taken, as all records of the trial show their beginnings.
+    fn of_near(flows: Flows, near: &NearConnections) -> Connections {
+        let mut remaining = BTreeMap::new();
+        let known = || near.all().iter().map(|it| &it.known);
+        for it in known().filter(|it| matches!(it.start, KnownStart::Tcp(_))) {
+            *remaining.entry(it.flow).or_insert(0) += 1;
+        }
+        let beginning = |it: &KnownConnection| match it.start {
+            KnownStart::Tcp(opening) => ConnectionStart::Tcp(opening),
+            KnownStart::Quic { accepted } => {
+                let quic = QuicConnection::begun(it.opened, accepted);
+                ConnectionStart::Quic(Box::new(quic))
+            }
+        };
+        Connections {
+            flows,
+            numbers: Some(near.all().iter().map(|it| it.number).collect()),
+            resumed: near.all().iter().map(|it| near.resumed(it)).collect(),
+            beginnings: known().map(|it| (it.flow, Some(beginning(it)))).collect(),
+            opened: known().map(|it| it.opened).collect(),
+            servers: known().map(|it| it.server).collect(),
+            remaining,
+            unpacked: BTreeMap::new(),
+        }
+    }
+
+    /// What the beginnings of all connections show, in the order of their numbers.
+    pub(super) fn known(self) -> Vec<KnownConnection> {
+        let beginnings = self.beginnings.into_iter().zip(self.opened);
+        let known = beginnings
+            .zip(self.servers)
+            .filter_map(|((of, opened), server)| {
+                let (flow, beginning) = of;
+                let start = match beginning? {
+                    ConnectionStart::Tcp(opening) => KnownStart::Tcp(opening),
+                    ConnectionStart::Quic(quic) => KnownStart::Quic {
+                        accepted: quic.accepted,
+                    },
+                };
+                Some(KnownConnection {
+                    flow,
+                    server,
+                    opened,
+                    start,
+                })
+            });
+        known.collect()
+    }
+
+    /// The number of each connection, and when its first packet reached the link.
+    pub(super) fn opened(&self) -> impl Iterator<Item = (u32, u64)> {
+        let opened = self.opened.iter().copied();
+        (0..)
+            .zip(opened)
+            .map(|(place, opened)| (self.number(place), opened))
+    }
+
+    /// The numbers of all connections, in order.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.opened().map(|(number, _)| number).collect()
+    }
+
+    fn number(&self, place: u32) -> u32 {
+        let numbers = self.numbers.as_ref();
+        let number = numbers.and_then(|numbers| numbers.get(place as usize));
+        number.copied().unwrap_or(place)
+    }
+
+    fn place(&self, number: u32) -> Option<usize> {
+        match &self.numbers {
+            Some(numbers) => numbers.iter().position(|known| *known == number),
+            None => Some(number as usize),
+        }
     }
 
     /// Builds a connection; each only once.
     pub(super) fn take(&mut self, number: u32, inputs: &mut Inputs) -> Option<Connection> {
-        let place = number as usize;
+        let place = self.place(number)?;
+        let resumed = self.resumed.get(place).copied().flatten();
         let (flow, beginning) = self.beginnings.get_mut(place)?;
         let (flow, beginning) = (*flow, beginning.take()?);
         let server = self.servers[place];
@@ -241,7 +324,7 @@ impl Connections {
                     Some(packets) => packets,
                     None => self.flows.tcp.remove(flow)?.unpack(),
                 };
-                let tcp = packets.connection(opening, &inputs.path);
+                let tcp = packets.connection(opening, resumed, &inputs.path);
                 self.keep(flow, packets);
                 (tcp_handshake(opening.within.from, &tcp), Carrier::Tcp(tcp))
             }
@@ -250,7 +333,7 @@ impl Connections {
                 let frames = sides
                     .each_mut()
                     .map(|side| side.as_mut().map(|side| std::mem::take(&mut side.quic)));
-                packets.join(&mut quic, frames, &inputs.path);
+                packets.join(&mut quic, frames, resumed.is_some(), &inputs.path);
                 (quic_handshake(&quic), Carrier::Quic(*quic))
             }
         };

@@ -203,10 +203,15 @@ impl PackedSideRecords {
         }
         let mut timed = (row.time.as_nanos(), row.frame);
         if row.frame.way == Way::Sent && row.frame.layer == FrameLayer::Quic {
-            self.first_sent.get_or_insert(timed.0);
+            self.add_first_sent(timed.0);
         }
         code(&mut self.rows.write(), &self.before, &mut timed);
         self.before = base(&self.before, timed);
+    }
+
+    /// QUIC: a frame was sent at this time, the next one of the side's.
+    pub(super) fn add_first_sent(&mut self, time: u64) {
+        self.first_sent.get_or_insert(time);
     }
 
     /// Unpacks it. QUIC's sender began with these limits, of each stream and of the connection.

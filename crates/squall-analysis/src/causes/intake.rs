@@ -10,6 +10,7 @@ use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::exchanges::Exchanges;
 use super::frames::{self, SideRecords};
+use super::near::NearConnections;
 use super::numbered::NumberMap;
 use super::path::Path;
 use super::request_marks::RequestMarks;
@@ -54,6 +55,8 @@ pub struct Inputs {
     paces: [bool; 2],
     /// Packets were seen at one point between both sides: see [`Inputs::capture`].
     pub(super) is_captured: bool,
+    /// The connections whose records are taken, if those of the others are left out.
+    pub(super) near: Option<NearConnections>,
 }
 
 impl Inputs {
@@ -105,7 +108,18 @@ impl Inputs {
     }
 
     pub(super) fn take_exchange(&mut self, row: &ExchangeCells) {
-        self.exchanges.add(row);
+        if let Some(near) = &mut self.near {
+            near.add_offsets(row);
+        }
+        if self.takes(row.side, row.connection) {
+            self.exchanges.add(row);
+        }
+    }
+
+    /// Whether records of a side about its connection of this number are taken.
+    fn takes(&self, side: Side, connection: u32) -> bool {
+        let near = self.near.as_ref();
+        near.is_none_or(|near| near.has(side, connection))
     }
 
     /// To be called after the last row: sorts what is looked up.
@@ -136,7 +150,9 @@ impl Inputs {
     /// Takes a row of frames.parquet, of either side.
     pub fn add_frame(&mut self, row: &FrameRecord) {
         let frame = &row.frame;
-        if frames::is_wanted(frame.way, frame.layer, frame.kind) {
+        if frames::is_wanted(frame.way, frame.layer, frame.kind)
+            && self.takes(row.side, row.connection)
+        {
             self.side(row.side, row.connection).add(row);
         }
     }
@@ -145,6 +161,11 @@ impl Inputs {
     pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
         let row = row.into();
         self.path.add(&row);
+        if let Some(near) = &self.near
+            && !near.has_flow(row.flow)
+        {
+            return;
+        }
         let is_bare = row.protocol != UDP && row.payload_len == 0 && row.tcp_flags & SYN == 0;
         if is_bare && (row.fate.is_drop() || row.fate == Fate::WriteError) {
             self.bare_drops.push(BareDrop {
@@ -161,9 +182,26 @@ impl Inputs {
         }
     }
 
+    /// Takes a row of packets.parquet only to learn when connections began.
+    pub(super) fn add_beginning(&mut self, row: &PacketCells) {
+        match row.protocol {
+            TCP => self.flows.tcp.of(row.flow).add_beginning(row),
+            UDP => self.flows.udp.of(row.flow).add_beginning(row),
+            _ => {}
+        }
+    }
+
+    /// Takes a frame that a side sent over QUIC only to learn when its connection sent the first.
+    pub(super) fn add_first_sent(&mut self, side: Side, connection: u32, time: u64) {
+        self.side(side, connection).add_first_sent(time);
+    }
+
     /// Takes a row of sockets.parquet.
     pub fn add_socket(&mut self, row: impl Into<SocketCells>) {
         let row = row.into();
+        if !self.takes(row.side, row.connection) {
+            return;
+        }
         let paces = self.paces[row.side as usize];
         let side = &mut self.side(row.side, row.connection).side;
         if let Some(micros) = row.rto_us {

@@ -15,6 +15,7 @@
 //!   of one message, over `walk`; `search` finds moments.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
+//! - One request of a long trial: `near` lets it work with the records near that request.
 //! - For readers: `course` is one request in full, for `explain`; `trace` is a connection in that time, for `detail`;
 //!   `shares` adds up whole runs, for reports.
 //!
@@ -34,6 +35,7 @@ mod frames;
 mod hops;
 mod intake;
 mod message;
+mod near;
 mod numbered;
 pub(crate) mod packed;
 mod path;
@@ -59,7 +61,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
-pub use columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
+pub use columns::{ExchangeCells, FirstFrameCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections};
 pub(crate) use course::spans_of;
 pub use course::{
@@ -73,6 +75,7 @@ use frames::SideRecords;
 pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
 use message::{Bytes, Message, WireMapping};
+pub use near::{PathBeginnings, PathConnections};
 use queue::{Occupancy, Slices};
 use request_marks::{RequestMarks, ServerMarks};
 use requests::IndexedRequest;
@@ -122,7 +125,7 @@ pub fn follow(
     for (place, marks) in inputs.requests.find_owners(connections.opened()) {
         builder.add_unconnected(place, &marks);
     }
-    for number in 0..connections.opened().len() as u32 {
+    for number in connections.numbers() {
         let Some(connection) = connections.take(number, &mut inputs) else {
             continue;
         };

@@ -29,6 +29,8 @@ const SLACK_BYTES: u64 = 160;
 const FRAME_SLACK_BYTES: u64 = 21;
 /// The size of a packet that a sender would fill if it could.
 const PACKET_BYTES: u64 = 1_200;
+/// A pause in sending that is certainly longer than a packet takes from its sender to the link, in nanoseconds.
+const PAUSE_AT_LEAST: u64 = 3_000_000;
 /// How many datagrams are searched for one that fits, when the next one does not.
 const RESYNC_DATAGRAMS: usize = 4;
 
@@ -229,6 +231,15 @@ pub(super) struct QuicConnection {
 }
 
 impl QuicConnection {
+    /// A connection of which only these times are known.
+    pub(super) fn begun(opened: u64, accepted: u64) -> QuicConnection {
+        QuicConnection {
+            opened,
+            accepted,
+            ..QuicConnection::default()
+        }
+    }
+
     /// What is known of the sender of a direction. Packet numbers stand in for offsets.
     pub(super) fn evidence(&self, direction: Direction) -> SenderEvidence {
         let history = &self.histories[direction as usize];
@@ -336,10 +347,22 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
 }
 
 impl PackedFlow {
+    /// Takes a packet for [`PackedFlow::begin`] only.
+    pub(super) fn add_beginning(&mut self, packet: &PacketCells) {
+        if packet.is_copy || packet.direction == Direction::Down {
+            return;
+        }
+        let arrived = packet.got_through().map_or(NEVER, Time::as_nanos);
+        self.accepted = self.accepted.min(arrived);
+        let own = (packet.index, packet.arrived.as_nanos());
+        self.first = Some(self.first.map_or(own, |first| first.min(own)));
+    }
+
     pub(super) fn add(&mut self, packet: &PacketCells) {
         if packet.is_copy {
             return;
         }
+        self.add_beginning(packet);
         self.hop = packet.hop;
         let arrived = packet.got_through().map_or(NEVER, Time::as_nanos);
         let mut datagram = Datagram {
@@ -351,22 +374,13 @@ impl PackedFlow {
             arrived,
             fate: packet.fate,
         };
-        if packet.direction == Direction::Up {
-            self.accepted = self.accepted.min(arrived);
-            let own = (packet.index, datagram.sent);
-            self.first = Some(self.first.map_or(own, |first| first.min(own)));
-        }
         code(&mut self.rows.write(), &self.before, &mut datagram);
         self.before[packet.direction as usize] = datagram;
     }
 
     /// When it began and when the server heard of it, before it is known which frames belong to it.
     pub(super) fn begin(&self) -> QuicConnection {
-        QuicConnection {
-            opened: self.first.map_or(NEVER, |(_, sent)| sent),
-            accepted: self.accepted,
-            ..QuicConnection::default()
-        }
+        QuicConnection::begun(self.first.map_or(NEVER, |(_, sent)| sent), self.accepted)
     }
 
     /// The datagrams by direction, in the order of sending.
@@ -388,11 +402,13 @@ impl PackedFlow {
         datagrams
     }
 
-    /// Joins datagrams and frames: the client's frames for the way up, the server's for the way down.
+    /// Joins datagrams and frames: the client's frames for the way up, the server's for the way down. If `is_resumed`, they
+    /// are those of a connection that sent others before.
     pub(super) fn join(
         self,
         connection: &mut QuicConnection,
         sides: [Option<SideFrames>; 2],
+        is_resumed: bool,
         path: &Path,
     ) {
         let mut txs: BTreeMap<u64, [Vec<Transmission>; 2]> = BTreeMap::new();
@@ -400,12 +416,15 @@ impl PackedFlow {
             Direction::ALL.into_iter().zip(self.unpack()).zip(sides)
         {
             let place = direction as usize;
-            let datagrams: Vec<Transmission> = datagrams
+            let mut datagrams: Vec<Transmission> = datagrams
                 .iter()
                 .map(|datagram| transmission(datagram, path))
                 .collect();
-            let frames = frames.unwrap_or_default();
-            let (joined, is_whole) = pair_datagrams(&datagrams, &frames.sent);
+            let mut frames = frames.unwrap_or_default();
+            if is_resumed {
+                begin_after_pause(&mut datagrams, &mut frames.sent);
+            }
+            let (joined, is_whole) = pair_datagrams(&datagrams, &frames.sent, is_resumed);
             connection.is_joined[place] = is_whole && !frames.sent.is_empty();
             connection.acks[place] = frames.acks;
             let lost = datagrams.iter().filter(|tx| tx.is_lost());
@@ -484,10 +503,28 @@ fn add_chunks(
 /// Positions of datagrams with the packets in each, and whether all packets found one.
 type DatagramPairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
 
-fn pair_datagrams(datagrams: &[Transmission], packets: &[SentPacket]) -> DatagramPairs {
+/// Makes both lists begin with the same packet: the first one after a pause that is longer than the way of any packet from
+/// its sender to the link. Without a pause, no packet is left.
+fn begin_after_pause(datagrams: &mut Vec<Transmission>, packets: &mut Vec<SentPacket>) {
+    let is_pause = |pair: &[SentPacket]| pair[1].time.saturating_sub(pair[0].time) > PAUSE_AT_LEAST;
+    let seen = datagrams.first().map_or(NEVER, |datagram| datagram.sent);
+    packets.retain(|packet| packet.time >= seen);
+    let Some(before) = packets.windows(2).position(is_pause) else {
+        packets.clear();
+        return;
+    };
+    packets.drain(..=before);
+    let resumed = packets.first().map_or(NEVER, |packet| packet.time);
+    datagrams.retain(|datagram| datagram.sent >= resumed);
+}
+
+fn pair_datagrams(
+    datagrams: &[Transmission],
+    packets: &[SentPacket],
+    mut has_sent_short: bool,
+) -> DatagramPairs {
     let mut pairs = Vec::new();
     let (mut at, mut next) = (0, 0);
-    let mut has_sent_short = false;
     while next < packets.len() {
         let fits = |&place: &usize| {
             let payload = datagrams[place].end;

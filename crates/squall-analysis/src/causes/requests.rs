@@ -119,13 +119,15 @@ impl Requests {
 
     /// Finds the connection of each request that names none, and returns the requests that have none. A request whose new
     /// connection never became ready does not name it: it is the one whose first packet followed the request's slot, among
-    /// the connections that no request names.
-    pub(super) fn find_owners(&mut self, opened: &[u64]) -> Vec<IndexedRequest> {
+    /// the connections that no request names. `opened` has the number of each connection, and when it was opened.
+    pub(super) fn find_owners(
+        &mut self,
+        opened: impl Iterator<Item = (u32, u64)>,
+    ) -> Vec<IndexedRequest> {
         let is_named = |number: u32| self.by_connection.has(number);
-        let mut unnamed: BTreeMap<u64, u32> = (0..)
-            .zip(opened)
+        let mut unnamed: BTreeMap<u64, u32> = opened
             .filter(|(number, _)| !is_named(*number))
-            .map(|(number, opened)| (*opened, number))
+            .map(|(number, opened)| (opened, number))
             .collect();
         let mut owner = |marks: &RequestMarks| {
             let slot = marks.slot.filter(|_| marks.connected.is_none())?;
@@ -198,7 +200,7 @@ mod tests {
         let mut requests = Requests::default();
         all.iter().for_each(|marks| requests.add(marks.clone()));
         assert_eq!(requests.count(), 3_000);
-        assert!(requests.find_owners(&[5, 6, 7]).is_empty());
+        assert!(requests.find_owners((0..).zip([5, 6, 7])).is_empty());
         let expected = |number: usize| -> Vec<IndexedRequest> {
             let own = all.iter().cloned().enumerate();
             own.filter(|(place, _)| place % 3 == number).collect()
@@ -224,7 +226,7 @@ mod tests {
         requests.add(waiting(2, 100));
         requests.add(waiting(3, 101));
         requests.add(waiting(4, 300));
-        let unconnected = requests.find_owners(&[100, 105, 200 + OPENING]);
+        let unconnected = requests.find_owners((0..).zip([100, 105, 200 + OPENING]));
         // Request 2 owns the first connection that no request names, 3 none within its 10 ms, 4 the last.
         assert_eq!(unconnected, [(2, waiting(3, 101))]);
         assert_eq!(requests.take(1), [(1, waiting(2, 100))]);

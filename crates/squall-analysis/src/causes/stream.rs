@@ -113,8 +113,32 @@ impl PieceIndex {
 impl Stream {
     /// From these transmissions, in the order of sending.
     pub(super) fn new(txs: Vec<Transmission>) -> Stream {
+        Stream::after(Vec::with_capacity(txs.len()), txs)
+    }
+
+    /// From these transmissions, before which others were sent: all bytes before those of the first one count as one
+    /// piece that had arrived when it was sent.
+    pub(super) fn resumed(txs: Vec<Transmission>) -> Stream {
+        let mut before = Vec::with_capacity(txs.len() + 1);
+        before.extend(
+            txs.first()
+                .filter(|first| first.start > 0)
+                .map(|first| Piece {
+                    start: 0,
+                    end: first.start,
+                    first: 0,
+                    delivered_by: 0,
+                    arrived: first.sent,
+                    lost: Vec::new(),
+                }),
+        );
+        Stream::after(before, txs)
+    }
+
+    /// The pieces that were sent before, and then these transmissions.
+    fn after(pieces: Vec<Piece>, txs: Vec<Transmission>) -> Stream {
         let mut stream = Stream {
-            pieces: Vec::with_capacity(txs.len()),
+            pieces,
             in_order: Vec::new(),
             sent_end: Vec::with_capacity(txs.len()),
             index: PieceIndex::default(),

@@ -16,6 +16,9 @@ use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 use crate::wire::{ACK, SYN};
 
+/// Of this many acknowledgements after a SYN, none later overtakes all.
+const FIRST_ACKS: u32 = 64;
+
 /// A packet that may carry bytes, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
@@ -100,10 +103,12 @@ pub(super) struct PackedFlow {
     /// The last row of each direction; below, the arrival of the flow's last row.
     before: [PacketRow; 2],
     last_arrival: u64,
-    /// The client's SYNs: index, arrival, initial sequence number.
-    syns: Vec<(u64, u64, u32)>,
+    /// Each side's SYNs, by direction: index, arrival, initial sequence number.
+    syns: [Vec<(u64, u64, u32)>; 2],
     /// The client's acknowledgement that got through first: when it was sent and arrived.
     first_ack: Option<(u64, u64)>,
+    /// How many of the client's acknowledgements since the last SYN were kept: see [`PackedFlow::add_beginning`].
+    acks_since_syn: u32,
 }
 
 /// Codes a packet relative to the one before it in its direction, which is in `before`, and in its flow.
@@ -249,6 +254,8 @@ pub(super) struct Opening {
     pub(super) within: Span,
     /// The client's initial sequence number.
     isn: u32,
+    /// The server's, if it answered.
+    answered_isn: Option<u32>,
     /// When the server had the end of TCP's handshake, or [`NEVER`].
     pub(super) accepted: u64,
 }
@@ -343,8 +350,8 @@ impl PackedFlow {
         if !row.has_segment && !row.has_ack {
             return;
         }
-        if direction == Direction::Up && flags == SYN {
-            self.syns.push((packet.index, arrived, packet.seq));
+        if flags & SYN != 0 && (direction == Direction::Down || flags == SYN) {
+            self.syns[direction as usize].push((packet.index, arrived, packet.seq));
         }
         if direction == Direction::Up && row.has_ack {
             let is_first = |(sent, first): (u64, u64)| (released, arrived) < (first, sent);
@@ -363,6 +370,22 @@ impl PackedFlow {
         );
         update_base(&mut self.before, &row);
         self.last_arrival = arrived;
+    }
+
+    /// Takes a packet for [`PackedFlow::openings`] only. It keeps SYNs and the client's first acknowledgements after each,
+    /// of which one is the first to get through.
+    pub(super) fn add_beginning(&mut self, packet: &PacketCells) {
+        if packet.tcp_flags & SYN != 0 {
+            self.acks_since_syn = 0;
+        } else {
+            let is_first = self.acks_since_syn < FIRST_ACKS;
+            let is_ack = packet.direction == Direction::Up && packet.tcp_flags & ACK != 0;
+            if !is_first || !is_ack || packet.got_through().is_none() {
+                return;
+            }
+            self.acks_since_syn += 1;
+        }
+        self.add(packet);
     }
 
     /// The packets, each list in its order.
@@ -405,9 +428,12 @@ impl PackedFlow {
 
     /// The connections of the flow, in the order of opening. Packets before the first SYN belong to no connection.
     pub(super) fn openings(&mut self) -> Vec<Opening> {
-        self.syns.sort_by_key(|(index, ..)| *index);
+        for syns in &mut self.syns {
+            syns.sort_by_key(|(index, ..)| *index);
+        }
+        let [syns, answers] = &self.syns;
         let mut openings: Vec<(u64, u32)> = Vec::new();
-        for &(_, arrived, seq) in &self.syns {
+        for &(_, arrived, seq) in syns {
             if openings.last().is_none_or(|last| last.1 != seq) {
                 openings.push((arrived, seq));
             }
@@ -418,9 +444,11 @@ impl PackedFlow {
         let is_its_own = |(sent, _): (u64, u64)| openings.iter().all(|(from, _)| *from <= sent);
         if openings.len() == 1 && first_ack.is_none_or(is_its_own) {
             let (from, isn) = openings[0];
+            let mut answers = answers.iter().filter(|(_, arrived, _)| from <= *arrived);
             return vec![Opening {
                 within: Span { from, to: NEVER },
                 isn,
+                answered_isn: answers.next().map(|(.., seq)| *seq),
                 accepted: first_ack.map_or(NEVER, |(_, arrived)| arrived),
             }];
         }
@@ -437,17 +465,27 @@ impl Flow {
             let to = openings.get(n + 1).map_or(NEVER, |next| next.0);
             let mut acks = self.acks[Direction::Up as usize].iter();
             let first = acks.find(|ack| (from..to).contains(&ack.sent));
+            let mut answers = self.segments[Direction::Down as usize].iter();
+            let answer = answers
+                .find(|answer| answer.flags & SYN != 0 && (from..to).contains(&answer.arrived));
             Opening {
                 within: Span { from, to },
                 isn,
+                answered_isn: answer.map(|answer| answer.seq),
                 accepted: first.map_or(NEVER, |ack| ack.arrived),
             }
         };
         numbers.map(opening).collect()
     }
 
-    /// Makes one of the connections.
-    pub(super) fn connection(&self, opening: Opening, path: &Path) -> TcpConnection {
+    /// Makes one of the connections. If the packets begin only after its first, `resumed` has for each direction an offset
+    /// of its stream at about that time, less than 2 GiB away.
+    pub(super) fn connection(
+        &self,
+        opening: Opening,
+        resumed: Option<[u64; 2]>,
+        path: &Path,
+    ) -> TcpConnection {
         let Opening { within, isn, .. } = opening;
         let is_within = |time: u64| within.from <= time && time < within.to;
         let of = |direction: Direction| {
@@ -460,13 +498,21 @@ impl Flow {
             ..TcpConnection::default()
         };
         let down_syn = of(Direction::Down).find(|s| s.flags & SYN != 0);
-        let isns = [Some(isn), down_syn.map(|segment| segment.seq)];
+        let answered_isn = down_syn.map_or(opening.answered_isn, |segment| Some(segment.seq));
+        let isns = [Some(isn), answered_isn];
         for direction in Direction::ALL {
             let place = direction as usize;
             let Some(isn) = isns[place] else { continue };
             let acks = self.acks[direction.opposite() as usize].iter();
-            connection.acks[place] = offsets(acks.filter(|ack| is_within(ack.sent)), isn);
-            connection.streams[place] = stream(of(direction), isn, path);
+            let near = resumed.map_or(0, |near| near[place]);
+            let offsets = || Offsets::new(isn.wrapping_add(1), near);
+            connection.acks[place] =
+                acks_at_offsets(acks.filter(|ack| is_within(ack.sent)), offsets());
+            let txs = transmissions(of(direction), offsets(), path);
+            connection.streams[place] = match resumed {
+                Some(_) => Stream::resumed(txs),
+                None => Stream::new(txs),
+            };
             connection.repairs[place] =
                 repairs(&connection.streams[place], &connection.acks[place]);
         }
@@ -506,9 +552,9 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    /// `first` is the number of the first byte.
-    pub(crate) fn new(first: u32) -> Offsets {
-        Offsets { first, latest: 0 }
+    /// `first` is the number of the first byte, `latest` an offset within 2 GiB of the next one.
+    pub(crate) fn new(first: u32, latest: u64) -> Offsets {
+        Offsets { first, latest }
     }
 
     /// `None` for a number before the first.
@@ -523,8 +569,11 @@ impl Offsets {
     }
 }
 
-fn stream<'a>(segments: impl Iterator<Item = &'a Segment>, isn: u32, path: &Path) -> Stream {
-    let mut offsets = Offsets::new(isn.wrapping_add(1));
+fn transmissions<'a>(
+    segments: impl Iterator<Item = &'a Segment>,
+    mut offsets: Offsets,
+    path: &Path,
+) -> Vec<Transmission> {
     let mut txs = Vec::with_capacity(segments.size_hint().1.unwrap_or(0));
     let with_payload = segments.filter(|segment| segment.payload > 0);
     txs.extend(with_payload.map(|segment| {
@@ -535,11 +584,10 @@ fn stream<'a>(segments: impl Iterator<Item = &'a Segment>, isn: u32, path: &Path
         };
         transmission(segment, offsets.offset(seq).unwrap_or(0), path)
     }));
-    Stream::new(txs)
+    txs
 }
 
-fn offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, isn: u32) -> Vec<Ack> {
-    let mut offsets = Offsets::new(isn.wrapping_add(1));
+fn acks_at_offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, mut offsets: Offsets) -> Vec<Ack> {
     let mut all = Vec::with_capacity(acks.size_hint().1.unwrap_or(0));
     all.extend(acks.map(|ack| Ack {
         sent: ack.sent,

@@ -1,10 +1,11 @@
 //! Explains one request, or one moment: takes a trial's records and returns plain structures.
 //!
 //! The causes of a request are followed again (`causes`), this time with every stage, packet and window behind them, so
-//! that a reader can check them. `request` covers one request, `moment` a point in time. Nothing here reads a file or draws
-//! a line: squall-report's `explain` writes the text.
+//! that a reader can check them. `request` covers one request, `near` one request of a long trial, without all of its
+//! records, `moment` a point in time. Nothing here reads a file or draws a line: squall-report's `explain` writes the text.
 
 mod moment;
+mod near;
 mod request;
 
 use std::cmp::Reverse;
@@ -24,6 +25,7 @@ pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
     TransportSample, moment,
 };
+pub use near::{NearRecords, explain_near};
 pub(crate) use request::follow_requests;
 pub use request::{Blocker, DropImpact, Explanation, GapCauses, HopTime, Mark, explain};
 

@@ -198,7 +198,7 @@ pub(crate) fn follow_requests(
     (explanations, attribution)
 }
 
-fn explanation(
+pub(super) fn explanation(
     rows: &[RequestRecord],
     row: &RequestRecord,
     causes: CausesRecord,

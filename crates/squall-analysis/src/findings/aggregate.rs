@@ -68,7 +68,7 @@ pub struct CellFindings {
 
 /// The findings of a run, as written to its findings.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "RunFindingsJson")]
+#[serde(try_from = "RunFindingsJson")]
 pub struct RunFindings {
     /// The format.
     pub schema: Schema,
@@ -80,9 +80,14 @@ impl RunFindings {
     /// The findings of these cells.
     pub fn of(cells: Vec<CellFindings>) -> RunFindings {
         RunFindings {
-            schema: Schema::first("squall.findings"),
+            schema: RunFindings::schema(),
             cells,
         }
+    }
+
+    /// Version 1 had no unit in the name of a condition's delay.
+    fn schema() -> Schema {
+        Schema::new("squall.findings", 2)
     }
 }
 
@@ -97,11 +102,16 @@ enum RunFindingsJson {
     Cells(Vec<CellFindings>),
 }
 
-impl From<RunFindingsJson> for RunFindings {
-    fn from(json: RunFindingsJson) -> RunFindings {
+impl TryFrom<RunFindingsJson> for RunFindings {
+    type Error = String;
+
+    fn try_from(json: RunFindingsJson) -> Result<RunFindings, String> {
         match json {
-            RunFindingsJson::Document { schema, cells } => RunFindings { schema, cells },
-            RunFindingsJson::Cells(cells) => RunFindings::of(cells),
+            RunFindingsJson::Document { schema, cells } => Ok(RunFindings {
+                schema: RunFindings::schema().reading(&schema)?,
+                cells,
+            }),
+            RunFindingsJson::Cells(cells) => Ok(RunFindings::of(cells)),
         }
     }
 }
@@ -188,6 +198,17 @@ mod tests {
             let read: RunFindings = serde_json::from_str(&json).unwrap();
             assert_eq!(read, findings);
         }
+        let mut old = serde_json::to_value(&findings).unwrap();
+        old["schema"]["version"] = 1.into();
+        let condition = old["cells"][0]["condition"].as_object_mut().unwrap();
+        let delay = condition.remove("delay_ns").unwrap();
+        condition.insert("delay".to_owned(), delay);
+        let read: RunFindings = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(read, findings);
+        old["schema"]["version"] = 3.into();
+        let refused = serde_json::from_value::<RunFindings>(old).unwrap_err();
+        let said = refused.to_string();
+        assert!(said.contains("version 3 of squall.findings"), "{said}");
     }
 
     #[test]

@@ -24,13 +24,17 @@ pub struct TcpSendLimits {
     /// How many connections.
     pub connections: u64,
     /// Time in which data was sent or waiting to be sent and not acknowledged, as a share of the time they were open.
+    #[serde(rename = "busy_share")]
     pub busy: f64,
     /// Share of the busy time in which the receiver's window was full.
+    #[serde(rename = "receive_window_share")]
     pub receive_window: f64,
     /// Share of the busy time in which the local send buffer was full.
+    #[serde(rename = "send_buffer_share")]
     pub send_buffer: f64,
     /// The rest of the busy time: the congestion window was full, or everything was sent and waited for its
     /// acknowledgement. The kernel does not distinguish the two.
+    #[serde(rename = "congestion_window_or_acknowledgement_share")]
     pub congestion_window_or_acknowledgement: f64,
     /// Segments with data, including retransmissions.
     pub segments: u64,
@@ -57,8 +61,10 @@ pub struct BodySendLimits {
     /// Time to send them, summed over bodies: from handing one to a connection until its last byte was written.
     pub sending_ns: u64,
     /// Share of that in which the stream's window was exhausted.
+    #[serde(rename = "stream_window_share")]
     pub stream_window: f64,
     /// Share of that in which only the connection's window was exhausted.
+    #[serde(rename = "connection_window_share")]
     pub connection_window: f64,
 }
 

@@ -23,13 +23,17 @@ pub struct Round {
     /// Successful requests per second in the measured phase.
     pub rate_per_s: Option<f64>,
     /// Median response time of all requests; failed ones count as infinite.
+    #[serde(rename = "p50_ns")]
     pub p50: Option<Quantile>,
     /// The 90th percentile.
+    #[serde(rename = "p90_ns")]
     pub p90: Option<Quantile>,
     /// The 99th percentile.
+    #[serde(rename = "p99_ns")]
     pub p99: Option<Quantile>,
     /// The 99th percentile of the generator's lag, or its maximum if there are too few requests: what it may have added to
     /// a p99.
+    #[serde(rename = "lag_p99_ns")]
     pub lag_p99: Duration,
 }
 

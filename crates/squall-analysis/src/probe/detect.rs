@@ -3,6 +3,8 @@
 //!
 //! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
 
+use std::net::SocketAddr;
+
 use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::Outcome;
@@ -110,6 +112,9 @@ fn no_answer_fix(seen: &Observations) -> &'static str {
     }
     if why.contains("not trusted") {
         return "--cacert FILE trusts the server's certificate, -k accepts any";
+    }
+    if why.contains("reset the stream") {
+        return "probe a URL that the server answers to GET; a gRPC server answers its own methods only";
     }
     if why.contains("refused") {
         return "start the server, or check the port: nothing listens there";
@@ -396,38 +401,98 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
+/// A share of packets or segments that costs time.
+const LOSS: f64 = 0.01;
+
+fn share(part: u64, of: u64) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// The share of what was lost, as evidence: `30 of 1,000 packets ... (3.0 %)`.
+fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
+    format!(
+        "{what}: {} of {} {unit} ({:.1} %)",
+        figure::count(part),
+        figure::count(of),
+        share(part, of) * 100.0
+    )
+}
+
 fn loss(case: &Case<'_>) -> Option<Signs> {
-    const SHARE: f64 = 0.01;
-    const SENT_AGAIN: u64 = 5;
-    const OUT_OF_ORDER: u64 = 20;
-    let losses = case.endpoint.losses;
-    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-    let up = share(losses.retransmitted, losses.sent);
-    let down = share(losses.out_of_order, losses.received);
-    let is_up = losses.retransmitted >= SENT_AGAIN && up >= SHARE;
-    let is_down = losses.out_of_order >= OUT_OF_ORDER && down >= SHARE;
-    (is_up || is_down).then(|| Signs {
+    let (is_tcp, mut evidence) = tcp_loss(case);
+    let (is_quic, of_quic) = quic_loss(case);
+    evidence.extend(of_quic);
+    (is_tcp || is_quic).then(|| Signs {
         fault: Fault::Loss,
         matters: Matters::Here,
         sentence: "Packets are lost on the way, so senders slow down and wait for repairs."
             .to_owned(),
-        evidence: vec![
-            format!(
-                "sent again: {} of {} segments with data ({:.1} %)",
-                figure::count(losses.retransmitted),
-                figure::count(losses.sent),
-                up * 100.0
-            ),
-            format!(
-                "received behind a gap: {} of {} ({:.1} %)",
-                figure::count(losses.out_of_order),
-                figure::count(losses.received),
-                down * 100.0
-            ),
-        ],
+        evidence,
         lost: None,
         per: "",
     })
+}
+
+/// Whether TCP lost much, and what it lost.
+fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
+    const SENT_AGAIN: u64 = 5;
+    const OUT_OF_ORDER: u64 = 20;
+    let losses = case.endpoint.losses;
+    if losses.sent + losses.received == 0 {
+        return (false, Vec::new());
+    }
+    let is_up =
+        losses.retransmitted >= SENT_AGAIN && share(losses.retransmitted, losses.sent) >= LOSS;
+    let is_down =
+        losses.out_of_order >= OUT_OF_ORDER && share(losses.out_of_order, losses.received) >= LOSS;
+    let evidence = vec![
+        lost_of(
+            "sent again",
+            losses.retransmitted,
+            losses.sent,
+            "segments with data",
+        ),
+        lost_of(
+            "received behind a gap",
+            losses.out_of_order,
+            losses.received,
+            "segments with data",
+        ),
+    ];
+    (is_up || is_down, evidence)
+}
+
+/// The same for QUIC: what quiche lost, and what the server must have lost. Between two programs of one machine, no path loses
+/// packets: a receive buffer was full because its reader did not get a processor.
+fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
+    const LOST: u64 = 5;
+    // A queue or a buffer that was full once is no lossy path.
+    const LOSSES: u64 = 3;
+    let address: Result<SocketAddr, _> = case.endpoint.address.parse();
+    let is_this_machine = address.is_ok_and(|address| address.ip().is_loopback());
+    let Some(quic) = case.endpoint.quic.filter(|_| !is_this_machine) else {
+        return (false, Vec::new());
+    };
+    let is_up = quic.lost >= LOST && quic.losses >= LOSSES && share(quic.lost, quic.sent) >= LOSS;
+    // What this machine dropped is sent again too.
+    let late = quic.late_frames.saturating_sub(quic.dropped_here);
+    let is_down = late >= LOST && share(late, quic.stream_frames) >= LOSS;
+    let mut evidence = vec![
+        lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
+        lost_of(
+            "the server's data that came late over QUIC",
+            quic.late_frames,
+            quic.stream_frames,
+            "STREAM frames",
+        ),
+    ];
+    if quic.dropped_here > 0 {
+        evidence.push(format!(
+            "{} were dropped by this machine, whose receive buffer was full",
+            figure::counted(quic.dropped_here, "datagram", "datagrams")
+        ));
+    }
+    (is_up || is_down, evidence)
 }
 
 fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
@@ -481,6 +546,7 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
 }
 
 fn short_connections(case: &Case<'_>) -> Option<Signs> {
+    const FEW: u64 = 20;
     let short = case.endpoint.short_connection?;
     // Servers end connections after errors.
     if case.seen.heads.iter().any(|head| head.status >= 400) {
@@ -495,14 +561,27 @@ fn short_connections(case: &Case<'_>) -> Option<Signs> {
     let lost = latencies
         .filter_map(|latency| Some(latency.first? - latency.later?))
         .max();
+    // With more of them, hardly any request waits for a new connection.
+    let is_few = short.requests <= FEW;
+    let rare = lost.filter(|_| !is_few).map(|lost| {
+        format!(
+            "one request in {} takes {} longer",
+            figure::count(short.requests),
+            figure::time(lost)
+        )
+    });
     Some(Signs {
         fault: Fault::ShortConnections,
-        matters: Matters::Here,
+        matters: if is_few {
+            Matters::Here
+        } else {
+            Matters::Overhead
+        },
         sentence: format!(
             "The server ends a connection after {} ({how}), and clients connect again.",
             figure::counted(short.requests, "request", "requests")
         ),
-        evidence: Vec::new(),
+        evidence: rare.into_iter().collect(),
         lost,
         per: "connection",
     })
@@ -554,6 +633,10 @@ fn slow_http2(case: &Case<'_>) -> Option<Signs> {
     let one = &case.endpoint.version(Version::Http1)?.download;
     let two = &case.endpoint.version(Version::Http2)?.download;
     if one.bytes_per_s.len().min(two.bytes_per_s.len()) < ROUNDS {
+        return None;
+    }
+    // Then it is this client that is slow.
+    if case.endpoint.version(Version::Http2)?.is_held_up_here() {
         return None;
     }
     let ((slowest, _), (_, fastest)) = (one.range()?, two.range()?);

@@ -37,7 +37,7 @@ fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Matters, Duration
     let is_known = windows.policy != UpdatePolicy::Unseen;
     let limit = windows.limit_bytes();
     (is_known && limit < SMALL).then(|| {
-        let (lost, per) = far_away(limit);
+        let (lost, per) = far_away(windows.round_trip_bytes);
         (Matters::FartherAway, lost, per)
     })
 }
@@ -51,26 +51,24 @@ fn far_away(limit: u64) -> (Duration, &'static str) {
 
 /// The window's own part of the evidence: what it allows, and what was measured.
 fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
-    let limit = windows.limit_bytes();
     let mut evidence = vec![format!("the server {}", windows.policy.words())];
     if let Some(rtt) = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero()) {
         evidence.push(format!(
             "one window per round trip of {} is {}",
             figure::time(rtt),
-            rate(limit as f64 / rtt.as_secs_f64())
+            rate(windows.limit_bytes() as f64 / rtt.as_secs_f64())
         ));
-    }
-    if let Some(rtt) = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero())
-        && (windows.round_trip_bytes as f64) < 0.95 * limit as f64
-    {
-        evidence.push(format!(
-            "as its updates come, {} is expected",
-            rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64())
-        ));
+        if windows.keeps_some() {
+            evidence.push(format!(
+                "the server keeps some of each window, so {} bytes per round trip are expected: {}",
+                figure::count(windows.round_trip_bytes),
+                rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64())
+            ));
+        }
     }
     evidence.push(format!(
         "at 100 ms that is {}",
-        rate(limit as f64 / FAR.as_secs_f64())
+        rate(windows.round_trip_bytes as f64 / FAR.as_secs_f64())
     ));
     let measured = |version, name: &str| {
         let facts = case.endpoint.version(version)?;

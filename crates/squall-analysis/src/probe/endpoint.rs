@@ -9,9 +9,11 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
+use super::downloads::DownloadTime;
 use super::limits::UploadLimits;
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product::{self, Recognised};
+use super::quic::QuicFacts;
 use super::small::{self, Latency, ShortConnection};
 use super::transfer::{self, Losses, Rates, Upload, median, median_span};
 use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
@@ -55,8 +57,12 @@ pub struct Endpoint {
     pub idle: Option<IdleFacts>,
     /// Requests per connection, if the server ended connections.
     pub short_connection: Option<ShortConnection>,
+    /// By version, the most requests that one connection carried.
+    pub most_requests: BTreeMap<&'static str, u64>,
     /// Losses over TCP.
     pub losses: Losses,
+    /// Losses and round trips of QUIC; `None` if there was no QUIC connection.
+    pub quic: Option<QuicFacts>,
     /// The content type, the coding (empty: none) and the bytes of a response to a request that allows compression.
     pub coding: Option<CodingFacts>,
     /// Whether responses advertise HTTP/3.
@@ -76,6 +82,8 @@ pub struct VersionFacts {
     pub latency: Latency,
     /// Downloads over one connection.
     pub download: Rates,
+    /// What the time of the downloads over one connection went into, one for each round.
+    pub download_times: Vec<DownloadTime>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
     /// Uploads, one for each round.
@@ -83,6 +91,17 @@ pub struct VersionFacts {
 }
 
 impl VersionFacts {
+    /// Whether windows of this client or of its machine took a tenth of the time of downloads.
+    pub fn is_held_up_here(&self) -> bool {
+        const SHARE: f64 = 0.1;
+        let sum = |part: fn(&DownloadTime) -> Duration| -> f64 {
+            let parts = self.download_times.iter().map(part);
+            parts.map(Duration::as_secs_f64).sum()
+        };
+        let own = sum(DownloadTime::own);
+        own > 0.0 && own >= SHARE * sum(|time| time.took)
+    }
+
     /// The middle rate of its uploads.
     pub fn upload_rate(&self) -> Option<f64> {
         let rates: Vec<f64> = self.uploads.iter().map(Upload::bytes_per_s).collect();
@@ -152,6 +171,7 @@ impl Endpoint {
     /// The facts.
     pub fn of(seen: &Observations) -> Endpoint {
         let numbers = settings(seen);
+        let round_trip = round_trip(seen);
         let upload_windows = upload_windows(seen);
         let http2 = seen.steps_of(StepKind::Download, Version::Http2);
         let frame_bytes: Vec<f64> = http2
@@ -164,9 +184,9 @@ impl Endpoint {
             address: seen.address.clone(),
             server: server.map(str::to_owned),
             product: product::recognise(&seen.heads, &numbers, upload_windows.as_ref()),
-            versions: versions(seen),
+            versions: versions(seen, round_trip),
             tls: tls(seen),
-            round_trip: round_trip(seen),
+            round_trip,
             connect_idle: median_span(seen.connects_idle.iter().copied()),
             connect_loaded: median_span(seen.connects_loaded.iter().copied()),
             settings: (numbers.iter())
@@ -180,13 +200,28 @@ impl Endpoint {
             multiplexes: multiplexes(seen),
             idle: idle(seen),
             short_connection: (seen.steps.iter())
-                .filter(|step| step.kind == StepKind::Small)
+                .filter(|step| matches!(step.kind, StepKind::Small | StepKind::Lasting))
                 .find_map(small::short_connection),
+            most_requests: small::most_carried(seen),
             losses: Losses::of(seen),
+            quic: QuicFacts::of(seen),
             coding: coding(seen),
             advertises_http3: seen.advertises_http3,
             notes: seen.notes.clone(),
         }
+        .with_own_limits()
+    }
+
+    /// With a note for each version whose downloads this client itself held up.
+    fn with_own_limits(mut self) -> Endpoint {
+        for facts in self.versions.iter().filter(|facts| facts.is_held_up_here()) {
+            self.notes.push(format!(
+                "{}: this client's own windows held downloads up, so their rate says nothing about the server: lower --bytes, \
+                 raise net.ipv4.tcp_rmem, or give larger windows with --set.",
+                facts.version
+            ));
+        }
+        self
     }
 
     /// The facts about a version.
@@ -196,7 +231,7 @@ impl Endpoint {
     }
 }
 
-fn versions(seen: &Observations) -> Vec<VersionFacts> {
+fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFacts> {
     let mut uploads = transfer::uploads(seen);
     let all = [Version::Http1, Version::Http2, Version::Http3];
     let was_tried = |version: &Version| {
@@ -210,6 +245,9 @@ fn versions(seen: &Observations) -> Vec<VersionFacts> {
             problem: failure.map(|(_, why)| small::plain(why).to_owned()),
             latency: Latency::of(seen, version),
             download: transfer::downloads(seen, StepKind::Download, version),
+            download_times: (seen.steps_of(StepKind::Download, version))
+                .filter_map(|step| DownloadTime::of(step, round_trip))
+                .collect(),
             download_six: transfer::downloads(seen, StepKind::SixDownloads, version),
             uploads: uploads.remove(&version).unwrap_or_default(),
         }

@@ -144,7 +144,7 @@ pub(super) fn exchange(wire_start: u64) -> ExchangeRecord {
 }
 
 /// A frame of the upload's stream, or of the connection.
-fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
+pub(super) fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
     FrameRecord {
         time: at_us(time_us),
         hop: 1,
@@ -154,7 +154,7 @@ fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
     }
 }
 
-fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
+pub(super) fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
     FrameFacts {
         stream: Some(stream),
         ..FrameFacts::new(way, FrameLayer::Http2, kind, 0)
@@ -226,7 +226,7 @@ pub(super) fn upload(bytes: i64, round_trip: Duration, windows: Windows) -> Step
     made
 }
 
-fn update(time_us: u64, stream: u64, window: i64, increment: i64) -> FrameRecord {
+pub(super) fn update(time_us: u64, stream: u64, window: i64, increment: i64) -> FrameRecord {
     let mut found = facts(Way::Received, WINDOW_UPDATE, stream);
     found.value = Some(increment.unsigned_abs());
     if stream == 0 {

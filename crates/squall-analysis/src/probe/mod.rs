@@ -1,36 +1,53 @@
 //! What is wrong with an endpoint's HTTP, as a client sees it from outside: facts, faults and a verdict.
 //!
 //! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
-//! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `transfer` (rates, uploads, losses), `small` (latencies,
-//! pauses, connections) and `product` (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are faults,
-//! `fault` says what each means, and `verdict` puts the most important one first. Nothing is sent here: the binary's
+//! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `flow` (what that allows in a round trip), `transfer`
+//! (rates, uploads, losses), `downloads` (what held them up), `quic` (its losses), `small` (latencies, pauses, connections)
+//! and `product` (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are
+//! faults, `fault` says what each means, and `verdict` puts the most important one first. `course` has how transfers and
+//! handshakes went over time, and `sweep` compares probes behind several links. Nothing is sent here: the binary's
 //! `probe/` does that, and squall-report's `probe` prints the result.
 
+mod course;
 mod detect;
 mod detect_windows;
+mod downloads;
 mod endpoint;
 mod fault;
+mod flow;
 mod limits;
 #[cfg(test)]
 mod made;
+#[cfg(test)]
+mod made_uploads;
 mod observed;
 mod product;
+mod quic;
 mod signs;
 mod small;
+mod sweep;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_windows;
 mod transfer;
 mod verdict;
 mod windows;
 
 use serde::Serialize;
 
+use crate::summary::Schema;
+
+pub use course::{Course, Opening, Transfer};
+pub use downloads::DownloadTime;
 pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
 pub use fault::{Fault, Found, Matters};
 pub use limits::UploadLimits;
 pub use observed::{Head, Http3Reach, Observations, Piece, Step, StepKind, version_name};
 pub use product::{Product, Recognised};
+pub use quic::QuicFacts;
 pub use small::{Latency, ShortConnection, failure};
+pub use sweep::{ProbeResult, Sweep, SweepFigures, SweepMeasure, SweepPoint};
 pub use transfer::{Losses, Rates, Upload};
 pub use verdict::Verdict;
 pub use windows::{UpdatePolicy, UploadWindows};
@@ -38,6 +55,8 @@ pub use windows::{UpdatePolicy, UploadWindows};
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnosis {
+    /// The name and version of this format.
+    pub schema: Schema,
     /// The answer.
     pub verdict: Verdict,
     /// All faults, the most important one first.
@@ -52,6 +71,7 @@ impl Diagnosis {
         let endpoint = Endpoint::of(seen);
         let faults = detect::faults(seen, &endpoint);
         Diagnosis {
+            schema: Schema::new("squall.probe", 1),
             verdict: Verdict::of(seen, &endpoint, &faults),
             faults,
             endpoint,

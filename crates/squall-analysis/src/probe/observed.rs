@@ -25,6 +25,8 @@ pub enum StepKind {
     Upload,
     /// Three downloads on one connection: one after another (0, 1), and the third (2) after the connection was idle.
     Idle,
+    /// Many small requests on one connection, several at a time over HTTP/2 and HTTP/3, to see whether it lasts.
+    Lasting,
 }
 
 /// Bytes of a response's body, and when they were read.

@@ -10,7 +10,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
-use super::observed::{Observations, Step, StepKind};
+use super::observed::{Observations, Step, StepKind, version_name};
 use super::transfer::median_span;
 
 /// The longest response whose bytes a sender may always send at once: ten segments are 14 kB.
@@ -52,7 +52,8 @@ impl Latency {
     }
 }
 
-fn between(from: Option<Time>, to: Option<Time>) -> Option<Duration> {
+/// The span between two times, if both are known.
+pub(super) fn between(from: Option<Time>, to: Option<Time>) -> Option<Duration> {
     Some(to?.since(from?))
 }
 
@@ -93,12 +94,14 @@ pub struct ShortConnection {
     pub with_goaway: bool,
 }
 
-/// The requests that connections carried before the server ended them; `None` if one connection carried all.
+/// The requests that connections carried before the server ended them; `None` if one connection carried all, or if some were
+/// answered with errors, after which servers end connections.
 pub(super) fn short_connection(step: &Step) -> Option<ShortConnection> {
-    let mut carried: BTreeMap<u32, u64> = BTreeMap::new();
-    for row in step.answered() {
-        *carried.entry(row.connection?).or_default() += 1;
+    let is_error = |row: &RequestRecord| row.status.is_some_and(|status| status >= 400);
+    if step.answered().any(is_error) {
+        return None;
     }
+    let carried = carried(step);
     // The last connection may have had more to come.
     let ended = carried.len().checked_sub(1).filter(|ended| *ended > 0)?;
     let requests = carried.values().take(ended).copied().max()?;
@@ -106,6 +109,29 @@ pub(super) fn short_connection(step: &Step) -> Option<ShortConnection> {
         requests,
         with_goaway: step.counts.endings.goaways_received > 0,
     })
+}
+
+/// The requests with a complete response on each connection of a step.
+fn carried(step: &Step) -> BTreeMap<u32, u64> {
+    let mut carried: BTreeMap<u32, u64> = BTreeMap::new();
+    for connection in step.answered().filter_map(|row| row.connection) {
+        *carried.entry(connection).or_default() += 1;
+    }
+    carried
+}
+
+/// By version, the most requests that one connection carried.
+pub(super) fn most_carried(seen: &Observations) -> BTreeMap<&'static str, u64> {
+    let mut most: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let steps = seen.steps.iter();
+    let kinds = [StepKind::Small, StepKind::Lasting];
+    for step in steps.filter(|step| kinds.contains(&step.kind)) {
+        if let Some(requests) = carried(step).into_values().max() {
+            let of_version = most.entry(version_name(step.version)).or_default();
+            *of_version = requests.max(*of_version);
+        }
+    }
+    most
 }
 
 /// Why the requests of a step failed, if the first one did; in words of the machine or the peer.
@@ -134,5 +160,69 @@ fn said(row: &RequestRecord, outcome: Outcome) -> String {
         (Some(error), _) => error.clone(),
         (None, Outcome::Censored | Outcome::TimedOut) => format!("{progress} in time"),
         (None, outcome) => outcome.name().replace('_', " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_base::record::EndingCounts;
+
+    use super::super::made::{healthy, ms, request, step};
+    use super::super::{Diagnosis, Fault, Found, Matters};
+    use super::*;
+
+    /// Requests in a row, of which each connection carries `on_each`.
+    fn lasting(requests: u32, on_each: u32) -> Step {
+        let mut made = step(StepKind::Lasting, Version::Http2);
+        for n in 0..requests {
+            let mut row = request(0, 1_000 + 4_000 * u64::from(n), 3_000);
+            row.connection = Some(n / on_each);
+            row.opened_connection = n % on_each == 0;
+            made.requests.push(row);
+        }
+        made.counts.endings = EndingCounts {
+            goaways_received: u64::from((requests - 1) / on_each),
+            ..EndingCounts::default()
+        };
+        made
+    }
+
+    fn found(made: Step) -> Option<Found> {
+        let mut seen = healthy(ms(30));
+        seen.steps.push(made);
+        let faults = Diagnosis::of(&seen).faults;
+        let mut faults = faults.into_iter();
+        faults.find(|found| found.fault == Fault::ShortConnections)
+    }
+
+    #[test]
+    fn connections_that_end_after_a_hundred_requests_are_found() {
+        let found = found(lasting(120, 100)).expect("a finding");
+        let said = &found.sentence;
+        assert!(
+            said.contains("after 100 requests (with a GOAWAY)"),
+            "{said}"
+        );
+        assert_eq!(found.matters, Matters::Overhead);
+        let evidence = found.evidence.join("; ");
+        assert!(evidence.contains("one request in 100"), "{evidence}");
+    }
+
+    /// nginx ends a connection after 1,000 requests by default: no fault, and more than a probe sends.
+    #[test]
+    fn connection_that_carries_all_requests_is_no_fault() {
+        assert_eq!(found(lasting(120, 1_000)), None);
+        let mut seen = healthy(ms(30));
+        seen.steps.push(lasting(120, 1_000));
+        let most = Diagnosis::of(&seen).endpoint.most_requests;
+        assert_eq!(most.get("HTTP/2"), Some(&120));
+    }
+
+    /// A server that has had enough of a client answers with an error, and may end the connection.
+    #[test]
+    fn connections_that_end_after_errors_are_not_judged() {
+        let mut made = lasting(120, 100);
+        made.requests[99].status = Some(429);
+        assert_eq!(found(made), None);
     }
 }

@@ -1,8 +1,8 @@
 //! The windows that a server really gives to an HTTP/2 upload: how large, opened again when and by how much, and how long
 //! the upload waited for them.
 //!
-//! It reads frames as the client sent and received them (RFC 9113, section 6.9). QUIC's limits are not read: quiche does
-//! not report the initial ones.
+//! It reads frames as the client sent and received them (RFC 9113, section 6.9). QUIC's limits are in `limits`; what
+//! follows from updates for other uploads is in `flow`.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Outcome, RequestRecord, Way};
 use squall_base::{Duration, Time};
 
+use super::flow::{Ledger, Replay, Rule, Update, by_rules, mean_flight};
 use super::observed::Step;
 use crate::figure;
 
@@ -94,8 +95,8 @@ pub struct UploadWindows {
     pub largest_stream_bytes: u64,
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
-    /// What the windows and the server's updates allow in a round trip: less than a window if the upload waited more often
-    /// than once for each.
+    /// What the windows allow in a round trip if the server opens them as it did here: less than a window if it keeps some
+    /// of each.
     pub round_trip_bytes: u64,
     /// How the server opens the stream's window again.
     pub policy: UpdatePolicy,
@@ -127,6 +128,12 @@ impl UploadWindows {
     /// The most that the upload could have in flight: one such amount per round trip is the highest rate.
     pub fn limit_bytes(&self) -> u64 {
         self.largest_stream_bytes.min(self.largest_connection_bytes)
+    }
+
+    /// Whether less than that is expected, because the server keeps some of each window when it opens it again.
+    pub fn keeps_some(&self) -> bool {
+        const WHOLE: f64 = 0.95;
+        (self.round_trip_bytes as f64) < WHOLE * self.limit_bytes() as f64
     }
 
     /// Whether the connection's window, not the stream's, is that limit.
@@ -164,9 +171,11 @@ struct Reader {
     last_data: Option<Time>,
     has_ended: bool,
     data_frames: u64,
-    increments: Vec<u64>,
     /// Payload of the upload's DATA frames.
     bytes: u64,
+    /// Where each of them ended.
+    ends: Vec<u64>,
+    largest_frame: u64,
     blocked: Blocked,
     was_used_up: bool,
 }
@@ -176,22 +185,43 @@ struct Reader {
 struct Window {
     at_first_data: Option<i64>,
     largest: i64,
+    /// Since the first DATA frame of the upload.
+    ledger: Option<Ledger>,
 }
 
 impl Window {
     /// Before a DATA frame of `length` bytes, after which `left` may still be sent.
-    fn used(&mut self, left: Option<i64>, length: i64) {
-        if let Some(left) = left {
-            let before = left.saturating_add(length);
-            self.at_first_data.get_or_insert(before);
-            self.largest = self.largest.max(before);
+    fn used(&mut self, left: Option<i64>, length: i64, is_upload: bool) {
+        let Some(left) = left else {
+            return;
+        };
+        let before = left.saturating_add(length);
+        self.at_first_data.get_or_insert(before);
+        self.largest = self.largest.max(before);
+        if is_upload && self.ledger.is_none() {
+            self.ledger = Some(Ledger {
+                first: bytes(before),
+                owed: bytes(self.largest.saturating_sub(before)),
+                updates: Vec::new(),
+            });
         }
     }
 
-    /// After an update.
-    fn opened(&mut self, now: Option<i64>) {
+    /// After an update by `increment`, when the upload had sent `sent` bytes.
+    fn opened(&mut self, now: Option<i64>, increment: Option<u64>, sent: u64) {
         self.largest = self.largest.max(now.unwrap_or(0));
+        if let Some(ledger) = &mut self.ledger {
+            ledger.updates.push(Update {
+                bytes: increment.unwrap_or(0),
+                sent,
+            });
+        }
     }
+}
+
+/// A window without a sign: one that a change of SETTINGS made negative lets nothing be sent.
+fn bytes(window: i64) -> u64 {
+    u64::try_from(window).unwrap_or(0)
 }
 
 /// Time in which windows were used up.
@@ -211,14 +241,13 @@ impl Reader {
         match (frame.way, frame.kind) {
             (Way::Sent, DATA) => self.data(time, frame, frame.stream == Some(stream)),
             (Way::Received, WINDOW_UPDATE) if frame.stream == Some(0) => {
-                self.connection.opened(frame.connection_window);
+                self.connection
+                    .opened(frame.connection_window, frame.value, self.bytes);
                 self.blocked.open_connection(time);
             }
             (Way::Received, WINDOW_UPDATE) if frame.stream == Some(stream) => {
-                self.stream.opened(frame.stream_window);
-                if self.first_data.is_some() {
-                    self.increments.push(frame.value.unwrap_or(0));
-                }
+                self.stream
+                    .opened(frame.stream_window, frame.value, self.bytes);
                 self.blocked.open_stream(time);
             }
             _ => {}
@@ -227,12 +256,15 @@ impl Reader {
 
     fn data(&mut self, time: Time, frame: &FrameFacts, is_upload: bool) {
         let length = i64::try_from(frame.length).unwrap_or(i64::MAX);
-        self.connection.used(frame.connection_window, length);
+        self.connection
+            .used(frame.connection_window, length, is_upload);
         if !is_upload {
             return;
         }
-        self.stream.used(frame.stream_window, length);
+        self.stream.used(frame.stream_window, length, true);
         self.bytes += frame.length;
+        self.ends.push(self.bytes);
+        self.largest_frame = self.largest_frame.max(frame.length);
         self.first_data.get_or_insert(time);
         self.last_data = Some(time);
         self.data_frames += 1;
@@ -262,48 +294,80 @@ impl Reader {
         let last = if self.has_ended { self.last_data? } else { end };
         self.blocked.open_stream(last);
         self.blocked.open_connection(last);
-        let stream = self.stream.at_first_data?;
-        let connection = self.connection.at_first_data?;
-        let (largest_stream, largest_connection) = (self.stream.largest, self.connection.largest);
-        let bytes = |window: i64| u64::try_from(window).unwrap_or(0);
+        let stream = self.stream.ledger.take()?;
+        let connection = self.connection.ledger.take()?;
+        let (largest_stream, largest_connection) =
+            (bytes(self.stream.largest), bytes(self.connection.largest));
         let sending = last.since(first);
+        let policy = self.policy(&stream, largest_stream);
+        let limit = largest_stream.min(largest_connection);
+        let has_rule = matches!(
+            policy,
+            UpdatePolicy::EachData { .. } | UpdatePolicy::Half | UpdatePolicy::Every { .. }
+        );
+        let flight = if self.waited_nearly_always(sending) {
+            self.replayed(&stream, &connection)
+        } else {
+            None
+        };
+        let flight = match flight {
+            None if has_rule => self.by_rule(&stream, &connection),
+            flight => flight,
+        };
         Some(UploadWindows {
-            round_trip_bytes: self.per_round_trip(sending),
-            stream_bytes: bytes(stream),
-            connection_bytes: bytes(connection),
-            largest_stream_bytes: bytes(largest_stream),
-            largest_connection_bytes: bytes(largest_connection),
-            policy: self.policy(bytes(stream), bytes(largest_stream)),
+            round_trip_bytes: flight.map_or(limit, |flight| flight.min(limit)),
+            stream_bytes: bytes(self.stream.at_first_data?),
+            connection_bytes: bytes(self.connection.at_first_data?),
+            largest_stream_bytes: largest_stream,
+            largest_connection_bytes: largest_connection,
+            policy,
             data_frames: self.data_frames,
-            updates: self.increments.len() as u64,
+            updates: stream.updates.len() as u64,
             sending,
             blocked_by_stream: self.blocked.by_stream,
             blocked_by_connection: self.blocked.by_connection,
         })
     }
 
-    /// What an upload may send in a round trip. If it waited nearly all the time, each wait that was not short beside the
-    /// others took a round trip, and so did the response.
-    fn per_round_trip(&self, sending: Duration) -> u64 {
-        let limit = self.stream.largest.min(self.connection.largest);
-        let limit = u64::try_from(limit).unwrap_or(0);
+    /// Whether an upload waited nearly all the time, and longer than a server takes to read: then nothing was on the way when
+    /// the windows were opened again, as at every longer round trip.
+    fn waited_nearly_always(&self, sending: Duration) -> bool {
         let mut waits = self.blocked.waits.clone();
         waits.sort_unstable();
         let long = waits.get(waits.len() * 9 / 10).copied().unwrap_or_default();
         let waited = self.blocked.by_stream + self.blocked.by_connection;
-        let is_clear = self.has_ended
+        self.has_ended
             && long >= LONG_WAIT
-            && waited.as_secs_f64() >= NEARLY_ALL * sending.as_secs_f64();
-        if !is_clear {
-            return limit;
-        }
-        let shortest = Duration::from_nanos(long.as_nanos() / 4);
-        let round_trips = waits.iter().filter(|wait| **wait >= shortest).count() as u64 + 1;
-        limit.min(self.bytes / round_trips)
+            && waited.as_secs_f64() >= NEARLY_ALL * sending.as_secs_f64()
     }
 
-    fn policy(&self, initial: u64, largest: u64) -> UpdatePolicy {
-        let updates = self.increments.len() as u64;
+    /// A flight of an upload with the updates that this one got.
+    fn replayed(&self, stream: &Ledger, connection: &Ledger) -> Option<u64> {
+        let (mut of_stream, mut of_connection) = (Replay::of(stream), Replay::of(connection));
+        mean_flight(self.bytes, stream.first.min(connection.first), |position| {
+            let limit = of_stream.received(position);
+            limit.min(of_connection.received(position))
+        })
+    }
+
+    /// A flight of an upload to a server that opens its windows by the rule that this one shows.
+    fn by_rule(&self, stream: &Ledger, connection: &Ledger) -> Option<u64> {
+        let rule = |ledger: &Ledger, window: &Window| {
+            Rule::seen(
+                ledger,
+                bytes(window.largest),
+                &self.ends,
+                self.largest_frame,
+            )
+        };
+        by_rules(
+            rule(stream, &self.stream),
+            rule(connection, &self.connection),
+        )
+    }
+
+    fn policy(&self, stream: &Ledger, largest: u64) -> UpdatePolicy {
+        let updates = stream.updates.len() as u64;
         if updates == 0 {
             let has_stopped = self.was_used_up && !self.has_ended;
             return if has_stopped {
@@ -312,14 +376,15 @@ impl Reader {
                 UpdatePolicy::Unseen
             };
         }
-        let initial = initial as f64;
-        let largest_increment = self.increments.iter().copied().max().unwrap_or(0);
+        let initial = stream.first as f64;
+        let increments = || stream.updates.iter().map(|update| update.bytes);
+        let largest_increment = increments().max().unwrap_or(0);
         if largest_increment as f64 >= GRANT * initial {
             return UpdatePolicy::Grants {
                 bytes: largest_increment,
             };
         }
-        let bytes = self.increments.iter().sum::<u64>() / updates;
+        let bytes = increments().sum::<u64>() / updates;
         if updates as f64 >= UPDATES_PER_DATA * self.data_frames as f64 {
             return UpdatePolicy::EachData { bytes };
         }

@@ -3,6 +3,7 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use serde_json::{Map, Value};
 use squall_analysis::{Quantile, RunSummary, TrialStats, summarise, trial_stats};
 use squall_base::record::{
     FailedAttempt, LateSpan, LateSpans, Outcome, Phase, ProcessEnd, RequestRecord, StationExit,
@@ -401,4 +402,50 @@ fn program_whose_version_is_unknown_is_named() {
         warnings[0].starts_with("The version of envoy is unknown in 1 trial"),
         "{warnings:?}"
     );
+}
+
+/// Takes the unit off the names of all times, as the names of version 1 were.
+fn without_units(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, field)| {
+                let old = match name.strip_suffix("_ns") {
+                    Some(old) if name != "started_unix_ns" => old.to_owned(),
+                    _ => name,
+                };
+                (old, without_units(field))
+            });
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Value::Array(entries) => entries.into_iter().map(without_units).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn summary_of_version_1_is_read_into_todays_names_and_a_later_one_is_refused() {
+    let plan = plan(6);
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    trials[2].station_exits = vec![crash()];
+    trials[2].own_errors.p99 = Some(ms(2));
+    let summary = summarise(&plan, trials);
+    let today = serde_json::to_value(&summary).unwrap();
+    let cell = &today["conditions"][0]["cells"][0];
+    assert_eq!(cell["p99_ns"]["median"]["exact"], 1_000_000);
+    assert_eq!(cell["trials"][0]["own_error_ns"], 120_000);
+    assert!(cell.get("p99").is_none());
+    let mut old = without_units(today.clone());
+    assert!(old["conditions"][0]["cells"][0]["p99"].is_object());
+    old["schema"]["version"] = 1.into();
+    let read: RunSummary = serde_json::from_value(old.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), today);
+    old.as_object_mut().unwrap().remove("schema");
+    let read: RunSummary = serde_json::from_value(old).unwrap();
+    assert_eq!(read, summary);
+    let mut later = today;
+    later["schema"]["version"] = 3.into();
+    let refused = serde_json::from_value::<RunSummary>(later).unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("version 3 of squall.summary"), "{said}");
 }

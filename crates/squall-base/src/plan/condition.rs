@@ -87,6 +87,7 @@ impl<T: Display + PartialEq> Display for PerDirection<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     /// One-way delay of the first link.
+    #[serde(rename = "delay_ns", alias = "delay")]
     pub delay: PerDirection<Duration>,
     /// The share of IP packets lost there, drawn independently for each packet and direction.
     pub loss: PerDirection<Probability>,
@@ -105,6 +106,7 @@ pub struct Condition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkConditions {
     /// One-way delay.
+    #[serde(rename = "delay_ns", alias = "delay")]
     pub delay: PerDirection<Duration>,
     /// The share of IP packets lost.
     pub loss: PerDirection<Probability>,
@@ -230,10 +232,13 @@ mod tests {
         let json = serde_json::to_value(condition()).unwrap();
         assert_eq!(
             json,
-            serde_json::json!({ "delay": 10_000_000, "loss": 0.0, "link": "" })
+            serde_json::json!({ "delay_ns": 10_000_000, "loss": 0.0, "link": "" })
         );
         let read: Condition = serde_json::from_value(json).unwrap();
         assert_eq!(read, condition());
+        let earlier = serde_json::json!({ "delay": 10_000_000, "loss": 0.0, "link": "" });
+        let read: Condition = serde_json::from_value(earlier).unwrap();
+        assert_eq!(read, condition(), "schema 9 had no unit in the name");
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
         };
         let json = serde_json::to_value(&apart).unwrap();
         assert_eq!(
-            json["delay"],
+            json["delay_ns"],
             serde_json::json!({ "up": 5_000_000, "down": 40_000_000 })
         );
         let read: Condition = serde_json::from_value(json).unwrap();

@@ -15,11 +15,8 @@ use crate::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseLoadError {
     /// A stage with missing parts.
-    #[error("{text:?} is no stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"")]
-    Stage {
-        /// The stage.
-        text: String,
-    },
+    #[error("{0:?} is no stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"")]
+    Stage(String),
     /// Stages that cannot be computed exactly.
     #[error(transparent)]
     Stages(#[from] StagesError),
@@ -42,9 +39,7 @@ impl FromStr for Stages {
 
 fn stage(text: &str) -> Result<Stage, ParseLoadError> {
     let text = text.trim();
-    let unclear = || ParseLoadError::Stage {
-        text: text.to_owned(),
-    };
+    let unclear = || ParseLoadError::Stage(text.to_owned());
     let (rates, duration) = text.rsplit_once(' ').ok_or_else(unclear)?;
     let duration: Duration = duration.parse()?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));

@@ -53,6 +53,7 @@ pub struct StationExit {
     /// How it ended.
     pub end: ProcessEnd,
     /// When it ended, from the trial's epoch. Before `load_start`, it ended while the path was being set up.
+    #[serde(rename = "at_ns", alias = "at")]
     pub at: Duration,
     /// The last lines of its log, at most eight.
     pub last_lines: Vec<String>,

@@ -68,7 +68,6 @@ impl Profile {
         }
     }
 
-    /// Ticks that make one request.
     pub(super) fn ticks_per_request(&self) -> u128 {
         self.ticks_per_request
     }

@@ -13,8 +13,8 @@ use squall_base::{Duration, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::ClientOrder;
 use super::row::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Refusal, refuse_order};
+use crate::find::{Version, installable};
 use crate::order::Invocation;
 
 const NAME: &str = "chromium";
@@ -40,13 +40,12 @@ const FLAGS: [&str; 12] = [
     "--remote-debugging-pipe",
 ];
 
-/// The driver of Chromium.
 #[derive(Debug)]
 pub(super) struct Chromium;
 
-impl ClientDriver for Chromium {
-    identity!(NAME, install: "apt-get install chromium", version: &["--version"]);
+installable!(Chromium, NAME, install: "apt-get install chromium", version: &["--version"]);
 
+impl ClientDriver for Chromium {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when the page asked for it",
@@ -59,8 +58,8 @@ impl ClientDriver for Chromium {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Chromium))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Chromium)
     }
 
     fn loads_pages(&self) -> bool {
@@ -73,7 +72,7 @@ impl ClientDriver for Chromium {
         if !order.headers.is_empty() {
             let why =
                 "its header fields are a browser's: leave out `headers` and `browser_headers`";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         let targets = order.page.iter().flat_map(|page| &page.targets);
         let mut targets: Vec<&String> = targets.chain([&order.path]).collect();
@@ -81,7 +80,7 @@ impl ClientDriver for Chromium {
         if targets.windows(2).any(|pair| pair[0] == pair[1]) {
             let why =
                 "a browser asks for each target of a page once; give each tile its number, {}";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         let mut invocation = Invocation::default();
         // This file marks a start that is not the first; the profile folder must exist.

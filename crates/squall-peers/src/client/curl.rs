@@ -14,8 +14,8 @@ use super::order::{ClientLoad, ClientOrder};
 use super::row::{
     Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
 };
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Refusal, order_refusal, refuse_order};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "curl";
@@ -29,13 +29,12 @@ const MAX_AT_ONCE: u64 = 300;
 const BROKEN_FROM: [u32; 3] = [7, 88, 0];
 const BROKEN_UNTIL: [u32; 3] = [8, 0, 0];
 
-/// The driver of curl.
 #[derive(Debug)]
 pub(super) struct Curl;
 
-impl ClientDriver for Curl {
-    identity!(NAME, install: "apt install curl", version: &["--version"]);
+installable!(Curl, NAME, install: "apt install curl", version: &["--version"]);
 
+impl ClientDriver for Curl {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when it took the transfer up, counted back from when squall read its line",
@@ -48,8 +47,8 @@ impl ClientDriver for Curl {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Curl))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Curl)
     }
 
     fn has_rows_on_stderr(&self) -> bool {
@@ -61,23 +60,20 @@ impl ClientDriver for Curl {
         use Protocol::{H1, H1s, H2, H2c};
         order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.path.contains(['[', ']', '{', '}']) {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "brackets and braces of a path mean several URLs to it",
-            ));
+            );
         }
         let Some(requests) = order.load.requests() else {
-            return Err(order_refusal(
-                NAME,
-                "it sends a number of requests, and knows no duration",
-            ));
+            return refuse_order(NAME, "it sends a number of requests, and knows no duration");
         };
         let is_broken = version.is_at_least(BROKEN_FROM) && !version.is_at_least(BROKEN_UNTIL);
         if order.protocol == H2c && requests > 1 && is_broken {
             let why = format!(
                 "version {version} fails on the second request of a connection of h2c; 8.0.0 does not"
             );
-            return Err(order_refusal(NAME, &why));
+            return refuse_order(NAME, &why);
         }
         let mut invocation = Invocation::default();
         invocation.arguments([
@@ -143,10 +139,10 @@ fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<
             ..
         } => invocation.arguments(["--rate", &words(rate)?]),
         ClientLoad::Rate { .. } => {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "at a rate it sends one request after the other; give it 1 connection",
-            ));
+            );
         }
         ClientLoad::Closed {
             connections,
@@ -155,14 +151,11 @@ fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<
         } => {
             let is_http1 = order.protocol.version() == Http::Http1;
             if is_http1 && streams > 1 {
-                return Err(order_refusal(
-                    NAME,
-                    "over HTTP/1.1 a connection has 1 request at a time",
-                ));
+                return refuse_order(NAME, "over HTTP/1.1 a connection has 1 request at a time");
             }
             let at_once = u64::from(connections) * u64::from(streams);
             if at_once > MAX_AT_ONCE {
-                return Err(order_refusal(NAME, "it sends at most 300 requests at once"));
+                return refuse_order(NAME, "it sends at most 300 requests at once");
             }
             if at_once == 1 {
                 return Ok(());

@@ -28,7 +28,6 @@ const S: f64 = 1e9;
 /// What the browser is to load.
 #[derive(Clone, Debug)]
 pub(super) struct BrowserTask {
-    /// The page.
     pub(super) url: String,
     /// Paths with their queries, in the order of their numbers: the document, then what it refers to.
     pub(super) targets: Vec<String>,

@@ -4,8 +4,8 @@
 
 use super::order::ClientOrder;
 use super::row::RowFormat;
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{FindError, InstalledProgram, SearchPath, Version, find_program};
+use crate::driver::{Refusal, refuse_order};
+use crate::find::{Installable, Version};
 use crate::order::Invocation;
 
 /// What a program's log reports of a request, in addition to its end and its outcome.
@@ -28,29 +28,15 @@ pub struct ReportedFields {
 }
 
 /// A load generator.
-pub trait ClientDriver: Sync {
-    /// Its name in recipes.
-    fn name(&self) -> &str;
-
-    /// The name of its executable.
-    fn program(&self) -> &str {
-        self.name()
-    }
-
-    /// How to install it.
-    fn install_hint(&self) -> &str;
-
-    /// The arguments that make it print its version; `None`: it is not asked.
-    fn version_arguments(&self) -> Option<&'static [&'static str]>;
-
+pub trait ClientDriver: Installable {
     /// What its log reports.
     fn reported_fields(&self) -> ReportedFields;
 
     /// Its command line and files, or why it cannot generate this load.
     fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal>;
 
-    /// The file of its rows, in the order's folder, and their format. `None`: it reports no requests.
-    fn rows(&self) -> Option<(&str, RowFormat)>;
+    /// The file of its rows, in the order's folder, and their format.
+    fn rows(&self) -> (&'static str, RowFormat);
 
     /// Whether its rows are read from stderr, each with its time of arrival, and kept in the file of `rows`.
     fn has_rows_on_stderr(&self) -> bool {
@@ -62,27 +48,14 @@ pub trait ClientDriver: Sync {
         false
     }
 
-    /// Looks for the program.
-    fn find(&self, search: &SearchPath) -> Result<InstalledProgram, FindError> {
-        find_program(
-            self.program(),
-            self.install_hint(),
-            self.version_arguments(),
-            search,
-        )
-    }
-
     /// Checks the order and returns what it takes to start the program.
     fn render(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal> {
         order.check(self.name())?;
         match (self.loads_pages(), order.page.is_some()) {
             (true, false) => {
-                return Err(order_refusal(
-                    self.name(),
-                    "it loads pages, and nothing else",
-                ));
+                return refuse_order(self.name(), "it loads pages, and nothing else");
             }
-            (false, true) => return Err(order_refusal(self.name(), "it loads no pages")),
+            (false, true) => return refuse_order(self.name(), "it loads no pages"),
             _ => {}
         }
         self.configure(order, version)

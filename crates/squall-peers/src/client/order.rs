@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use squall_base::plan::{Protocol, message};
 use squall_base::{Bytes, Duration, Rate};
 
-use crate::driver::{Refusal, order_refusal};
+use crate::driver::{Refusal, refuse_order};
 
 /// What a client is to request, from which server, and how often.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl ClientOrder {
         } else {
             return Ok(());
         };
-        Err(order_refusal(program, why))
+        refuse_order(program, why)
     }
 
     /// Refuses a protocol that is not one of these.

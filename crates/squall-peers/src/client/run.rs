@@ -35,7 +35,7 @@ pub struct Client {
     order: ClientOrder,
     installed: InstalledProgram,
     invocation: Invocation,
-    rows: Option<(PathBuf, RowFormat)>,
+    rows: (PathBuf, RowFormat),
     piped_streams: PipedStreams,
     reported_fields: ReportedFields,
     processors: Vec<usize>,
@@ -45,11 +45,8 @@ pub struct Client {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// It was still running when its time was up, and was stopped.
-    #[error("{name} did not end in time; give it longer, or less to do")]
-    TooLong {
-        /// Its name.
-        name: String,
-    },
+    #[error("{0} did not end in time; give it longer, or less to do")]
+    TooLong(String),
     /// The conversation with it broke off.
     #[error("{name}: {source}; it {exit}")]
     Conversation {
@@ -94,12 +91,10 @@ impl Client {
         installed: &InstalledProgram,
         order: ClientOrder,
     ) -> Result<Client, Refusal> {
-        let rows = driver
-            .rows()
-            .map(|(file, format)| (order.folder.join(file), format));
+        let (file, format) = driver.rows();
         Ok(Client {
             invocation: driver.render(&order, &installed.version)?,
-            rows,
+            rows: (order.folder.join(file), format),
             piped_streams: match (driver.has_rows_on_stderr(), driver.loads_pages()) {
                 (true, _) => PipedStreams::Stderr,
                 (false, true) => PipedStreams::Conversation,
@@ -127,11 +122,8 @@ impl Client {
     pub fn start(self, host: Option<&Host>) -> Result<ClientRun, StartError> {
         let ClientOrder { name, folder, .. } = &self.order;
         write_files(folder, &self.invocation.files)?;
-        let file_of_rows = self
-            .rows
-            .as_ref()
-            .filter(|_| self.piped_streams != PipedStreams::None);
-        let file_of_rows = file_of_rows.map(|(path, _)| create(path)).transpose()?;
+        let is_piped = self.piped_streams != PipedStreams::None;
+        let file_of_rows = is_piped.then(|| create(&self.rows.0)).transpose()?;
         let launch = Launch {
             name,
             program: &self.installed.path,
@@ -169,10 +161,7 @@ impl Client {
 }
 
 fn create(path: &Path) -> Result<File, StartError> {
-    File::create(path).map_err(|source| StartError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    File::create(path).map_err(|source| StartError::Write(path.to_owned(), source))
 }
 
 /// Keeps each line with its time of arrival. Lines that cannot be written are missing among the rows, as
@@ -245,7 +234,7 @@ impl ClientRun {
     pub fn finish(mut self, deadline: Instant) -> Result<ClientReport, ClientError> {
         let name = self.client.order.name.clone();
         let Some(exit) = self.process.wait_until(deadline) else {
-            return Err(ClientError::TooLong { name });
+            return Err(ClientError::TooLong(name));
         };
         // End all processes of its group that still hold stderr open.
         self.process.stop();
@@ -255,11 +244,8 @@ impl ClientRun {
             return Err(ClientError::Conversation { name, exit, source });
         }
         let mut rows = Vec::new();
-        let readout = match &self.client.rows {
-            None => Ok(Readout::default()),
-            Some((path, format)) => read(path, *format, &self.client.order, &mut rows),
-        };
-        match readout {
+        let (path, format) = &self.client.rows;
+        match read(path, *format, &self.client.order, &mut rows) {
             Ok(readout) => Ok(ClientReport {
                 exit,
                 rows,

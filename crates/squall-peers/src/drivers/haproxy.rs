@@ -10,9 +10,9 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, setting_refusal, upstream_is_one_of,
+    Driver, Refusal, front_is_one_of, refuse_order, setting_refusal, upstream_is_one_of,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Certificate, Content, Invocation, Order, Setting};
 use crate::template::quoted;
 
@@ -24,13 +24,12 @@ const SETTINGS_BY_SIDE: [u32; 3] = [2, 9, 0];
 /// The accepted range of tune.h2.header-table-size (2.6), in bytes.
 const HEADER_TABLES: std::ops::RangeInclusive<u64> = 4_096..=65_536;
 
-/// The driver of HAProxy.
 #[derive(Debug)]
 pub(crate) struct Haproxy;
 
-impl Driver for Haproxy {
-    identity!(NAME, install: "apt install haproxy", version: &["-v"]);
+installable!(Haproxy, NAME, install: "apt install haproxy", version: &["-v"]);
 
+impl Driver for Haproxy {
     /// Without HTTP/3: Debian's build does not have QUIC.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
@@ -40,10 +39,10 @@ impl Driver for Haproxy {
 
     fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.key_log.is_some() {
-            return Err(order_refusal(
+            return refuse_order(
                 NAME,
                 "it cannot write TLS secrets to a file; Envoy and Caddy can",
-            ));
+            );
         }
         let mut invocation = Invocation::default();
         let settings = settings(order, version)?;

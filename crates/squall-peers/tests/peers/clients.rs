@@ -7,8 +7,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Rate};
 use squall_peers::client::{
-    Client, ClientDriver, ClientLoad, ClientOrder, ClientReport, GenericClient, LoadEnd, RawClient,
-    client,
+    Client, ClientDriver, ClientLoad, ClientOrder, ClientReport, LoadEnd, client,
 };
 use squall_peers::{InstalledProgram, Refusal, Version};
 use tempfile::TempDir;
@@ -279,25 +278,6 @@ fn curl_reports_each_request() {
         checks,
     );
     check("curl", &[closed(1, 10)], &[H2], checks);
-}
-
-#[test]
-fn recipe_defined_client_is_trusted() {
-    if !have(&["nginx", "openssl", "h2load"]) {
-        return;
-    }
-    let generic = GenericClient::check(&RawClient {
-        name: "mine".to_owned(),
-        command: "h2load -n {requests} -c {connections} -m {streams} --connect-to={host}:{port} -d {body} \
-                  -H ':method: {method}' --log-file={folder}/rows.tsv {url}"
-            .to_owned(),
-        rows: "h2load rows.tsv".to_owned(),
-    })
-    .unwrap();
-    let Some(found) = found(&generic) else { return };
-    let folder = TempDir::new().unwrap();
-    let order = order(folder.path(), "mine", H2c, closed(2, 5));
-    run(&generic, &found, order, 10);
 }
 
 /// Requests without a response are rows too, as far as the program reports them.

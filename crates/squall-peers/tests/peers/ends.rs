@@ -12,7 +12,7 @@ use squall_peers::{
 };
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, have, known, server, start};
+use crate::support::{PATIENCE, have, installed, known, server, start};
 
 fn is_there(process: u32) -> bool {
     Path::new("/proc").join(process.to_string()).exists()
@@ -100,10 +100,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
     if !have(&["openssl"]) {
         return;
     }
-    for name in ["nginx", "haproxy", "nghttpd", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "haproxy", "nghttpd", "caddy"]) {
         let folder = TempDir::new().unwrap();
         let order = server(folder.path(), name, Protocol::H1, 10);
         let order = if name == "nghttpd" {

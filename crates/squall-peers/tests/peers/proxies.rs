@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use squall_base::plan::Protocol;
 use squall_peers::{
-    Driver, GenericStation, InstalledProgram, RawStation, RunningStation, Station, find,
+    Driver, GenericStation, Installable, InstalledProgram, RawStation, RunningStation, Station,
 };
 use tempfile::TempDir;
 
@@ -63,7 +63,7 @@ fn upstream(folder: &Path, protocol: Protocol) -> (RunningStation, SocketAddr) {
         target: "/".to_owned(),
     });
     let address = order.listen;
-    let found = find(&station, &search()).expect("`have` was asked first");
+    let found = station.find(&search()).expect("`have` was asked first");
     let running = Station::new(&station, &found, order)
         .expect("what the test itself makes")
         .start(None)

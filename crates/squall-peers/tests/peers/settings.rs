@@ -9,7 +9,7 @@ use squall_peers::{Setting, Settings};
 use tempfile::TempDir;
 
 use crate::asking::ask;
-use crate::support::{command, have, known, proxy, server, start};
+use crate::support::{command, have, installed, known, proxy, server, start};
 
 /// The frames of one exchange, as nghttp prints them.
 fn frames(port: u16) -> String {
@@ -240,10 +240,7 @@ fn connections_are_closed_after_the_ordered_number_of_requests() {
     if !have(&["curl", "openssl", "haproxy"]) {
         return;
     }
-    for name in ["nginx", "envoy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "envoy"]) {
         let folder = TempDir::new().unwrap();
         let mut order = server(folder.path(), name, Protocol::H1, 10);
         order
@@ -286,10 +283,7 @@ fn secrets_are_written_to_the_ordered_file() {
     if !have(&["curl", "openssl", "pycurl"]) {
         return;
     }
-    for name in ["envoy", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["envoy", "caddy"]) {
         for front in [Protocol::H1s, Protocol::H2, Protocol::H3] {
             let folder = TempDir::new().unwrap();
             let mut order = server(folder.path(), name, front, 10);

@@ -7,7 +7,7 @@ use squall_peers::{Order, Station};
 use tempfile::TempDir;
 
 use crate::asking::{ask, try_ask, version};
-use crate::support::{PATIENCE, have, known, proxy, server, start};
+use crate::support::{PATIENCE, have, installed, known, proxy, server, start};
 
 /// Whatever their default way of choosing, all of them soon use both upstreams.
 #[test]
@@ -18,10 +18,7 @@ fn upstreams_share_the_requests() {
     let Some((nginx, nginx_found)) = known("nginx") else {
         return;
     };
-    for name in ["nginx", "haproxy", "envoy", "nghttpx", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "haproxy", "envoy", "nghttpx", "caddy"]) {
         let folder = TempDir::new().unwrap();
         let one = server(folder.path(), "one", Protocol::H1, 1);
         let two = server(folder.path(), "two", Protocol::H1, 2);
@@ -70,10 +67,7 @@ fn upstream_with_an_unknown_certificate_is_not_trusted() {
     let Some((nginx, nginx_found)) = known("nginx") else {
         return;
     };
-    for name in ["nginx", "haproxy", "envoy", "nghttpx", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "haproxy", "envoy", "nghttpx", "caddy"]) {
         let folder = TempDir::new().unwrap();
         let upstream = server(folder.path(), "upstream", Protocol::H1s, 1);
         let order = |what: &str, server_name: &str, trusts: bool| {
@@ -116,10 +110,7 @@ fn squall_fetch_works_against_each_program() {
     if !squall.is_file() || !have(&["openssl"]) {
         return println!("skipped: {} is not built", squall.display());
     }
-    for name in ["nginx", "haproxy", "envoy", "nghttpd", "caddy"] {
-        let Some((driver, found)) = known(name) else {
-            continue;
-        };
+    for (name, driver, found) in installed(["nginx", "haproxy", "envoy", "nghttpd", "caddy"]) {
         for front in Protocol::ALL {
             if driver.check_protocols(front, None).is_err() {
                 continue;

@@ -12,7 +12,7 @@ use squall_base::Bytes;
 use squall_base::plan::Protocol;
 use squall_peers::{
     Answer, Body, Certificate, Driver, InstalledProgram, Order, RunningStation, SearchPath,
-    Settings, Station, driver, find,
+    Settings, Station, driver,
 };
 use tempfile::TempDir;
 
@@ -66,20 +66,25 @@ pub(crate) fn command(program: &str) -> Command {
 
 /// The driver of this name and its program, or a loud skip.
 pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
-    let driver = driver(name).expect("squall knows it");
-    match find(driver, &search()) {
-        Ok(found) => Some((driver, found)),
-        Err(missing) => {
-            skip(&missing.to_string());
-            None
-        }
-    }
+    known_in(&search(), name)
+}
+
+/// Those of these programs that are installed.
+pub(crate) fn installed<const N: usize>(
+    names: [&'static str; N],
+) -> impl Iterator<Item = (&'static str, &'static dyn Driver, InstalledProgram)> {
+    let found = |name: &'static str| known(name).map(|(driver, found)| (name, driver, found));
+    names.into_iter().filter_map(found)
 }
 
 /// nginx from PyPI, where scripts/peers has installed it.
 pub(crate) fn nginx_mainline() -> Option<(&'static dyn Driver, InstalledProgram)> {
-    let driver = driver("nginx").expect("squall knows it");
-    match find(driver, &SearchPath::only(vec![peers().join("mainline")])) {
+    known_in(&SearchPath::only(vec![peers().join("mainline")]), "nginx")
+}
+
+fn known_in(search: &SearchPath, name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
+    let driver = driver(name).expect("squall knows it");
+    match driver.find(search) {
         Ok(found) => Some((driver, found)),
         Err(missing) => {
             skip(&missing.to_string());

@@ -154,7 +154,7 @@ fn next_links(
             most - 1
         ),
     };
-    Err(surplus.refuse(Mistake::NoSuchLink { link: most + 1 }, &expected))
+    Err(surplus.refuse(Mistake::NoSuchLink(most + 1), &expected))
 }
 
 /// The conditions of a link behind the first. What the table leaves out does not affect packets.
@@ -250,7 +250,7 @@ pub(super) fn link(
 fn settings(field: &Field<'_>, files: &RecipeFiles<'_>) -> Result<String, ReportedProblem> {
     const EXPECTED: &str =
         "settings of the link with commas between them, such as \"rate 20mbit, queue 64KiB\"";
-    let refuse = |message: String| field.refuse(Mistake::Link { message }, EXPECTED);
+    let refuse = |message: String| field.refuse(Mistake::Link(message), EXPECTED);
     let settings = text::settings(field.text()?.value, &mut |name| trace(name, files))
         .map_err(|error| refuse(error.to_string()))?;
     for setting in &settings {
@@ -312,7 +312,6 @@ pub(super) fn schedule(
     Ok(field.with_span(path.to_owned()))
 }
 
-/// Reads the trace at `path`.
 fn trace(path: &str, files: &RecipeFiles<'_>) -> Result<Arc<Trace>, String> {
     let text = files
         .text(path)

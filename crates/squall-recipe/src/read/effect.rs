@@ -141,15 +141,15 @@ fn check_key(
             field.refuse_key(Mistake::OtherSide { key, side }, expected)
         }
         IgnoreReason::InsideHost => field.refuse_key(
-            Mistake::InsideHost { key },
+            Mistake::InsideHost(key),
             "it on a hop across a link: it is a host's, and holds for all of its connections",
         ),
         IgnoreReason::Program => field.refuse_key(
-            Mistake::OnlyPrograms { key },
+            Mistake::OnlyPrograms(key),
             "it where a station of squall's own is; what a program can be given stands in `client` or `server`",
         ),
         IgnoreReason::Proxy => field.refuse_key(
-            Mistake::InProxy { key },
+            Mistake::InProxy(key),
             "it in the client: a proxy always sends requests again that were not processed",
         ),
     })

@@ -251,7 +251,6 @@ fn read_program_side(
     effect::check(&table, &[end])
 }
 
-/// Settings of both sides of a hop.
 struct HopSettings {
     client: SideSettings,
     server: SideSettings,
@@ -335,9 +334,7 @@ fn number_of(entry: &Field<'_>, count: usize) -> Result<usize, ReportedProblem> 
     number
         .filter(|number| (1..=count).contains(number))
         .ok_or_else(|| {
-            let mistake = Mistake::UnknownHop {
-                found: entry.key.to_owned(),
-            };
+            let mistake = Mistake::UnknownHop(entry.key.to_owned());
             let expected = match count {
                 usize::MAX => "a number from 1, counted from the client".to_owned(),
                 1 => "1: the path has one hop".to_owned(),

@@ -175,13 +175,13 @@ fn headers(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> 
     let headers: Vec<(String, String)> = lists.into_iter().flatten().collect();
     let count = fields_sent(&headers);
     if count > MAX_HEADERS {
-        let mistake = Mistake::TooManyHeaders { count };
+        let mistake = Mistake::TooManyHeaders(count);
         return Err(field.refuse_key(mistake, &format!("at most {MAX_HEADERS}")));
     }
     let bytes = headers.iter().map(|(n, v)| header_bytes(n, v)).sum();
     if bytes > MAX_HEADERS_BYTES {
         let expected = format!("at most {MAX_HEADERS_BYTES}, with 32 more for each field");
-        return Err(field.refuse_key(Mistake::HeadersTooLong { bytes }, &expected));
+        return Err(field.refuse_key(Mistake::HeadersTooLong(bytes), &expected));
     }
     Ok(headers)
 }
@@ -210,10 +210,10 @@ fn header(field: &Field<'_>) -> Result<Vec<(String, String)>, ReportedProblem> {
 /// Reports a header that a request must not contain.
 fn reserved_header(field: &Field<'_>, name: String, reservation: Reservation) -> ReportedProblem {
     let (mistake, expected) = match reservation {
-        Reservation::Engine => (Mistake::EngineHeader { name }, "any other header"),
+        Reservation::Engine => (Mistake::EngineHeader(name), "any other header"),
         Reservation::Trailers => (Mistake::TrailerHeader, "any other header"),
         Reservation::Connection => {
-            let mistake = Mistake::ConnectionHeader { name };
+            let mistake = Mistake::ConnectionHeader(name);
             (mistake, "a header that every protocol can carry")
         }
         Reservation::TransferCodings => (Mistake::TransferCodings, "\"trailers\""),

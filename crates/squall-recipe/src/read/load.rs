@@ -24,7 +24,6 @@ const WHOLE: std::ops::RangeInclusive<u32> = 1..=u32::MAX;
 /// The expected contents of [load].
 pub(super) const LOAD: &str = "a table [load] with at least `rate`";
 
-/// The values of `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KindName {
     Open,

@@ -43,7 +43,6 @@ use crate::words::{did_you_mean, listed};
 /// A phase of a trial lasts at most this long.
 const MAX_SAMPLE_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Reads the whole recipe.
 pub(crate) fn recipe(
     root: &Section<'_>,
     station_mode: StationMode,
@@ -122,9 +121,7 @@ fn default_profile(root: &Section<'_>, profiles: &[Profile]) -> Result<usize, Re
         index_of(name).ok_or_else(|| {
             let names: Vec<&str> = profiles.iter().map(|p| p.name.as_str()).collect();
             let hint = did_you_mean(name, names.iter().copied());
-            let mistake = Mistake::UnknownProfile {
-                name: name.to_owned(),
-            };
+            let mistake = Mistake::UnknownProfile(name.to_owned());
             field.refuse_part(0..name.len(), mistake, &listed(&names), hint)
         })
     })?;

@@ -83,9 +83,7 @@ pub(super) fn read_all(
     };
     let entries = field.entries("tables such as [profile.quick]")?;
     if entries.is_empty() {
-        let mistake = Mistake::EmptyList {
-            key: "profile".to_owned(),
-        };
+        let mistake = Mistake::EmptyList("profile".to_owned());
         return Err(field.refuse(mistake, "at least one [profile.NAME]"));
     }
     let context = ProfileContext {
@@ -134,7 +132,6 @@ fn check_duration(section: &Section<'_>, kind: &UntimedKind) -> Result<(), Repor
     }
 }
 
-/// What a profile starts from.
 struct ProfileContext<'a, 'd> {
     root: &'a Section<'d>,
     messages: Messages<'a>,
@@ -263,7 +260,6 @@ fn assemble(
     }
 }
 
-/// The load of a profile.
 fn load_of(
     section: &Section<'_>,
     name: &str,

@@ -27,7 +27,6 @@ const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and
 const HOST_KEYS: &str = "across a link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
                          `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
 
-/// The settings of a program, by side.
 pub(super) type ProgramSettings = BTreeMap<(Side, ProgramSetting), u64>;
 
 /// Converts the settings to the form of a plan.
@@ -57,9 +56,7 @@ pub(super) fn read(
         Side::Server => &[],
     };
     if let Some(field) = station_keys.iter().find_map(|key| section.field(key)) {
-        let mistake = Mistake::NotEmbedded {
-            station: station_name(),
-        };
+        let mistake = Mistake::NotEmbedded(station_name());
         return Err(field.refuse_key(mistake, EXPECTED));
     }
     let Some(field) = section.field(end.side.name()) else {
@@ -68,9 +65,7 @@ pub(super) fn read(
     let may_have_settings = matches!(station.runs, Implementation::Program { .. }) && !is_load;
     let table = field.section(&crate::shapes::SIDE, &format!("`{}`", field.key))?;
     if let Some(preset) = table.field("preset") {
-        let mistake = Mistake::NotEmbedded {
-            station: station_name(),
-        };
+        let mistake = Mistake::NotEmbedded(station_name());
         return Err(preset.refuse_key(mistake, NO_PRESET));
     }
     let mut settings = SideSettings::default();

@@ -68,7 +68,7 @@ pub(super) fn refuse_untagged_requests(
     };
     let variant = direct.name.clone();
     let expected = "server times of all requests, or `transfer time` of these, or a station between client and server on each path";
-    Err(field.refuse_key(Mistake::UntaggedRequests { variant }, expected))
+    Err(field.refuse_key(Mistake::UntaggedRequests(variant), expected))
 }
 
 const MEASURES: &str = "`response time`, `page time`, `transfer time`, `server time`, `first chunk time` or `gap` with `mean`, `p50`, \
@@ -136,9 +136,7 @@ pub(super) fn known_variant(
     if names.contains(&name) {
         return Ok(name.to_owned());
     }
-    let mistake = Mistake::UnknownVariant {
-        name: name.to_owned(),
-    };
+    let mistake = Mistake::UnknownVariant(name.to_owned());
     let hint = did_you_mean(name, names.iter().copied());
     Err(field.refuse_part(0..name.len(), mistake, &listed(&names), hint))
 }

@@ -63,7 +63,6 @@ pub(super) struct SettingsTable {
     pub(super) is_used: fn(Protocol) -> bool,
 }
 
-/// The five tables.
 pub(super) const SETTINGS_TABLES: [&SettingsTable; 5] = [&HTTP1, &HTTP2, &HTTP3, &TLS, &TCP];
 
 const HTTP1: SettingsTable = SettingsTable {
@@ -150,7 +149,6 @@ pub(super) fn check(
     })
 }
 
-/// Whether a table has settings of that side.
 pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
     let common = SETTINGS_TABLES.map(|kind| kind.key);
     let mut keys = common.into_iter().chain([side.name()]);
@@ -160,7 +158,7 @@ pub(super) fn has_settings_of(table: &Section<'_>, side: Side) -> bool {
 fn preset(field: &Field<'_>, side: Side) -> Result<SideSettings, ReportedProblem> {
     let name = field.text()?.value;
     presets::preset(name, side).map_err(|UnknownPreset { name, known, hint }| {
-        let mistake = Mistake::UnknownPreset { name: name.clone() };
+        let mistake = Mistake::UnknownPreset(name.clone());
         field.refuse_part(0..name.len(), mistake, &listed(&known), hint)
     })
 }

@@ -18,7 +18,6 @@ const MAX_THREADS: u32 = 1_024;
 const COMMAND: &str = "the program and its arguments";
 const READY: &str = "\"tcp\", \"http GET /path\" or \"output TEXT\"";
 
-/// Reads all stations.
 pub(super) fn read_all(
     root: &Section<'_>,
 ) -> Result<Vec<(String, StationDefinition)>, ReportedProblem> {
@@ -79,7 +78,7 @@ fn command(table: &Section<'_>) -> Result<OwnProgram, ReportedProblem> {
     for key in EXTENDING_KEYS {
         if let Some(field) = table.field(key) {
             let key = key.to_owned();
-            return Err(field.refuse_key(Mistake::WithoutExtends { key }, "`extends` beside it"));
+            return Err(field.refuse_key(Mistake::WithoutExtends(key), "`extends` beside it"));
         }
     }
     Ok(OwnProgram {

@@ -129,7 +129,7 @@ fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, R
     let Some(names) = names else {
         if !layout.stations.iter().any(is_program) {
             let what = "a path without programs".to_owned();
-            return Err(field.refuse_key(Mistake::NotPinned { what }, PROGRAMS_ONLY));
+            return Err(field.refuse_key(Mistake::NotPinned(what), PROGRAMS_ONLY));
         }
         return Ok(layout.stations.iter().map(is_program).collect());
     };
@@ -138,17 +138,10 @@ fn pinned(section: &Section<'_>, layout: Option<&Layout>) -> Result<Vec<bool>, R
         let problem = match layout.stations.iter().find(named) {
             Some(station) if is_program(station) => continue,
             Some(_) => (
-                Mistake::NotPinned {
-                    what: format!("`{}`", name.value),
-                },
+                Mistake::NotPinned(format!("`{}`", name.value)),
                 PROGRAMS_ONLY,
             ),
-            None => (
-                Mistake::UnknownStation {
-                    found: name.value.to_owned(),
-                },
-                EXPECTED,
-            ),
+            None => (Mistake::UnknownStation(name.value.to_owned()), EXPECTED),
         };
         let (mistake, expected) = problem;
         let all = layout.stations.iter().filter(|station| is_program(station));

@@ -2,30 +2,14 @@
 //!
 //! The files that recipes name are made up here. The order of the grid is in `plans.rs`, mistakes are in `errors`.
 
-use squall_base::plan::{PageRequest, PerDirection, Plan, RecipeFile, Script, ScriptRequest};
-use squall_base::{Bytes, Duration};
-use squall_recipe::{Files, RecordingChoice, StationMode, parse_with};
+use squall_base::Duration;
+use squall_base::plan::{PerDirection, Plan, RecipeFile};
+use squall_recipe::{Files, StationMode, parse_with};
 
 /// Stands in for a folder with traces and schedules.
 struct MadeUp;
 
 impl Files for MadeUp {
-    fn script(&self, _: &str, _: RecordingChoice) -> Result<Script, String> {
-        Err("no recordings here".to_owned())
-    }
-
-    fn targets(&self, _: &str) -> Result<Vec<ScriptRequest>, String> {
-        Err("no targets here".to_owned())
-    }
-
-    fn page(&self, _: &str) -> Result<Vec<PageRequest>, String> {
-        Err("no pages here".to_owned())
-    }
-
-    fn length(&self, _: &str) -> Result<Bytes, String> {
-        Err("no bodies here".to_owned())
-    }
-
     fn text(&self, path: &str) -> Result<String, String> {
         let text = match path {
             "lte/down.trace" | "lte/up.trace" => "1\n1\n4\n",

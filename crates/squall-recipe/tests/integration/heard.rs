@@ -45,7 +45,7 @@ fn refusal(path: &str, lines: &str) -> String {
     let [problem] = error.problems() else {
         panic!("{lines}: {error}");
     };
-    format!("{}: {}", problem.mistake(), problem.expected())
+    format!("{}: {}", problem.mistake, problem.expected)
 }
 
 #[track_caller]

@@ -17,14 +17,14 @@ fn parse_and_render(text: &str) -> Result<(), TestCaseError> {
     };
     prop_assert!(!error.problems().is_empty());
     for problem in error.problems() {
-        prop_assert!(problem.line() >= 1 && problem.column() >= 1);
+        prop_assert!(problem.line >= 1 && problem.column >= 1);
         prop_assert!(
-            text.get(problem.span()).is_some(),
+            text.get(problem.span.clone()).is_some(),
             "{:?} is not in the text",
-            problem.span()
+            problem.span
         );
-        prop_assert!(problem.line() <= text.split('\n').count());
-        prop_assert!(!problem.expected().is_empty());
+        prop_assert!(problem.line <= text.split('\n').count());
+        prop_assert!(!problem.expected.is_empty());
     }
     let rendered = error.render("x.toml", text);
     prop_assert!(
@@ -195,7 +195,7 @@ proptest! {
                 prop_assert_eq!(&recipe.variants()[0].hops[0].client, &SideSettings::default());
             }
             Err(error) => {
-                prop_assert_eq!(error.problems()[0].mistake(), &*assigned.unwrap_err().mistake);
+                prop_assert_eq!(&error.problems()[0].mistake, &*assigned.unwrap_err().mistake);
             }
         }
     }

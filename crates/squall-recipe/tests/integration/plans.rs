@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 
 use squall_base::plan::{
     BodyFraming, Connections, Hop, Http1Settings, Http2Settings, Http3Settings, Implementation,
-    LoadKind, PageRequest, Plan, PoolOrder, PoolSettings, PortRange, Protocol,
-    QuicCongestionControl, RecordSizes, RequestBody, RequestTemplate, Script, ScriptBody,
-    ScriptRequest, ScriptStep, Side, SideSettings, TcpSettings, TlsGroup, TlsSettings, TlsVersion,
-    Trial, Variant, WindowUpdates, find_preset,
+    LoadKind, Plan, PoolOrder, PoolSettings, PortRange, Protocol, QuicCongestionControl,
+    RecordSizes, RequestBody, RequestTemplate, Script, ScriptBody, ScriptRequest, ScriptStep, Side,
+    SideSettings, TcpSettings, TlsGroup, TlsSettings, TlsVersion, Trial, Variant, WindowUpdates,
+    find_preset,
 };
 use squall_base::{BitRate, Bytes, Duration};
 use squall_recipe::{
@@ -550,22 +550,6 @@ impl Files for BundledFiles {
             });
         }
         Ok(script)
-    }
-
-    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
-        NoFiles.targets(path)
-    }
-
-    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
-        NoFiles.page(path)
-    }
-
-    fn length(&self, path: &str) -> Result<Bytes, String> {
-        NoFiles.length(path)
-    }
-
-    fn text(&self, path: &str) -> Result<String, String> {
-        NoFiles.text(path)
     }
 }
 

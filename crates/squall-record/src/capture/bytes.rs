@@ -5,7 +5,6 @@ use std::io::{self, Read};
 
 use super::error::{CaptureError, CaptureFault};
 
-/// A byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,

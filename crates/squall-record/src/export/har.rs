@@ -36,84 +36,50 @@ pub struct HarRequest<'a> {
     pub body: Option<&'a str>,
 }
 
-/// Writes measured requests as entries of a HAR file. An entry starts at the request's scheduled time.
-#[derive(Debug)]
-pub struct HarExport<W, A> {
-    entries: Elements<W>,
+/// Writes measured requests as entries of a HAR file. An entry starts at the request's scheduled time. `epoch_unix_ns` is the
+/// wall-clock time at the origin of the rows' times, `title` names the load, which began at `started`, and `request` returns
+/// what a row asked for.
+///
+/// # Errors
+/// The operating system refused to write.
+pub fn write_har<'a, W: Write>(
+    writer: W,
     epoch_unix_ns: u64,
-    title: String,
-    started: Time,
-    request: A,
-    has_head: bool,
+    (title, started): (&str, Time),
+    rows: &[RequestRecord],
+    request: impl Fn(&RequestRecord) -> HarRequest<'a>,
+) -> Result<W, ExportError> {
+    let mut entries = Elements::new("HAR file", writer);
+    let creator = json!({ "name": "squall", "version": env!("CARGO_PKG_VERSION") });
+    let page = json!({
+        "id": PAGE,
+        "title": title,
+        "startedDateTime": rfc3339(unix_ns(epoch_unix_ns, started)),
+        "pageTimings": { "onContentLoad": NOT_APPLICABLE, "onLoad": NOT_APPLICABLE },
+    });
+    entries.lines.add(format_args!(
+        "{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[{page}],\"entries\":[\n"
+    ))?;
+    for row in measured(rows) {
+        entries.add(&entry(epoch_unix_ns, &request(row), row))?;
+    }
+    entries.finish("\n]}}\n")
 }
 
-impl<'a, W: Write, A: Fn(&RequestRecord) -> HarRequest<'a>> HarExport<W, A> {
-    /// Creates the export without writing anything yet. `epoch_unix_ns` is the wall-clock time at the origin of the
-    /// rows' times, `title` names the load, which began at `started`, and `request` returns what a row asked for.
-    pub fn new(
-        writer: W,
-        epoch_unix_ns: u64,
-        (title, started): (&str, Time),
-        request: A,
-    ) -> HarExport<W, A> {
-        HarExport {
-            entries: Elements::new("HAR file", writer),
-            epoch_unix_ns,
-            title: title.to_owned(),
-            started,
-            request,
-            has_head: false,
-        }
+fn entry(epoch_unix_ns: u64, request: &HarRequest<'_>, row: &RequestRecord) -> Value {
+    let mut entry = json!({
+        "pageref": PAGE,
+        "startedDateTime": rfc3339(unix_ns(epoch_unix_ns, row.intended)),
+        "time": row.response_time().as_millis_f64(),
+        "request": request_part(request, row),
+        "response": response_part(request.http_version, row),
+        "cache": {},
+        "timings": Timings::of(row).part(),
+    });
+    if let Some(connection) = row.connection {
+        entry["connection"] = json!(connection.to_string());
     }
-
-    /// Writes more requests.
-    pub fn append(&mut self, rows: &[RequestRecord]) -> Result<(), ExportError> {
-        self.write_head()?;
-        for row in measured(rows) {
-            let entry = self.entry(row);
-            self.entries.add(&entry)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the remaining text and returns the writer.
-    pub fn finish(mut self) -> Result<W, ExportError> {
-        self.write_head()?;
-        self.entries.finish("\n]}}\n")
-    }
-
-    fn write_head(&mut self) -> Result<(), ExportError> {
-        if std::mem::replace(&mut self.has_head, true) {
-            return Ok(());
-        }
-        let creator = json!({ "name": "squall", "version": env!("CARGO_PKG_VERSION") });
-        let page = json!({
-            "id": PAGE,
-            "title": self.title,
-            "startedDateTime": rfc3339(unix_ns(self.epoch_unix_ns, self.started)),
-            "pageTimings": { "onContentLoad": NOT_APPLICABLE, "onLoad": NOT_APPLICABLE },
-        });
-        self.entries.lines.add(format_args!(
-            "{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[{page}],\"entries\":[\n"
-        ))
-    }
-
-    fn entry(&self, row: &RequestRecord) -> Value {
-        let request = (self.request)(row);
-        let mut entry = json!({
-            "pageref": PAGE,
-            "startedDateTime": rfc3339(unix_ns(self.epoch_unix_ns, row.intended)),
-            "time": row.response_time().as_millis_f64(),
-            "request": request_part(&request, row),
-            "response": response_part(request.http_version, row),
-            "cache": {},
-            "timings": Timings::of(row).part(),
-        });
-        if let Some(connection) = row.connection {
-            entry["connection"] = json!(connection.to_string());
-        }
-        entry
-    }
+    entry
 }
 
 fn request_part(request: &HarRequest<'_>, row: &RequestRecord) -> Value {

@@ -2,8 +2,9 @@
 //! HdrHistogram; of whole trials traces, qlog, time-sequence graphs and packet headers. [`OpenMetricsExport`] and
 //! [`write_csv`] take finished figures.
 //!
-//! Each export of requests is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory does not grow
-//! with the rows. A row's times count from the load's start; formats with wall-clock times need to know when that was.
+//! Each export of requests but [`write_har`] is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory
+//! does not grow with the rows. A row's times count from the load's start; formats with wall-clock times need to know when
+//! that was.
 //! Only [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic,
 //! and leave it out; [`TraceExport`] marks it. Their one latency per request is the response time from its scheduled
 //! time, which includes waiting for a connection or for the generator (docs/METHOD.md). Nothing here reads a table or
@@ -42,7 +43,7 @@ use squall_base::record::{Phase, RequestRecord};
 
 pub use csv::{CsvExport, write_csv};
 pub use h2load::H2loadExport;
-pub use har::{HarExport, HarRequest};
+pub use har::{HarRequest, write_har};
 pub use interval_log::IntervalLogExport;
 pub use open_metrics::{MetricFamily, MetricKind, OpenMetricsExport};
 pub use packet_headers::write_packet_headers;

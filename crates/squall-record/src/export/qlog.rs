@@ -42,6 +42,8 @@ pub struct QlogTrace {
     pub side: Side,
     /// The connection, by its number on that side.
     pub connection: u32,
+    /// What it was for, if that is more than its number says.
+    purpose: Option<String>,
     frames: Vec<FrameRecord>,
     samples: Vec<(Time, QuicPath)>,
 }
@@ -56,6 +58,7 @@ impl QlogTrace {
                 .or_insert_with(|| QlogTrace {
                     side: row.side,
                     connection: row.connection,
+                    purpose: None,
                     frames: Vec::new(),
                     samples: Vec::new(),
                 });
@@ -71,9 +74,21 @@ impl QlogTrace {
         traces.into_values().collect()
     }
 
+    /// The trace with what its connection was for in its title, such as `small requests, round 1`.
+    #[must_use]
+    pub fn with_purpose(self, purpose: String) -> QlogTrace {
+        QlogTrace {
+            purpose: Some(purpose),
+            ..self
+        }
+    }
+
     /// The trace without its events.
     fn head(&self, epoch_unix_ns: u64) -> Value {
-        let title = format!("{}, connection {}", self.side.name(), self.connection);
+        let mut title = format!("{}, connection {}", self.side.name(), self.connection);
+        if let Some(purpose) = &self.purpose {
+            title += &format!(": {purpose}");
+        }
         json!({
             "title": title,
             "vantage_point": { "name": "squall", "type": self.side.name() },

@@ -101,7 +101,6 @@ pub fn write_time_sequence<W: Write>(
     lines.finish()
 }
 
-/// The latest acknowledgement.
 struct Acknowledgement {
     at: Seconds,
     up_to: u64,

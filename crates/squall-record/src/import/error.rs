@@ -45,11 +45,8 @@ pub enum ImportError {
         omissions: Vec<Omission>,
     },
     /// A script has a path that cannot be written as JSON.
-    #[error("cannot write the script: {source}; give its body files names in UTF-8")]
-    Write {
-        /// The serializer's error.
-        source: serde_json::Error,
-    },
+    #[error("cannot write the script: {0}; give its body files names in UTF-8")]
+    Write(#[source] serde_json::Error),
 }
 
 impl ImportError {
@@ -72,11 +69,8 @@ pub enum Fault {
     #[error("there is no tab in it")]
     NoTab,
     /// A time that is not a valid number of milliseconds.
-    #[error("{text:?} is no time of 0 or more milliseconds, at most 30 years")]
-    Time {
-        /// The text found there.
-        text: String,
-    },
+    #[error("{0:?} is no time of 0 or more milliseconds, at most 30 years")]
+    Time(String),
     /// A time that is too far from the first.
     #[error("it is more than 30 years after the first")]
     TooLate,
@@ -86,35 +80,23 @@ pub enum Fault {
     )]
     TimeGoesBack,
     /// An invalid method.
-    #[error("{text:?} is no method, such as GET")]
-    Method {
-        /// The text found there.
-        text: String,
-    },
+    #[error("{0:?} is no method, such as GET")]
+    Method(String),
     /// A target without a method or a URL.
-    #[error("{text:?} is no method and URL")]
-    NoTarget {
-        /// The text found there.
-        text: String,
-    },
+    #[error("{0:?} is no method and URL")]
+    NoTarget(String),
     /// A URL that cannot be requested.
     #[error("{0}")]
     Url(#[from] UrlFault),
     /// A header field that no request can have.
-    #[error("{text:?} is no header field, such as accept: text/html")]
-    Field {
-        /// The text found there.
-        text: String,
-    },
+    #[error("{0:?} is no header field, such as accept: text/html")]
+    Field(String),
     /// A header field that squall sets itself, or that concerns a single connection, or whose name is not in lower case.
     #[error(
-        "the field {name:?} cannot be in a script: squall sets it itself (content-length), or it concerns the connection \
+        "the field {0:?} cannot be in a script: squall sets it itself (content-length), or it concerns the connection \
          (connection, upgrade, te other than trailers), or it is not in lower case"
     )]
-    OwnField {
-        /// Its name.
-        name: String,
-    },
+    OwnField(String),
     /// A body file without a name.
     #[error("there is no name of a file after @")]
     NoFile,
@@ -146,11 +128,8 @@ pub enum UrlFault {
         source: url::ParseError,
     },
     /// Its scheme is neither http nor https.
-    #[error("{url:?} is not http or https")]
-    NotHttp {
-        /// The text found there.
-        url: String,
-    },
+    #[error("{0:?} is not http or https")]
+    NotHttp(String),
 }
 
 /// The beginning of an untrusted text for an error message, long enough to find it.

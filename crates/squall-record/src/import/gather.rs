@@ -68,7 +68,6 @@ impl ScriptBuilder {
     }
 }
 
-/// The distinct requests.
 #[derive(Debug, Default)]
 struct DistinctRequests {
     requests: Vec<ScriptRequest>,

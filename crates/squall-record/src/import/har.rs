@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use squall_base::Bytes;
+use squall_base::civil::parse_rfc3339;
 use squall_base::plan::message::is_header_value;
 use squall_base::plan::{Script, ScriptBody, ScriptRequest};
 use squall_base::text::bytes_without_bom;
@@ -24,7 +25,7 @@ use super::gather::{Origin, ScriptBuilder};
 use super::omission::{OmissionReason, Tally};
 use super::place::{Format, Location};
 use super::result::Import;
-use super::{check_size, media, moment, sendable};
+use super::{check_size, media, sendable};
 
 /// Which entries of a HAR file to keep. The default is everything that can be sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,9 +169,7 @@ impl Entry {
         if !sendable::is_method(&self.request.method) {
             return Err(OmissionReason::Method);
         }
-        let at = self
-            .started_date_time
-            .and_then(|text| moment::unix_ns(&text));
+        let at = self.started_date_time.and_then(|text| parse_rfc3339(&text));
         let at_ns = at.ok_or(OmissionReason::NoTime)?;
         let mut omitted_parts = Tally::default();
         let request = (self.request).sendable(url, options, location, &mut omitted_parts);

@@ -20,7 +20,6 @@ mod error;
 mod gather;
 mod har;
 mod media;
-mod moment;
 mod omission;
 mod own;
 mod place;

@@ -184,7 +184,6 @@ pub(super) fn listed(omissions: &[Omission]) -> String {
 pub(super) struct Tally(pub(super) Vec<Omission>);
 
 impl Tally {
-    /// Counts one omission.
     pub(super) fn add(&mut self, reason: OmissionReason, location: Location) {
         match self.0.iter_mut().find(|known| known.reason == reason) {
             Some(known) => known.count += 1,

@@ -27,8 +27,7 @@ pub fn parse_script(bytes: &[u8]) -> Result<Script, ImportError> {
 pub fn script_text(script: &Script) -> Result<String, ImportError> {
     check(script)?;
     let text = serde_json::to_string_pretty(script);
-    text.map(|text| text + "\n")
-        .map_err(|source| ImportError::Write { source })
+    text.map(|text| text + "\n").map_err(ImportError::Write)
 }
 
 fn check(script: &Script) -> Result<(), ImportError> {
@@ -62,21 +61,15 @@ fn check(script: &Script) -> Result<(), ImportError> {
 
 fn check_request(request: &ScriptRequest) -> Result<(), Fault> {
     if !sendable::is_method(&request.method) {
-        return Err(Fault::Method {
-            text: excerpt(&request.method),
-        });
+        return Err(Fault::Method(excerpt(&request.method)));
     }
     sendable::url(&request.url)?;
     for (name, value) in &request.headers {
         if !sendable::is_field(name, value) {
-            return Err(Fault::Field {
-                text: excerpt(&format!("{name}: {value}")),
-            });
+            return Err(Fault::Field(excerpt(&format!("{name}: {value}"))));
         }
         if sendable::is_reserved(name, value) || name.bytes().any(|b| b.is_ascii_uppercase()) {
-            return Err(Fault::OwnField {
-                name: excerpt(name),
-            });
+            return Err(Fault::OwnField(excerpt(name)));
         }
     }
     Ok(())

@@ -61,7 +61,7 @@ pub(super) fn url(text: &str) -> Result<String, UrlFault> {
             Ok(url[Position::BeforePath..].to_owned())
         }
         ("http" | "https", false) => Ok(url.into()),
-        _ => Err(UrlFault::NotHttp { url: excerpt(text) }),
+        _ => Err(UrlFault::NotHttp(excerpt(text))),
     }
 }
 

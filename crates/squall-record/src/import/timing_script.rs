@@ -52,8 +52,6 @@ fn step(line: &[u8]) -> Result<(u128, String), Fault> {
     // Rounded to the nanosecond; h2load's own resolution is a microsecond.
     let nanos = millis.map(|millis| (millis * 1e6).round());
     let nanos = nanos.filter(|nanos| (0.0..=LONGEST_NS as f64).contains(nanos));
-    let at_ns = nanos.ok_or_else(|| Fault::Time {
-        text: excerpt(time),
-    })? as u128;
+    let at_ns = nanos.ok_or_else(|| Fault::Time(excerpt(time)))? as u128;
     Ok((at_ns, sendable::url(uri.trim())?))
 }

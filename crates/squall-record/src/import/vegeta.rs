@@ -83,12 +83,10 @@ fn take_line(
             target.fields.push(field(text)?);
             Ok(None)
         }
-        (Line::Target(method, url), Some(_)) => Err(Fault::Field {
-            text: excerpt(&format!("{method} {url}")),
-        }),
-        (Line::BodyFile(text) | Line::Other(text), None) => Err(Fault::NoTarget {
-            text: excerpt(text),
-        }),
+        (Line::Target(method, url), Some(_)) => {
+            Err(Fault::Field(excerpt(&format!("{method} {url}"))))
+        }
+        (Line::BodyFile(text) | Line::Other(text), None) => Err(Fault::NoTarget(excerpt(text))),
     }
 }
 
@@ -114,9 +112,7 @@ fn begins_as_url(line: &str) -> bool {
 }
 
 fn field(line: &str) -> Result<(String, String), Fault> {
-    let fault = || Fault::Field {
-        text: excerpt(line),
-    };
+    let fault = || Fault::Field(excerpt(line));
     let (name, value) = line.split_once(':').ok_or_else(fault)?;
     let (name, value) = (name.trim(), value.trim());
     if sendable::is_target_field(name, value) && !begins_as_url(line) {
@@ -156,9 +152,7 @@ fn checked_method(method: &str) -> Result<String, Fault> {
     if sendable::is_method(method) {
         Ok(method.to_owned())
     } else {
-        Err(Fault::Method {
-            text: excerpt(method),
-        })
+        Err(Fault::Method(excerpt(method)))
     }
 }
 

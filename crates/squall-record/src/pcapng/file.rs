@@ -88,7 +88,7 @@ impl PcapngFile {
                 appended: 0,
                 frame: Vec::new(),
             }),
-            Err(source) => Err(RecordError::Write { path, source }),
+            Err(source) => Err(RecordError::Write(path, source)),
         }
     }
 
@@ -136,7 +136,7 @@ impl PcapngFile {
             .finish()
             .and_then(|out| out.into_inner().map_err(io::Error::from))
             .and_then(|file| file.sync_all())
-            .map_err(|source| RecordError::Write { path, source })?;
+            .map_err(|source| RecordError::Write(path, source))?;
         Ok(appended)
     }
 
@@ -163,13 +163,26 @@ impl PcapngFile {
 
 /// Writes the packet as an Ethernet frame into `frame`.
 fn frame_of(packet: &CapturedPacket, frame: &mut Vec<u8>) {
-    let (to, from) = match packet.record.direction {
-        Direction::Up => (SERVER_MAC, CLIENT_MAC),
-        Direction::Down => (CLIENT_MAC, SERVER_MAC),
-    };
+    match packet.record.direction {
+        Direction::Up => client_frame(&packet.bytes, frame),
+        Direction::Down => server_frame(&packet.bytes, frame),
+    }
+}
+
+/// Writes an IP packet of the client as an Ethernet frame into `frame`.
+pub(super) fn client_frame(packet: &[u8], frame: &mut Vec<u8>) {
+    ethernet_frame((SERVER_MAC, CLIENT_MAC), packet, frame);
+}
+
+/// The same for one of the server.
+pub(super) fn server_frame(packet: &[u8], frame: &mut Vec<u8>) {
+    ethernet_frame((CLIENT_MAC, SERVER_MAC), packet, frame);
+}
+
+fn ethernet_frame((to, from): ([u8; 6], [u8; 6]), packet: &[u8], frame: &mut Vec<u8>) {
     // The IP version is in the packet's first four bits. Anything else, for example a corrupted packet, gets the
     // EtherType for local experiments (IEEE 802), for which readers show the bytes.
-    let ether_type: u16 = match packet.bytes.first().map(|byte| byte >> 4) {
+    let ether_type: u16 = match packet.first().map(|byte| byte >> 4) {
         Some(4) => 0x0800,
         Some(6) => 0x86DD,
         _ => 0x88B5,
@@ -178,7 +191,7 @@ fn frame_of(packet: &CapturedPacket, frame: &mut Vec<u8>) {
     frame.extend_from_slice(&to);
     frame.extend_from_slice(&from);
     frame.extend_from_slice(&ether_type.to_be_bytes());
-    frame.extend_from_slice(&packet.bytes);
+    frame.extend_from_slice(packet);
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Captures of the packets on the link, for Wireshark, tshark, tcptrace and other pcapng readers.
 //!
 //! The format is draft-ietf-opsawg-pcapng. [`PcapngWriter`] (`writer`) writes its blocks and knows nothing of squall;
-//! [`PcapngFile`] (`file`) decides what squall puts into them; `secrets` adds TLS secrets. Nothing here reads a capture
+//! [`PcapngFile`] (`file`) decides what squall puts into them for a link, [`write_flows`] (`flows`) for a client; `secrets` adds
+//! TLS secrets. Nothing here reads a capture
 //! (`capture` does). The caller decides which packets are captured, and words the comments.
 //!
 //! The link carries bare IP packets, yet the link type is Ethernet, with made-up addresses. tcptrace and tcpdump read
@@ -12,9 +13,11 @@
 //! `frame.len` is 14 bytes more than the record's `length`.
 
 mod file;
+mod flows;
 mod secrets;
 mod writer;
 
 pub use file::{CapturedPacket, PcapngFile};
+pub use flows::{FlowPacket, write_flows};
 pub use secrets::add_secrets;
 pub use writer::{CaptureDirection, PcapngWriter};

@@ -71,7 +71,6 @@ pub trait Selection {
     const COLUMNS: Option<&'static [&'static str]>;
 }
 
-/// All columns.
 pub(super) struct Every;
 
 impl Selection for Every {

@@ -5,6 +5,7 @@
 //! `reader` never returns to a caller. Nothing here knows which columns a table has; `packing` is the way from rows to
 //! columns.
 
+use std::ops::Range;
 use std::path::Path;
 
 use arrow_array::types::{
@@ -25,8 +26,10 @@ pub struct Columns<'a> {
     pub(super) batch: &'a RecordBatch,
     /// Requested columns that are not in the batch because they are null in every row.
     pub(super) nulls: &'a [&'static str],
-    /// The index in the file of the first of these rows.
+    /// The index of the first of these rows among those that are read.
     pub(super) first_row: u64,
+    /// Where in the file the rows are that are read; empty if they are all of its rows.
+    pub(super) places: &'a [Range<u64>],
 }
 
 /// A type whose cells are numbers.
@@ -149,7 +152,6 @@ impl FlagColumn<'_> {
     }
 }
 
-/// A column of words.
 pub(super) struct WordColumn<'a, T> {
     keys: &'a [i32],
     /// The meaning of each key.
@@ -167,7 +169,6 @@ impl<T: Copy> WordColumn<'_, T> {
 }
 
 impl<'a> Columns<'a> {
-    /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.batch.num_rows()
     }
@@ -177,7 +178,6 @@ impl<'a> Columns<'a> {
         self.nulls.contains(&column) || self.batch.column_by_name(column).is_some()
     }
 
-    /// A column of numbers.
     pub(super) fn numbers<T: Number>(
         &self,
         column: &'static str,
@@ -189,7 +189,6 @@ impl<'a> Columns<'a> {
         Ok(RequiredColumn(array.values()))
     }
 
-    /// A nullable column of numbers.
     pub(super) fn optional_numbers<T: Number>(
         &self,
         column: &'static str,
@@ -203,7 +202,6 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// A column of flags.
     pub(super) fn flags(&self, column: &'static str) -> Result<FlagColumn<'a>, RecordError> {
         let cells: Option<&BooleanArray> = self.array(column, &DataType::Boolean)?;
         if let Some(cells) = cells {
@@ -329,8 +327,21 @@ impl<'a> Columns<'a> {
         RecordError::Cell {
             path: self.path.into(),
             column,
-            row: self.first_row + row as u64,
+            row: self.place(row),
             fault,
         }
+    }
+
+    /// The index of a row in the file.
+    fn place(&self, row: usize) -> u64 {
+        let mut left = self.first_row + row as u64;
+        for places in self.places {
+            let count = places.end - places.start;
+            if left < count {
+                return places.start + left;
+            }
+            left -= count;
+        }
+        left
     }
 }

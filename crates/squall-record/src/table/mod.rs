@@ -1,8 +1,8 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
 //! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
-//! file; `columns` turns them back cell by cell. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`,
-//! `causes` and `drops`. Nothing here interprets a row.
+//! file; `columns` turns them back cell by cell, and `within` finds those of a range. The tables are `requests`,
+//! `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;
 mod cell;
@@ -17,6 +17,7 @@ mod reader;
 mod requests;
 mod schema;
 mod sockets;
+mod within;
 mod writer;
 
 use std::path::Path;
@@ -27,7 +28,8 @@ use squall_base::record::{
 };
 
 use crate::{RecordError, memory};
-pub use reader::{Rows, each_projected};
+pub use reader::{Rows, each_projected, each_projected_within};
+pub use within::ColumnRange;
 pub use writer::TableWriter;
 
 /// Writes requests.parquet.

@@ -1,21 +1,22 @@
-//! The streaming reader of a table: whole rows, or a projection of them.
+//! The streaming reader of a table: whole rows, or a projection of them; all rows, or those within some ranges.
 //!
 //! It does not trust the file. It checks the metadata first (written by squall, this schema, this table), then the
-//! types of the columns, then every cell (`columns`). Derived and unknown columns are not read. The parquet crate decodes
-//! pages.
+//! types of the columns, then every cell (`columns`). Derived and unknown columns are not read. `within` finds the rows of
+//! a range. The parquet crate decodes pages.
 
 use std::fs::File;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData};
@@ -29,6 +30,7 @@ use super::frames::Kinds;
 use super::positioned::PositionedFile;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use super::sealed::Row;
+use super::within::{ColumnRange, FoundRows};
 use crate::RecordError;
 
 /// Few enough that their cells stay in the processor's private cache.
@@ -45,17 +47,37 @@ pub struct Rows<R: TableRow> {
     nulls: Vec<&'static str>,
     /// How many rows there are, according to the file.
     declared_rows: u64,
+    /// Where in the file the rows are; empty if they are all of its rows.
+    places: Vec<Range<u64>>,
+    /// How many rows were searched for those within ranges.
+    searched_rows: u64,
 }
 
 impl<R: TableRow> Rows<R> {
     /// Opens the file `path` and checks that it is this table, in this program's schema.
     pub fn open(path: impl AsRef<Path>) -> Result<Rows<R>, RecordError> {
-        Rows::begin(path.as_ref(), |_| true)
+        Rows::begin(path.as_ref(), |_| true, &[])
+    }
+
+    /// Opens the file like [`Rows::open`], for the rows that lie in all of `ranges`; with no range, for all rows. Row
+    /// groups without any such row are not read. Rows that do not lie in them are not checked.
+    ///
+    /// # Errors
+    /// Those of [`Rows::open`], and [`RecordError::NoSuchColumn`] if the table has no such column of 64-bit numbers.
+    pub fn open_within(
+        path: impl AsRef<Path>,
+        ranges: &[ColumnRange],
+    ) -> Result<Rows<R>, RecordError> {
+        Rows::begin(path.as_ref(), |_| true, ranges)
     }
 
     /// Opens the file for these columns only. All other fields of the rows are zero, so only a projection of the rows
     /// may leave this module.
-    fn open_columns(path: &Path, columns: &[&'static str]) -> Result<Rows<R>, RecordError> {
+    fn open_columns(
+        path: &Path,
+        columns: &[&'static str],
+        ranges: &[ColumnRange],
+    ) -> Result<Rows<R>, RecordError> {
         let is_known = |name: &&str| R::columns().iter().any(|column| column.is_stored_as(name));
         if let Some(column) = columns.iter().find(|name| !is_known(name)) {
             return Err(RecordError::NoSuchColumn {
@@ -64,15 +86,17 @@ impl<R: TableRow> Rows<R> {
                 column,
             });
         }
-        Rows::begin(path, |column| columns.contains(&column.name))
+        Rows::begin(path, |column| columns.contains(&column.name), ranges)
     }
 
-    fn begin(path: &Path, is_wanted: impl Fn(&Column) -> bool) -> Result<Rows<R>, RecordError> {
+    fn begin(
+        path: &Path,
+        is_wanted: impl Fn(&Column) -> bool,
+        ranges: &[ColumnRange],
+    ) -> Result<Rows<R>, RecordError> {
+        check_ranges::<R>(path, ranges)?;
         let file = File::open(path).map_err(RecordError::read(path))?;
-        let not_parquet = |source| RecordError::NotParquet {
-            path: path.into(),
-            source,
-        };
+        let not_parquet = |source| RecordError::NotParquet(path.into(), source);
         // The Arrow schema in the metadata is for other readers; the Parquet schema is the one that counts.
         let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata =
@@ -91,23 +115,43 @@ impl<R: TableRow> Rows<R> {
             .filter(|column| column.is_read() && is_wanted(column))
             .filter(has)
             .partition(|column| is_all_null(metadata.metadata(), column));
-        let batches = guarded(path, || batches_of(file, metadata.clone(), &stored))?;
+        let file = PositionedFile::new(file);
+        let found = match ranges {
+            [] => None,
+            ranges => {
+                let found = guarded(path, || FoundRows::search(&file, &metadata, ranges))?;
+                Some(found.map_err(damaged(path))?)
+            }
+        };
+        let batches = guarded(path, || {
+            batches_of(file, metadata.clone(), &stored, found.as_ref())
+        })?;
         let batches = batches.map_err(not_parquet)?;
+        let all_rows = (metadata.metadata().row_groups().iter())
+            .map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
+            .fold(0, u64::saturating_add);
         Ok(Rows {
             path: path.into(),
-            batches: Some(batches),
+            // Without a row, there is nothing to read.
+            batches: Some(batches)
+                .filter(|_| found.as_ref().is_none_or(|found| !found.groups.is_empty())),
             rows_before_batch: 0,
             batch: Vec::new().into_iter(),
             nulls: nulls.into_iter().map(|column| column.name).collect(),
-            declared_rows: (metadata.metadata().row_groups().iter())
-                .map(|group| u64::try_from(group.num_rows()).unwrap_or(0))
-                .fold(0, u64::saturating_add),
+            declared_rows: found.as_ref().map_or(all_rows, FoundRows::count),
+            searched_rows: found.as_ref().map_or(0, |found| found.searched),
+            places: found.map_or_else(Vec::new, |found| found.places),
         })
     }
 
-    /// How many rows the table has, according to the file.
+    /// How many rows there are to read, according to the file.
     pub(super) fn declared_rows(&self) -> u64 {
         self.declared_rows
+    }
+
+    /// How many rows [`Rows::open_within`] searched: those of the row groups that could have rows within the ranges.
+    pub fn searched_rows(&self) -> u64 {
+        self.searched_rows
     }
 
     /// Passes every remaining row to `take` as soon as it is decoded, because a row of many columns is expensive to
@@ -136,10 +180,7 @@ impl<R: TableRow> Rows<R> {
         batches: &mut ParquetRecordBatchReader,
     ) -> Option<Result<RecordBatch, RecordError>> {
         match guarded(&self.path, || batches.next()) {
-            Ok(next) => Some(next?.map_err(|source| RecordError::Damaged {
-                path: self.path.clone(),
-                source,
-            })),
+            Ok(next) => Some(next?.map_err(damaged(&self.path))),
             Err(undecodable) => Some(Err(undecodable)),
         }
     }
@@ -160,6 +201,7 @@ impl<R: TableRow> Rows<R> {
                 batch: &batch,
                 nulls: &self.nulls,
                 first_row: self.rows_before_batch,
+                places: &self.places,
             })?;
             self.rows_before_batch += batch.num_rows() as u64;
         }
@@ -168,11 +210,24 @@ impl<R: TableRow> Rows<R> {
 }
 
 /// Passes every row of the table in the file `path` to `take`, reading only the projection's columns.
-pub fn each_projected<P>(path: impl AsRef<Path>, mut take: impl FnMut(P)) -> Result<(), RecordError>
+pub fn each_projected<P>(path: impl AsRef<Path>, take: impl FnMut(P)) -> Result<(), RecordError>
 where
     P: Projection<Row: TableRow>,
 {
-    let rows = Rows::<P::Row>::open_columns(path.as_ref(), P::COLUMNS)?;
+    each_projected_within(path, &[], take)
+}
+
+/// Passes the rows of the table in the file `path` that lie in all of `ranges` to `take`, as [`Rows::open_within`] finds
+/// them, reading only the projection's columns.
+pub fn each_projected_within<P>(
+    path: impl AsRef<Path>,
+    ranges: &[ColumnRange],
+    mut take: impl FnMut(P),
+) -> Result<(), RecordError>
+where
+    P: Projection<Row: TableRow>,
+{
+    let rows = Rows::<P::Row>::open_columns(path.as_ref(), P::COLUMNS, ranges)?;
     rows.each_selected::<Only<P>>(|row| take(P::of(row)))
 }
 
@@ -222,6 +277,7 @@ impl<R: TableRow> Iterator for Rows<R> {
                 batch: &batch,
                 nulls: &self.nulls,
                 first_row: self.rows_before_batch,
+                places: &self.places,
             };
             let rows: Vec<R> = match R::rows::<Every>(&columns) {
                 Ok(row) => (0..columns.rows()).map(row).collect(),
@@ -234,20 +290,28 @@ impl<R: TableRow> Iterator for Rows<R> {
     }
 }
 
-/// The batches of a file, with these columns only.
+/// The batches of a file, with these columns only, and only with the rows that were found, if any were searched for.
 fn batches_of(
-    file: File,
+    file: PositionedFile,
     metadata: ArrowReaderMetadata,
     columns: &[&Column],
+    found: Option<&FoundRows>,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
-    let file = PositionedFile::new(file);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
     let names = columns.iter().map(|column| column.name);
     let mask = ProjectionMask::columns(builder.parquet_schema(), names);
-    builder
-        .with_projection(mask)
-        .with_batch_size(BATCH_ROWS)
-        .build()
+    let mut builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+    if let Some(found) = found {
+        builder = builder
+            .with_row_groups(found.groups.clone())
+            .with_row_selection(RowSelection::from(found.selectors.clone()));
+    }
+    builder.build()
+}
+
+/// The error of a file whose pages cannot be decoded.
+fn damaged<E: Into<ArrowError>>(path: &Path) -> impl Fn(E) -> RecordError {
+    move |source| RecordError::Damaged(path.into(), source.into())
 }
 
 /// Whether a nullable column is null in every row according to the file's statistics, so that it need not be read.
@@ -267,8 +331,7 @@ fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
 /// Runs `decode`, a call into the parquet crate, and turns a panic there into an error: version 60 asserts on some
 /// numbers of a corrupt file. Nothing that `decode` has touched is used after a panic.
 fn guarded<T>(path: &Path, decode: impl FnOnce() -> T) -> Result<T, RecordError> {
-    catch_unwind(AssertUnwindSafe(decode))
-        .map_err(|_| RecordError::Undecodable { path: path.into() })
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| RecordError::Undecodable(path.into()))
 }
 
 fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(), RecordError> {
@@ -277,20 +340,14 @@ fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(
         let found = pairs
             .filter(|pair| pair.key == key)
             .find_map(|pair| pair.value.clone());
-        found.ok_or_else(|| RecordError::NotOurs {
-            path: path.into(),
-            key,
-        })
+        found.ok_or_else(|| RecordError::NotOurs(path.into(), key))
     };
     let schema = value(SCHEMA_KEY)?;
     if !crate::READABLE_SCHEMAS
         .clone()
         .any(|readable| readable.to_string() == schema)
     {
-        return Err(RecordError::OtherSchema {
-            path: path.into(),
-            found: schema,
-        });
+        return Err(RecordError::OtherSchema(path.into(), schema));
     }
     let table = value(TABLE_KEY)?;
     if table != R::TABLE {
@@ -317,6 +374,22 @@ fn with_words<R: TableRow>(schema: &Schema) -> Schema {
         }
     };
     Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// Checks that the columns of these ranges hold 64-bit numbers of a row.
+fn check_ranges<R: TableRow>(path: &Path, ranges: &[ColumnRange]) -> Result<(), RecordError> {
+    let is_known = |range: &&ColumnRange| {
+        let mut columns = R::columns().iter();
+        columns.any(|it| it.is_stored_as(range.column) && it.data_type == DataType::Int64)
+    };
+    match ranges.iter().find(|range| !is_known(range)) {
+        Some(range) => Err(RecordError::NoSuchColumn {
+            path: path.into(),
+            table: R::TABLE,
+            column: range.column,
+        }),
+        None => Ok(()),
+    }
 }
 
 fn check_columns<R: TableRow>(path: &Path, schema: &Schema) -> Result<(), RecordError> {

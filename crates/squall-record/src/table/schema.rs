@@ -80,12 +80,10 @@ pub(super) fn dictionary(values: &DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
 }
 
-/// The Arrow schema of `R`.
 fn arrow_schema<R: Row>() -> Schema {
     Schema::new(R::columns().iter().map(Column::field).collect::<Vec<_>>())
 }
 
-/// The Parquet schema of `R`.
 pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
     let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
     Ok(schema.root_schema_ptr())
@@ -98,7 +96,7 @@ pub(super) fn properties<R: Row>() -> WriterProperties {
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        // Readers that skip rows skip whole row groups; no reader here looks for a page.
+        // Readers that skip rows skip whole row groups, and pages by their headers; no reader here looks for a page.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata))
         .build();

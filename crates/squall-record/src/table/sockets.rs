@@ -16,7 +16,6 @@ use super::sealed::Row;
 use crate::RecordError;
 use crate::error::CellFault;
 
-/// A column of QUIC samples.
 struct QuicColumn {
     name: &'static str,
     /// Its cell for a sample, if it has one.

@@ -37,10 +37,8 @@ impl<R: TableRow> TableWriter<R> {
             let properties = Arc::new(properties::<R>());
             SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)
         };
-        let file = begin().map_err(|source: ParquetError| RecordError::WriteTable {
-            path: path.clone(),
-            source,
-        })?;
+        let file = begin()
+            .map_err(|source: ParquetError| RecordError::WriteTable(path.clone(), source))?;
         Ok(TableWriter {
             path,
             file,
@@ -138,12 +136,9 @@ impl<R: TableRow> TableWriter<R> {
         } = self;
         let file = file
             .into_inner()
-            .map_err(|source| RecordError::WriteTable {
-                path: path.clone(),
-                source,
-            })?;
+            .map_err(|source| RecordError::WriteTable(path.clone(), source))?;
         file.sync_all()
-            .map_err(|source| RecordError::Write { path, source })?;
+            .map_err(|source| RecordError::Write(path, source))?;
         Ok(rows)
     }
 
@@ -194,9 +189,6 @@ impl<R: TableRow> TableWriter<R> {
     }
 
     fn failed(&self, source: ParquetError) -> RecordError {
-        RecordError::WriteTable {
-            path: self.path.clone(),
-            source,
-        }
+        RecordError::WriteTable(self.path.clone(), source)
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use squall_base::Time;
 use squall_base::plan::ScriptBody;
 use squall_base::record::RequestRecord;
-use squall_record::export::{HarExport, HarRequest};
+use squall_record::export::{HarRequest, write_har};
 use squall_record::import::{HarOptions, parse_har};
 
 use crate::export::{EPOCH_UNIX_NS, request, some, text};
@@ -18,12 +18,8 @@ fn har(rows: &[RequestRecord], headers: &[(String, String)], body: Option<&str>)
         body: body.filter(|_| row.request == 2),
     };
     let about = ("h2, delay 1ms", Time::from_nanos(100_000_000));
-    let mut export = HarExport::new(Vec::new(), EPOCH_UNIX_NS, about, asked);
-    // In two parts, as rows come.
-    let (first, rest) = rows.split_at(rows.len() / 2);
-    export.append(first).expect("a Vec takes everything");
-    export.append(rest).expect("a Vec takes everything");
-    text(export.finish().expect("a Vec takes everything"))
+    let written = write_har(Vec::new(), EPOCH_UNIX_NS, about, rows, asked);
+    text(written.expect("a Vec takes everything"))
 }
 
 fn entries(text: &str) -> Vec<Value> {

@@ -23,3 +23,4 @@ mod packing;
 mod pcapng;
 mod round_trip;
 mod rows;
+mod within;

@@ -5,7 +5,9 @@
 use squall_analysis::explain::{CauseTime, Explanation};
 
 use crate::causes::percent;
+use crate::columns::{chinese_lines, width_of};
 use crate::explain::words::millis;
+use crate::lang::{Language, Translator};
 use crate::text::{printable, unbroken_words};
 
 /// The text with lines of at most `width` columns. What does not fit continues below the beginning of its line's text.
@@ -22,13 +24,66 @@ pub fn fitted(text: &str, width: usize) -> String {
     fitted
 }
 
-fn push_broken(fitted: &mut String, line: &str, width: usize) {
+/// The text in a language, with lines as [`fitted`] makes them. `names` are foreign: variants, conditions and folders, which stay
+/// as they are.
+pub fn fitted_in(language: Language, names: Vec<String>, text: &str, width: usize) -> String {
+    if language == Language::En {
+        return fitted(text, width);
+    }
+    let translator = Translator::of_names(language, names);
+    let mut fitted = String::new();
+    for line in text.lines() {
+        let (open, plain, close) = without_style(line);
+        let line = format!("{open}{}{close}", translator.line(plain));
+        if columns(&line) <= width {
+            fitted.push_str(&line);
+        } else {
+            push_broken_chinese(&mut fitted, &line, width);
+        }
+        fitted.push('\n');
+    }
+    fitted
+}
+
+/// A line that is styled as a whole: the sequence before it, its text, and the sequence behind it.
+fn without_style(line: &str) -> (&str, &str, &str) {
+    const END: &str = "\x1b[0m";
+    let begin = line.starts_with('\x1b').then(|| line.find('m')).flatten();
+    let styled = begin.and_then(|begin| {
+        let (open, rest) = line.split_at(begin + 1);
+        Some((open, rest.strip_suffix(END)?, END))
+    });
+    styled.unwrap_or(("", line, ""))
+}
+
+fn push_broken_chinese(fitted: &mut String, line: &str, width: usize) {
     let (head, rest) = line.split_at(text_start(line));
-    let indent = match head.trim() {
+    let indent = further_indent(head);
+    fitted.push_str(head);
+    for (place, piece) in chinese_lines(rest, width.saturating_sub(indent), "")
+        .iter()
+        .enumerate()
+    {
+        if place > 0 {
+            fitted.push('\n');
+            fitted.push_str(&" ".repeat(indent));
+        }
+        fitted.push_str(piece.trim_start());
+    }
+}
+
+/// The indent of further lines behind this beginning of the first.
+fn further_indent(head: &str) -> usize {
+    match head.trim() {
         "" => head.chars().count() + 2,
         // A time, and perhaps the mark of an event.
         _ => head.chars().count(),
-    };
+    }
+}
+
+fn push_broken(fitted: &mut String, line: &str, width: usize) {
+    let (head, rest) = line.split_at(text_start(line));
+    let indent = further_indent(head);
     fitted.push_str(head);
     let (mut used, mut has_word) = (columns(head), false);
     for word in unbroken_words(rest) {
@@ -70,10 +125,10 @@ fn text_start(line: &str) -> usize {
 /// The columns that a text takes, without its colours.
 fn columns(text: &str) -> usize {
     let mut pieces = text.split('\x1b');
-    let plain = pieces.next().map_or(0, |piece| piece.chars().count());
+    let plain = pieces.next().map_or(0, width_of);
     let coloured = pieces.map(|piece| {
         let shown = piece.split_once('m').map_or(piece, |(_, shown)| shown);
-        shown.chars().count()
+        width_of(shown)
     });
     plain + coloured.sum::<usize>()
 }
@@ -112,6 +167,31 @@ mod tests {
         assert_eq!(
             fitted("request 7: answered with 200\n", 20),
             "request 7: answered\n  with 200\n"
+        );
+    }
+
+    #[test]
+    fn explanations_in_chinese_keep_their_columns_and_their_colours() {
+        let text = "\x1b[1mrequest 7: answered after 125.400 ms, wanted at 1.000000 s; no connection\x1b[0m\n  \
+                    window_connection   35,150,000 ns\n    25.000    . its connection's window was used up 2 times, until 60.200 ms\n";
+        let said = fitted_in(Language::Zh, Vec::new(), text, 40);
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(
+            lines[0].starts_with("\x1b[1m请求 7：125.400 ms 后应答"),
+            "{said}"
+        );
+        assert!(lines[1].ends_with("没有连接\x1b[0m"), "{said}");
+        assert_eq!(
+            lines[2..],
+            [
+                "  连接窗口            35,150,000 ns",
+                "    25.000    . 其连接的窗口耗尽 2 次，",
+                "                直到 60.200 ms",
+            ]
+        );
+        assert_eq!(
+            fitted_in(Language::En, Vec::new(), text, 40),
+            fitted(text, 40)
         );
     }
 

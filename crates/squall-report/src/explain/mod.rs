@@ -15,7 +15,7 @@ mod words;
 use squall_base::Duration;
 use squall_base::record::TrialRecord;
 
-pub use layout::{fitted, overview};
+pub use layout::{fitted, fitted_in, overview};
 pub use moment::moment;
 pub use request::request;
 pub use scene::ExplanationContext;

@@ -11,13 +11,13 @@ use super::text::{SERIES, escaped, swatch};
 
 /// The size of a graph, in units that the page scales to about a pixel.
 const WIDTH: f64 = 400.0;
-const HEIGHT: f64 = 122.0;
+pub(super) const HEIGHT: f64 = 122.0;
 
 /// The sides of the area within the axes.
 pub(super) const LEFT: f64 = 44.0;
-const RIGHT: f64 = 384.0;
-const TOP: f64 = 20.0;
-const BOTTOM: f64 = 104.0;
+pub(super) const RIGHT: f64 = 384.0;
+pub(super) const TOP: f64 = 20.0;
+pub(super) const BOTTOM: f64 = 104.0;
 
 /// A linear axis from zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,7 @@ impl Axis {
     }
 
     /// Where the ticks are, and their labels.
-    fn ticks(self) -> impl Iterator<Item = (f64, String)> {
+    pub(super) fn ticks(self) -> impl Iterator<Item = (f64, String)> {
         // Rounded, so that an error of binary fractions does not lose the last tick.
         let count = (self.top / self.step).round() as u32;
         (0..=count)

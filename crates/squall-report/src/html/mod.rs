@@ -9,7 +9,8 @@
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
 //! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
-//! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`.
+//! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`,
+//! `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
@@ -26,6 +27,9 @@ pub(crate) mod load;
 mod load_course;
 mod method;
 mod plot;
+pub(crate) mod probe;
+mod probe_charts;
+pub(crate) mod probe_sweep;
 mod request;
 pub(crate) mod runs;
 mod section;
@@ -46,7 +50,7 @@ use crate::points::TrialPoints;
 use details::Details;
 pub use method::Method;
 use terms::explained;
-use text::escaped;
+pub(crate) use text::escaped;
 
 const UPLOT_CSS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.min.css");
 const UPLOT_JS: &str = include_str!("../../assets/vendor/uplot-1.6.32/uPlot.iife.min.js");
@@ -76,12 +80,13 @@ const MODULES: [&str; 13] = [
 /// below it.
 const PAGE_AT_MOST: usize = 4_900_000;
 
-/// What the page may do: run its inline scripts and styles, and fetch nothing.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+/// What the page may do: run its inline scripts and styles, draw the images that it makes itself, and fetch nothing.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// What a live page may do besides: ask the server that it came from. Its browser asks that for an icon.
 const LIVE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
-                           img-src 'self'";
+                           img-src 'self' data:";
 
 /// The whole page. `plots` are the trials whose requests are drawn, in any order; trials without a cell in the summary are
 /// left out. `cells` are the findings of each cell, `delivered` what the link delivered in a trial of each cell with large

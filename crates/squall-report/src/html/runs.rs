@@ -5,7 +5,7 @@
 
 use squall_analysis::answer::Answer;
 use squall_analysis::{RunSummary, Value};
-use squall_base::plan::{Condition, Measure};
+use squall_base::plan::{Condition, Measure, Statistic, Targets};
 
 use super::plot::{self, Area, WIDTH};
 use super::text::{SERIES, escaped, swatch};
@@ -140,9 +140,21 @@ fn trend(runs: &[ListedRun<'_>], measure: Measure, condition: &Condition, varian
         .collect()
 }
 
+/// What the recipe asks about, or the median where the trials are too short for that.
+fn drawn_measure(runs: &[ListedRun<'_>], last: &RunSummary) -> Option<Measure> {
+    let median = Measure::ResponseTime(Statistic::P50, Targets::ALL);
+    let asked = last.measures.first().copied();
+    asked.into_iter().chain([median]).find(|measure| {
+        last.conditions.iter().any(|condition| {
+            (last.variants.iter())
+                .any(|variant| !trend(runs, *measure, &condition.condition, variant).is_empty())
+        })
+    })
+}
+
 /// A drawing for each condition of the last run.
 fn push_trends(page: &mut String, runs: &[ListedRun<'_>], last: &RunSummary) {
-    let Some(measure) = last.measures.first() else {
+    let Some(measure) = drawn_measure(runs, last) else {
         return;
     };
     page.push_str(&format!(
@@ -159,9 +171,9 @@ fn push_trends(page: &mut String, runs: &[ListedRun<'_>], last: &RunSummary) {
     page.push_str("</p>\n<div class=\"multiples shapes\">\n");
     for condition in &last.conditions {
         let trends: Vec<Trend> = (last.variants.iter())
-            .map(|variant| trend(runs, *measure, &condition.condition, variant))
+            .map(|variant| trend(runs, measure, &condition.condition, variant))
             .collect();
-        push_trend(page, runs, *measure, &condition.condition, &trends);
+        push_trend(page, runs, measure, &condition.condition, &trends);
     }
     page.push_str("</div>\n");
 }

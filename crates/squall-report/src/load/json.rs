@@ -88,13 +88,13 @@ pub struct RatesJson {
     /// Requests that succeeded within the measured phase.
     pub achieved_per_s: Option<f64>,
     /// Body bytes of requests that the sockets accepted completely.
-    pub body_bytes_out_per_s: Option<f64>,
+    pub body_out_bytes_per_s: Option<f64>,
     /// Body bytes of responses.
-    pub body_bytes_in_per_s: Option<f64>,
+    pub body_in_bytes_per_s: Option<f64>,
     /// Body bytes of requests in total.
-    pub body_bytes_out: u64,
+    pub body_out_bytes: u64,
     /// Body bytes of responses in total.
-    pub body_bytes_in: u64,
+    pub body_in_bytes: u64,
 }
 
 /// Failures with the same outcome and error message.
@@ -359,10 +359,10 @@ impl RatesJson {
         RatesJson {
             asked_per_s: load.generator.rate_asked_per_s,
             achieved_per_s: totals.achieved_per_s(load.end),
-            body_bytes_out_per_s: totals.per_s(totals.body_bytes_out(), load.end),
-            body_bytes_in_per_s: totals.per_s(totals.body_bytes_in(), load.end),
-            body_bytes_out: totals.body_bytes_out(),
-            body_bytes_in: totals.body_bytes_in(),
+            body_out_bytes_per_s: totals.per_s(totals.body_bytes_out(), load.end),
+            body_in_bytes_per_s: totals.per_s(totals.body_bytes_in(), load.end),
+            body_out_bytes: totals.body_bytes_out(),
+            body_in_bytes: totals.body_bytes_in(),
         }
     }
 }
@@ -600,8 +600,8 @@ mod tests {
     #[test]
     fn json_of_a_comparison_has_rounds_and_comparisons() {
         let json = serde_json::to_value(ComparisonJson::of(&samples::variants())).unwrap();
-        assert_eq!(json["variants"][2]["rounds"][0]["p99"], "never");
-        assert!(json["variants"][0]["rounds"][0]["p99"]["exact"].is_u64());
+        assert_eq!(json["variants"][2]["rounds"][0]["p99_ns"], "never");
+        assert!(json["variants"][0]["rounds"][0]["p99_ns"]["exact"].is_u64());
         assert_eq!(json["comparisons"][0]["figures"][3]["figure"], "p99");
         assert_eq!(json["comparisons"][0]["figures"][3]["order"], "lower");
         assert_eq!(json["answers"][0]["winner"], "HTTP/2");

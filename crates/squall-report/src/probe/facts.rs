@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Diagnosis, Endpoint, Rates, Upload, VersionFacts};
+use squall_analysis::probe::{
+    Diagnosis, DownloadTime, Endpoint, QuicFacts, Rates, Upload, VersionFacts,
+};
 use squall_base::Duration;
 
 /// A window above this limits no client: 1 GiB per round trip.
@@ -18,7 +20,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const UNKNOWN: &str = "-";
 
 /// The table of versions, with its heading.
-pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+pub(crate) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut rows = vec![
         ["", "first byte", "later", "download", "upload"]
             .map(str::to_owned)
@@ -46,7 +48,7 @@ pub(super) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
 }
 
 /// What the windows allow at several round trips, with what was measured; empty if no window limits uploads.
-pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let Some(windows) = &endpoint.upload_windows else {
         return Vec::new();
     };
@@ -59,7 +61,7 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
         heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
         row.push(mbit(prediction.bytes_per_s));
     }
-    let mut expected = vec!["expected, as its updates come".to_owned()];
+    let mut expected = vec!["expected, by its window updates".to_owned()];
     let by_updates = endpoint.predictions.iter();
     expected.extend(by_updates.map(|prediction| mbit(prediction.expected_bytes_per_s)));
     let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
@@ -70,14 +72,14 @@ pub(super) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let upload = upload.and_then(VersionFacts::upload_rate);
     measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
     // Mostly both are nearly the same.
-    if (windows.round_trip_bytes as f64) < 0.95 * windows.limit_bytes() as f64 {
+    if windows.keeps_some() {
         return vec![heading, row, expected, measured];
     }
     vec![heading, row, measured]
 }
 
 /// The other facts, each with its name.
-pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![("asked", endpoint.address.clone())];
     if let Some(server) = &endpoint.server {
         facts.push(("server field", server.clone()));
@@ -130,7 +132,9 @@ pub(super) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         facts.push(("HTTP/3 upload limits", said));
     }
     facts.extend(uploads(endpoint));
+    facts.extend(download_times(endpoint));
     facts.extend(downloads(endpoint));
+    facts.extend(connections(endpoint));
     facts
 }
 
@@ -203,6 +207,81 @@ fn waits(facts: &VersionFacts) -> String {
     format!("{}: for {}", facts.version, words.join(", "))
 }
 
+/// Where the time of downloads went, summed over the rounds: what took at least a hundredth of it.
+fn download_times(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let versions = endpoint
+        .versions
+        .iter()
+        .filter(|facts| !facts.download_times.is_empty());
+    versions
+        .map(|facts| {
+            let said = format!("{}: {}", facts.version, time_parts(&facts.download_times));
+            ("downloads took", said)
+        })
+        .collect()
+}
+
+fn time_parts(times: &[DownloadTime]) -> String {
+    let seconds = |span: Duration| span.as_secs_f64();
+    let took: f64 = times.iter().map(|time| seconds(time.took)).sum();
+    let mut sums = DownloadTime::default().parts().map(|(name, _)| (name, 0.0));
+    for time in times {
+        for (sum, (_, span)) in sums.iter_mut().zip(time.parts()) {
+            sum.1 += seconds(span);
+        }
+    }
+    let percent = |part: f64| 100.0 * part / took.max(1e-9);
+    let shown = sums.iter().filter(|(_, part)| percent(*part) >= 1.0);
+    let words: Vec<String> = shown
+        .map(|(name, part)| format!("{name} {:.0} %", percent(*part)))
+        .collect();
+    words.join(", ")
+}
+
+/// What one connection carried, and what QUIC lost.
+fn connections(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let most: Vec<String> = (endpoint.most_requests.iter())
+        .map(|(version, requests)| format!("{version} {}", figure::count(*requests)))
+        .collect();
+    if !most.is_empty() {
+        facts.push(("most requests on one connection", most.join(", ")));
+    }
+    if let Some(quic) = &endpoint.quic {
+        facts.push(("losses over QUIC", quic_losses(quic)));
+        facts.push(("round trip over QUIC", quic_round_trips(quic)));
+    }
+    facts
+}
+
+fn quic_losses(quic: &QuicFacts) -> String {
+    let mut said = format!(
+        "{} of {} packets sent were lost, {} carried data again, {}; {} of {} STREAM frames received came late",
+        figure::count(quic.lost),
+        figure::count(quic.sent),
+        figure::count(quic.retransmitted),
+        figure::counted(quic.probe_timeouts, "probe timeout", "probe timeouts"),
+        figure::count(quic.late_frames),
+        figure::count(quic.stream_frames)
+    );
+    if quic.dropped_here > 0 {
+        said += &format!(
+            ", and this machine dropped {}",
+            figure::counted(quic.dropped_here, "datagram", "datagrams")
+        );
+    }
+    said
+}
+
+fn quic_round_trips(quic: &QuicFacts) -> String {
+    format!(
+        "{} smoothed, {} at least, {} at most",
+        span(quic.rtt),
+        span(quic.min_rtt),
+        span(quic.max_rtt)
+    )
+}
+
 fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let bytes = |bytes: u64| format!("{} bytes", figure::count(bytes));
@@ -252,12 +331,12 @@ fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 }
 
 /// What stands for an endpoint in a table: A, B and so on.
-pub(super) fn letter(place: usize) -> char {
+pub(crate) fn letter(place: usize) -> char {
     ('A'..='Z').nth(place).unwrap_or('?')
 }
 
 /// Several endpoints in columns: figures that differ between versions first.
-pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
+pub(crate) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
     let mut rows = vec![vec![String::new()]];
     let columns = || of.iter().map(|diagnosis| &diagnosis.endpoint);
     for (place, _) in columns().enumerate() {
@@ -309,16 +388,18 @@ pub(super) fn beside(of: &[Diagnosis]) -> Vec<Vec<String>> {
     rows
 }
 
-fn span(span: Option<Duration>) -> String {
+/// A span, or a dash.
+pub(crate) fn span(span: Option<Duration>) -> String {
     span.map_or_else(|| UNKNOWN.to_owned(), figure::time)
 }
 
-fn mbit(bytes_per_s: f64) -> String {
+/// A rate in Mbit/s, without the unit.
+pub(crate) fn mbit(bytes_per_s: f64) -> String {
     figure::three_digits(bytes_per_s * 8.0 / 1e6)
 }
 
 /// A rate with its unit.
-fn rate(bytes_per_s: Option<f64>) -> String {
+pub(crate) fn rate(bytes_per_s: Option<f64>) -> String {
     bytes_per_s.map_or_else(
         || UNKNOWN.to_owned(),
         |bytes_per_s| format!("{} Mbit/s", mbit(bytes_per_s)),
@@ -332,5 +413,55 @@ pub(super) fn range(rates: &Rates) -> String {
             format!("{} to {} Mbit/s", mbit(lowest), mbit(highest))
         }
         _ => UNKNOWN.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn time_of_downloads_is_in_words_and_shares() {
+        let time = DownloadTime {
+            took: ms(200),
+            round_trip: ms(30),
+            slow_start: ms(120),
+            unpaused: ms(50),
+            ..DownloadTime::default()
+        };
+        assert_eq!(
+            time_parts(&[time, time]),
+            "the request's round trip 15 %, the server's slow start 60 %, bytes without a pause (at the rate of the link or \
+             the server) 25 %"
+        );
+    }
+
+    #[test]
+    fn losses_over_quic_are_of_both_sides() {
+        let mut quic = QuicFacts {
+            sent: 1_000,
+            lost: 30,
+            retransmitted: 28,
+            probe_timeouts: 1,
+            stream_frames: 2_000,
+            late_frames: 5,
+            ..QuicFacts::default()
+        };
+        let said = quic_losses(&quic);
+        assert!(
+            said.starts_with("30 of 1,000 packets sent were lost"),
+            "{said}"
+        );
+        assert!(said.contains("1 probe timeout;"), "{said}");
+        assert!(
+            said.ends_with("5 of 2,000 STREAM frames received came late"),
+            "{said}"
+        );
+        quic.dropped_here = 7;
+        assert!(quic_losses(&quic).ends_with("this machine dropped 7 datagrams"));
     }
 }

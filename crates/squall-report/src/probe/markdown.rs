@@ -70,7 +70,7 @@ fn one(text: &mut String, diagnosis: &Diagnosis) {
 }
 
 /// Rows, the first of which is the heading.
-fn table(text: &mut String, rows: &[Vec<String>]) {
+pub(super) fn table(text: &mut String, rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     for (place, row) in rows.iter().enumerate() {
         let mut cells: Vec<String> = row.iter().map(|cell| escaped(cell.trim())).collect();
@@ -84,7 +84,7 @@ fn table(text: &mut String, rows: &[Vec<String>]) {
 }
 
 /// Foreign text without the characters that Markdown or a terminal would obey.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(text).chars() {
         if matches!(c, '|' | '*' | '_' | '`' | '<' | '[' | '\\' | '#') {

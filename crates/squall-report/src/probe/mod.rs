@@ -2,10 +2,12 @@
 //! facts.
 //!
 //! It judges nothing: squall-analysis' `probe` has found everything that is printed. `facts` puts figures into rows, which
-//! both forms share.
+//! all forms share, `sweep` has the texts of several probes behind different links. The pages are in `html::probe` and
+//! `html::probe_sweep`.
 
-mod facts;
+pub(crate) mod facts;
 mod markdown;
+mod sweep;
 
 use squall_analysis::figure;
 use squall_analysis::probe::{Diagnosis, Found, Matters};
@@ -13,7 +15,13 @@ use squall_analysis::probe::{Diagnosis, Found, Matters};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style, aligned, printable};
 
+pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page};
+pub use crate::html::probe_sweep::{SweepPage, sweep_page};
 pub use markdown::markdown;
+pub(crate) use sweep::table_of;
+#[cfg(test)]
+pub(crate) use sweep::tests as tests_of_sweeps;
+pub use sweep::{sweep_markdown, sweep_text};
 
 /// The widest line, so that the text fits into an e-mail and a small terminal.
 const WIDTH_AT_MOST: usize = 80;
@@ -82,7 +90,7 @@ fn others(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
 }
 
 /// A fault in a few words, with how much it matters.
-fn headline(found: &Found) -> String {
+pub(crate) fn headline(found: &Found) -> String {
     let matters = match found.matters {
         Matters::Here => String::new(),
         Matters::FartherAway => " (for clients farther away)".to_owned(),

@@ -16,7 +16,7 @@ use crate::support::overlay::NAMES;
 use crate::support::run::{Size, run};
 
 /// More than the page has places to stop at.
-const PRESSES: usize = 600;
+const PRESSES: usize = 800;
 
 fn open(name: &str) -> Option<Page> {
     let run = run(&NAMES, Size::SMALL);

@@ -5,6 +5,7 @@
 mod accessible;
 mod browser;
 mod causes;
+mod chinese;
 mod deliveries;
 mod details;
 mod explain;
@@ -13,6 +14,7 @@ mod golden;
 mod keyboard;
 mod large;
 mod page;
+mod probe_page;
 mod reading;
 mod runs;
 mod support;

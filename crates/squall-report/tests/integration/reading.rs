@@ -127,6 +127,60 @@ fn tables_are_saved_as_csv_and_drawings_as_svg() {
     check_silent(&mut page);
 }
 
+/// Presses this button by keyboard, and returns what kind of picture it saves: its type, width and height, whether it is
+/// opaque, and how many colours it has.
+fn saved_picture(page: &mut Page, button: &str) -> Value {
+    page.call(
+        "Emulation.setFocusEmulationEnabled",
+        json!({ "enabled": true }),
+    );
+    page.eval(
+        "globalThis.saved = []; HTMLAnchorElement.prototype.click = () => {}; \
+         URL.createObjectURL = (file) => { saved.push(file); return ''; }; URL.revokeObjectURL = () => {};",
+    );
+    page.eval(&format!("document.querySelector({button:?}).focus()"));
+    page.press("Enter");
+    page.wait_for("saved.length > 0");
+    page.eval(
+        "(async () => { const picture = await createImageBitmap(saved[0]); const { width, height } = picture; \
+         const ink = new OffscreenCanvas(width, height).getContext('2d'); ink.drawImage(picture, 0, 0); \
+         const pixels = new Uint32Array(ink.getImageData(0, 0, width, height).data.buffer); \
+         const colours = new Set(pixels); const isOpaque = [...colours].every((it) => it >>> 24 === 255); \
+         return [saved[0].type, width, height, isOpaque, colours.size]; })()",
+    )
+}
+
+#[test]
+fn drawings_are_saved_as_pictures_of_twice_their_size() {
+    let run = run(&NAMES, Size::SMALL);
+    let Some(mut page) = open("pictures", &run) else {
+        return;
+    };
+    let shown = ".bars [data-statistic]:not([hidden])";
+    let size = page.eval(&format!(
+        "(({{ width, height }}) => [width, height])(document.querySelector('{shown} svg').viewBox.baseVal)"
+    ));
+    let button = format!("{shown} .save[aria-label^='Download as PNG']");
+    let bars = saved_picture(&mut page, &button);
+    let twice = |side: usize| json!((size[side].as_f64().unwrap() * 2.0) as u64);
+    assert_eq!(
+        (&bars[0], &bars[1], &bars[2], &bars[3]),
+        (&json!("image/png"), &twice(0), &twice(1), &json!(true))
+    );
+    assert!(bars[4].as_u64() > Some(20), "{bars}");
+    show_overlay(&mut page);
+    let button = "#condition-2 .overlay .save[aria-label$='as PNG']";
+    let points = saved_picture(&mut page, button);
+    let width =
+        page.eval("2 * document.querySelector('#condition-2 .overlay .u-over').clientWidth");
+    assert!(points[1].as_u64() > width.as_u64(), "{points}");
+    assert!(
+        points[3] == true && points[4].as_u64() > Some(20),
+        "{points}"
+    );
+    check_silent(&mut page);
+}
+
 #[test]
 fn nothing_is_folded_or_hidden_on_paper() {
     let run = run(&NAMES, Size::SMALL);

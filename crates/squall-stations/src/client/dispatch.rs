@@ -239,7 +239,10 @@ impl Traffic {
         let target = &self.shared.settings.targets[pool.target as usize];
         match Connection::open(&self.shared.settings, target, self.wants, number) {
             Ok(mut connection) => {
-                connection.transport().watch(reactor, at.token())?;
+                let transport = connection.transport();
+                transport.watch(reactor, at.token())?;
+                let from = || transport.local_address();
+                self.shared.recorder.opened(from, transport.is_tcp());
                 connection.begin_with(first);
                 if self.watches_windows {
                     connection.watch_windows();

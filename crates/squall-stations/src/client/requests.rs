@@ -1,5 +1,7 @@
 //! Records of requests, from being taken up to being handed on.
 
+use std::net::SocketAddr;
+
 use squall_base::plan::{SideSettings, Version};
 use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
@@ -15,6 +17,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// Observes everything that a client's connections learn, before it is discarded. For live display.
 pub trait Observer: Send {
+    /// A connection is being opened over TCP, or otherwise over UDP, from this address of the client.
+    fn opened(&mut self, _from: SocketAddr, _is_tcp: bool) {}
+
     /// TCP has connected.
     fn connected(&mut self, _now: Time, _connection: u32) {}
 
@@ -105,6 +110,15 @@ impl Recorder {
     pub(crate) fn observe<'a>(&mut self, observation: impl FnOnce() -> Observation<'a>) {
         if let Some(observer) = &mut self.observer {
             observer.observe(observation());
+        }
+    }
+
+    /// Shows the observer from where a connection is being opened, if that is known.
+    pub(crate) fn opened(&mut self, from: impl FnOnce() -> Option<SocketAddr>, is_tcp: bool) {
+        if let Some(observer) = &mut self.observer
+            && let Some(from) = from()
+        {
+            observer.opened(from, is_tcp);
         }
     }
 

@@ -4,6 +4,7 @@
 //! system call.
 
 use std::io;
+use std::net::SocketAddr;
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
@@ -57,6 +58,14 @@ impl Transport {
     /// When the TCP handshake completed; immediate for QUIC, which has only the handshake of TLS.
     pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
         either!(self, inner => inner.finish_connecting(ready))
+    }
+
+    /// The address that it sends from; `None` over a UNIX socket.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Tcp(tcp) => tcp.socket().local_addr().ok(),
+            Transport::Quic(quic) => Some(quic.socket().local_addr()),
+        }
     }
 
     pub(crate) fn is_tcp(&self) -> bool {

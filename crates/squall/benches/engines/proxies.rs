@@ -104,7 +104,7 @@ fn real(
 ) -> Result<Option<(Proxy, String, Series)>> {
     let driver = driver(name).context("squall-peers knows it")?;
     let search = SearchPath::usual().and_then([crate::programs::peers().join("bin")]);
-    let found = match squall_peers::find(driver, &search) {
+    let found = match driver.find(&search) {
         Ok(found) => found,
         Err(missing) => {
             println!("LEFT OUT: {missing}");

@@ -4,8 +4,8 @@
 //! simulation of the `analysis` bench, and starts `squall view`. Then it asks what the page asks when a reader zooms in:
 //! all of a plot, a second of it, 10 ms, the packets of these, and one request in full. A time is from the question to the
 //! last byte of the answer, without what the browser does with it. The first question about a trial's requests or packets
-//! reads their tables, so it has a column of its own. One request in full reads all tables each time, and takes gigabytes of
-//! memory; `--scale` makes fewer. The verdict is about further questions; nothing fails if a limit is missed.
+//! reads their tables, and the first about one request in full checks all tables and reads how connections began, so it has
+//! a column of its own. The verdict is about further questions; nothing fails if a limit is missed.
 //!
 //! Arguments: `--rounds=COUNT` of further questions (9), `--scale=FACTOR` for the number of requests (1).
 
@@ -32,9 +32,6 @@ const STEP_AT_MOST: Duration = Duration::from_millis(300);
 
 /// The plot of a wide window on a screen with two device pixels for each CSS pixel (assets/live.js).
 const PLOT: &str = "low_us=0&high_us=1000000&columns=1140&rows=280&scale=linear";
-
-/// One request in full is asked for again only this often, because each time takes long.
-const FULL_ROUNDS: usize = 2;
 
 /// A question, and how often it is asked after the first time.
 struct Step {
@@ -94,9 +91,9 @@ fn steps(run: &MadeRun, rounds: usize) -> Vec<Step> {
             rounds,
         },
         Step {
-            name: "one request in full (all tables)",
+            name: "one request in full",
             path: format!("{trial}/requests/{}", run.requests() / 5 * 2),
-            rounds: FULL_ROUNDS,
+            rounds,
         },
     ]
 }

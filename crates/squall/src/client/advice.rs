@@ -17,7 +17,6 @@ const NO_APPLICATION_PROTOCOL: Alert = Alert(120);
 /// How Linux names ECONNREFUSED.
 const REFUSED: &str = "Connection refused";
 
-/// What was tried.
 pub(crate) struct Attempt<'a> {
     pub(crate) url: &'a HttpUrl,
     /// The protocol of the first connection.

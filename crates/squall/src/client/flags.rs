@@ -64,7 +64,7 @@ pub(crate) struct RequestFlags {
 }
 
 /// Flags of the connection.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "The connection")]
 pub(crate) struct ConnectionFlags {
     /// Start each connection to an http server with an upgrade to HTTP/2 (`upgrade: h2c`)
@@ -159,7 +159,6 @@ impl ConnectionFlags {
 }
 
 impl RequestFlags {
-    /// The method of the request.
     pub(crate) fn method(&self) -> &str {
         match &self.method {
             Some(method) => method,

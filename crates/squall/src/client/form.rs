@@ -16,7 +16,6 @@ use crate::outcome::BadInput;
 /// Does not occur in ordinary text. It is the same in every run, so that runs are comparable.
 const BOUNDARY: &str = "----squall-7d2f9c41e6b803a5";
 
-/// The value of a field.
 pub(crate) enum FieldValue<'a> {
     Text(&'a str),
     /// The content of a file, uploaded under this name.

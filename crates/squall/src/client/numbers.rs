@@ -11,7 +11,6 @@ use squall_recipe::limits::{
 /// sent.
 pub(crate) const MAX_AT_ONCE: u32 = 1_000_000;
 
-/// A number of connections.
 pub(crate) fn connections(text: &str) -> Result<u32, String> {
     let why = "an address has fewer than that many ports towards one server";
     whole(text, 1, MAX_CONNECTIONS, why)
@@ -22,13 +21,11 @@ pub(crate) fn streams(text: &str) -> Result<u32, String> {
     whole(text, 1, MAX_STREAMS, "HTTP/2 has no more streams")
 }
 
-/// A number of users.
 pub(crate) fn users(text: &str) -> Result<u32, String> {
     let why = "each with its own connections needs file descriptors for them";
     whole(text, 1, MAX_USERS, why)
 }
 
-/// A number of tiles.
 pub(crate) fn tiles(text: &str) -> Result<u32, String> {
     whole(text, 1, MAX_TILES, "each is a request of the page")
 }
@@ -38,7 +35,6 @@ pub(crate) fn weight(text: &str) -> Result<u32, String> {
     whole(text, 0, MAX_WEIGHT, "shares are relative")
 }
 
-/// A number of rounds.
 pub(crate) fn rounds(text: &str) -> Result<u32, String> {
     let why = "each runs every version again";
     whole(text, 1, MAX_REPETITIONS, why)

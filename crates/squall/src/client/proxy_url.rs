@@ -17,7 +17,6 @@ use crate::outcome::BadInput;
 const HTTP_PORT: u16 = 80;
 const SOCKS_PORT: u16 = 1_080;
 
-/// A parsed `--proxy`.
 pub(super) struct ProxyUrl {
     kind: Kind,
     /// Without the brackets of an IPv6 address.

@@ -74,7 +74,6 @@ impl AddressBook {
         self.alternatives.insert(authority.to_owned(), alternative);
     }
 
-    /// The alternative to use for this authority, if any.
     pub(crate) fn alternative(&self, authority: &str) -> Option<&Alternative> {
         self.alternatives.get(authority)
     }
@@ -212,7 +211,7 @@ impl ProbeTransport<'_> {
             ProbeTransport::Quic {
                 context,
                 server_name,
-            } => match try_handshake(context, server_name, address) {
+            } => match try_handshake(context, server_name, address, |_| {}) {
                 // A refusal does not depend on the address.
                 Ok(()) | Err(HandshakeFailure::Refused(_)) => Ok(()),
                 Err(HandshakeFailure::Silent(why)) => Err(why),
@@ -221,11 +220,12 @@ impl ProbeTransport<'_> {
     }
 }
 
-/// Opens a QUIC connection to this address and closes it.
+/// Opens a QUIC connection to this address and closes it. `opened` gets the local address before anything is sent.
 pub(crate) fn try_handshake(
     context: &mut h3::ClientContext,
     server_name: &str,
     address: SocketAddr,
+    opened: impl FnOnce(SocketAddr),
 ) -> Result<(), HandshakeFailure> {
     let silent = |error: io::Error| HandshakeFailure::Silent(error.to_string());
     let anywhere = match address {
@@ -235,6 +235,7 @@ pub(crate) fn try_handshake(
     let socket = UdpSocket::bind((anywhere, 0)).map_err(silent)?;
     socket.connect(address).map_err(silent)?;
     let local = socket.local_addr().map_err(silent)?;
+    opened(local);
     let mut client = h3::Client::new(context, server_name, local, address)
         .map_err(|error| HandshakeFailure::Refused(error.to_string()))?;
     let ended = run_handshake(&mut client, &socket, (local, address));

@@ -17,7 +17,6 @@ use crate::limits;
 use crate::outcome::BadInput;
 
 impl RequestFlags {
-    /// The request for this URL.
     pub(crate) fn request(&self, url: &HttpUrl) -> Result<PreparedRequest> {
         let (payload, content_type) = self.payload()?;
         let mut headers = self.headers()?;

@@ -78,7 +78,6 @@ impl ConnectionFlags {
     }
 }
 
-/// Applies `--retry-unprocessed`.
 fn retry_unprocessed(side: &mut SideSettings, possible: &[Protocol]) -> Result<(), BadInput> {
     if possible.iter().all(|of| of.version() == Version::Http1) {
         return Err(BadInput::new(

@@ -23,7 +23,6 @@ use crate::limits;
 use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
 
-/// A parsed URL.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpUrl {
     pub(crate) scheme: Scheme,
@@ -116,7 +115,6 @@ impl HttpUrl {
         is_local.then_some(self.port)
     }
 
-    /// The whole URL.
     pub(crate) fn to_text(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -309,7 +307,6 @@ impl TlsCredentials {
         })
     }
 
-    /// The context for QUIC connections.
     pub(super) fn quic(&self, side: &SideSettings) -> Result<h3::ClientContext, BadInput> {
         let who = (&self.trust, self.identity.as_ref());
         h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos()).map_err(

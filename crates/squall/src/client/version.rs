@@ -4,6 +4,7 @@
 //! handshake before it is used, because UDP may be blocked on the path. All of this happens before anything is
 //! measured, and the reason for the result is printed.
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
@@ -131,7 +132,7 @@ fn alternative(
         server_name,
     };
     let address = address_book.address((host, port), flags.family(), transport)?;
-    match try_handshake(&mut credentials.quic(&side)?, server_name, address) {
+    match try_handshake(&mut credentials.quic(&side)?, server_name, address, |_| {}) {
         Ok(()) => {
             let why = format!("at {host}:{port} ({address}), because {text} says alt-svc: {value}");
             Ok(Ok((alternative.clone(), why)))
@@ -142,7 +143,8 @@ fn alternative(
     }
 }
 
-/// Completes a handshake of HTTP/3 with the server of a URL, or with its alternative, and closes the connection.
+/// Completes a handshake of HTTP/3 with the server of a URL, or with its alternative, and closes the connection. `opened`
+/// gets the addresses of the client and of the server before anything is sent.
 ///
 /// # Errors
 /// If the flags do not allow it, or the name cannot be found. What the server or the network did is the inner result.
@@ -151,6 +153,7 @@ pub(crate) fn quic_handshake(
     url: &HttpUrl,
     side: &SideSettings,
     address_book: &mut AddressBook,
+    opened: impl FnOnce(SocketAddr, SocketAddr),
 ) -> Result<Result<(), HandshakeFailure>> {
     let credentials = TlsCredentials::of(flags)?;
     let destination = url.destination(flags.connect_to.as_deref())?;
@@ -162,7 +165,9 @@ pub(crate) fn quic_handshake(
     };
     let address = address_book.address(destination, flags.family(), transport)?;
     let mut context = credentials.quic(side)?;
-    Ok(try_handshake(&mut context, server_name, address))
+    Ok(try_handshake(&mut context, server_name, address, |from| {
+        opened(from, address);
+    }))
 }
 
 /// Sends a HEAD request to a URL and returns what its response reveals.

@@ -73,7 +73,6 @@ fn limit(text: &str) -> Result<Limit, String> {
     after.map_err(|error: squall_analysis::ThresholdError| error.to_string())
 }
 
-/// The result of a limit.
 struct LimitResult {
     sentence: String,
     holds: bool,
@@ -303,7 +302,7 @@ fn as_json(found: &Changes, notes: &[String], checked: &[LimitResult]) -> Value 
         .map(|checked| json!({ "sentence": checked.sentence, "holds": checked.holds }))
         .collect();
     json!({
-        "schema": Schema::first("squall.comparison"),
+        "schema": Schema::new("squall.comparison", 2),
         "sentence": found.sentence(),
         "changes": found,
         "notes": notes,

@@ -68,7 +68,6 @@ pub(crate) struct Arguments {
 /// The protocol, whether any other one is a failure, and the settings.
 type ProtocolSettings = ((Protocol, bool), SideSettings);
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     privileges::keep_only(RIGHTS)?;
     let (url, spoken, target) = choose_target(arguments)?;

@@ -191,7 +191,6 @@ impl Certificate {
     }
 }
 
-/// A kind of listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListenerKind {
     One(Protocol),

@@ -45,7 +45,7 @@ fn command_line(words: &[String], plan: &Plan) -> Option<String> {
 }
 
 /// A word as a POSIX shell reads it back.
-fn in_shell(word: &str) -> String {
+pub(crate) fn in_shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

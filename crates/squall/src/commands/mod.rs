@@ -9,7 +9,7 @@ mod details;
 mod differing_keys;
 pub(crate) mod fetch;
 mod listeners;
-mod method;
+pub(crate) mod method;
 pub(crate) mod named;
 pub(crate) mod proxy;
 pub(crate) mod recipes;

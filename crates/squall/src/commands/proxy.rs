@@ -187,7 +187,6 @@ impl ImitatedProgram {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let rights = arguments.user.prepare(LaterFiles::None)?;
     let requested = arguments.listeners.requested();
@@ -309,20 +308,9 @@ impl Upstreams {
 
     fn flags(&self) -> ConnectionFlags {
         ConnectionFlags {
-            upgrade: false,
-            preset: None,
-            sets: Vec::new(),
             insecure: self.insecure,
             cacert: self.cacert.clone(),
-            cert: None,
-            key: None,
-            ipv4: false,
-            ipv6: false,
-            connect_to: None,
-            proxy: None,
-            unix_socket: None,
-            retry_unprocessed: false,
-            key_log: None,
+            ..ConnectionFlags::default()
         }
     }
 

@@ -21,13 +21,14 @@ use squall_record::{
 };
 use squall_report::export::{benchmarks_of_run, checks_of_run, markdown_of_run};
 use squall_report::{
-    Colour, Detail, TrialPoints, findings, fixes, html_with_method, live_html, terminal,
+    Colour, Detail, Language, TrialPoints, findings_in, fixes_in, html_with_method, live_html,
+    terminal_in,
 };
 
 use super::details::read_details;
 use super::method::read_method;
 use super::named::{complete_trials, open_run};
-use crate::display::{self, ColourChoice};
+use crate::display::{self, ColourChoice, LanguageChoice};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
 use crate::output::{eprint, error_chain, print, print_json};
 use crate::result_files::{ExportFlags, MetricFlags};
@@ -55,6 +56,9 @@ pub(crate) struct ReportFlags {
     /// Print everything: how all variants compare, the causes under all conditions, and every finding with what happens
     #[arg(short = 'v', long, visible_alias = "verbose", conflicts_with = "json")]
     full: bool,
+    /// Language of the page and of the printed text; JSON, Markdown and JUnit files are always English
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
+    lang: LanguageChoice,
     /// Exit with code 99 if this condition fails in any cell, such as p(99)<50 or errors:rate<0.01 (may be repeated)
     #[arg(long, value_name = "CONDITION")]
     threshold: Vec<Threshold>,
@@ -86,6 +90,10 @@ impl ReportFlags {
             _ => Detail::Usual,
         }
     }
+
+    fn language(&self) -> Language {
+        self.lang.into()
+    }
 }
 
 impl OutputFlags {
@@ -101,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         return stored.print(reporting);
     }
     let (folder, plan) = open_run(run)?;
-    let results = make_results(&folder, &plan, &reporting.threshold, None)?;
+    let results = make_results(&folder, &plan, &reporting.threshold, reporting.language())?;
     let written = results.write(&folder);
     if let Err(error) = &written {
         // A run may be read from where nobody may write.
@@ -162,7 +170,7 @@ pub(crate) fn write_and_print(
     plan: &Plan,
     reporting: &ReportFlags,
 ) -> Result<CommandOutcome> {
-    let results = make_results(folder, plan, &reporting.threshold, None)?;
+    let results = make_results(folder, plan, &reporting.threshold, reporting.language())?;
     let written = results.write(folder);
     let outcome = results.show(folder, written.is_ok(), reporting)?;
     written?;
@@ -224,11 +232,26 @@ impl RunResults {
 
 /// The page of a run as `squall view` serves it. `source` is the path of the run there.
 pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result<String> {
-    Ok(make_results(folder, plan, &[], Some(source))?.page)
+    Ok(make_results_for(folder, plan, &[], Some(source))?.page)
 }
 
-/// `source` is the path of the run on the server of a live page; `None` for a page that needs no server.
+/// The results with a page in this language that needs no server.
 fn make_results(
+    folder: &RunFolder,
+    plan: &Plan,
+    thresholds: &[Threshold],
+    language: Language,
+) -> Result<RunResults> {
+    let results = make_results_for(folder, plan, thresholds, None)?;
+    Ok(RunResults {
+        page: language.page(results.page, &results.summary),
+        ..results
+    })
+}
+
+/// The results in English. `source` is the path of the run on the server of a live page; `None` for a page that needs no
+/// server.
+fn make_results_for(
     folder: &RunFolder,
     plan: &Plan,
     thresholds: &[Threshold],
@@ -469,15 +492,18 @@ fn print_text(
 ) -> Result<()> {
     let output = &reporting.output;
     let colour = output.colour_for(std::io::stdout().is_terminal());
-    let (width, detail) = (display::width(), reporting.detail());
-    let mut text = terminal(summary, width, colour, detail)
-        + &findings(cells, width, colour, detail)
-        + &fixes(summary, width, colour, detail);
+    let (look, detail) = ((display::width(), colour), reporting.detail());
+    let language = reporting.language();
+    let mut text = terminal_in(language, summary, look, detail)
+        + &findings_in(language, cells, look, detail)
+        + &fixes_in(language, summary, look, detail);
     if detail == Detail::Usual {
-        text += "\n-v: how all variants compare, all causes and findings\n";
+        let more = language.say("-v: how all variants compare, all causes and findings");
+        text += &format!("\n{more}\n");
     }
+    let heading = language.say("Report:");
     match report {
-        Some(report) => print(format_args!("{text}\nReport: {}\n", report.display())),
+        Some(report) => print(format_args!("{text}\n{heading} {}\n", report.display())),
         None => print(format_args!("{text}")),
     }
 }

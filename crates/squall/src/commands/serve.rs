@@ -83,7 +83,6 @@ struct Content {
 /// The default body size.
 const USUAL_BODY: Bytes = Bytes::new(1024);
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let rights = arguments.user.prepare(arguments.content.later_files())?;
     let requested = arguments.listeners.requested();

@@ -30,10 +30,8 @@ impl State {
 /// One line of the examination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// The check's name.
     pub(crate) check: &'static str,
     pub(crate) state: State,
-    /// What was found.
     pub(crate) found: String,
     /// What to do about it; `None` if everything is fine.
     pub(crate) advice: Option<String>,

@@ -28,7 +28,6 @@ use check::Check;
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
 /// The congestion controls to try: those that recipes use.
 const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
-/// The TCP settings to report.
 const TCP_SETTINGS: [&str; 5] = [
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",

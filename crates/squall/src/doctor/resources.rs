@@ -15,7 +15,6 @@ const MEMORY_NEEDED_MIB: u64 = 512;
 /// Enough for the packet records of a long run.
 const DISK_NEEDED_MIB: u64 = 1024;
 
-/// The kernel and the architecture.
 pub(super) fn kernel(release: Option<String>) -> Check {
     let release = release.unwrap_or_else(|| "release not visible".to_owned());
     Check::ok(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use squall_base::Duration;
 
 use crate::commands::report::OutputFlags;
+use crate::display::LanguageChoice;
 use crate::outcome::BadInput;
 use crate::trials::TrialSelection;
 
@@ -39,6 +40,11 @@ pub(crate) struct Arguments {
     pub(super) selection: TrialSelection,
     #[command(flatten)]
     pub(super) output: OutputFlags,
+    /// Language of the text; JSON is always English
+    #[arg(
+        long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En, conflicts_with = "json"
+    )]
+    pub(super) lang: LanguageChoice,
 }
 
 /// The error for a request that a trial or a capture does not have. `last` is the number of its last one.

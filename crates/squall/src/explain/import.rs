@@ -221,5 +221,7 @@ fn show(output: &CaptureExplanation<'_>, arguments: &Arguments) -> Result<()> {
         text.push('\n');
         text.push_str(&words::moment(&context, moment, colour));
     }
-    print(words::fitted(&text, display::narrow_width()))
+    let names = vec![output.capture.display().to_string()];
+    let (language, width) = (arguments.lang.into(), display::narrow_width());
+    print(words::fitted_in(language, names, &text, width))
 }

@@ -1,10 +1,12 @@
 //! `squall explain`: the slowest requests of a run with their timelines, one request, or one moment.
 //!
-//! This file reads the tables of the selected trials (`trials`); `import` does the same for captures. squall-analysis
-//! (`explain`) interprets them, squall-report formats the text. Trials are read one at a time. `arguments` has the flags.
+//! This file reads the tables of the selected trials (`trials`); `near` reads only the rows near one request, and `import`
+//! reads captures. squall-analysis (`explain`) interprets them, squall-report formats the text. Trials are read one at a
+//! time. `arguments` has the flags.
 
 mod arguments;
 mod import;
+mod near;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -30,6 +32,7 @@ use crate::trials::{SelectedTrial, only_trial, select_trials};
 pub(crate) use arguments::Arguments;
 use arguments::no_such_request;
 use import::Import;
+use near::NearTables;
 
 /// The output of --json: one entry for each trial that has results.
 #[derive(Serialize)]
@@ -74,7 +77,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     );
     let selected = select_trials(run, &arguments.selection, "explain", others)?;
     let entries = match (arguments.request, arguments.at) {
-        (Some(request), _) => vec![one_request(only_trial(&selected, run)?, request)?],
+        (Some(request), _) => {
+            let trial = only_trial(&selected, run)?;
+            vec![one_request(trial, &near_tables(trial)?, request)?]
+        }
         (None, Some(at)) => vec![one_moment(
             only_trial(&selected, run)?,
             at,
@@ -89,14 +95,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 /// Columns of a text on a page.
 const PAGE_WIDTH: usize = 120;
 
-/// One request of a trial, for `squall view`: what --json prints of it, and the same as text.
-pub(crate) fn explain_request(folder: TrialFolder, request: u64) -> Result<(Value, String)> {
-    let record = folder.read_record()?;
-    let selected = SelectedTrial { folder, record };
-    let entry = one_request(&selected, request)?;
-    let text = text_of(&selected.record, &entry, Colour::Plain);
-    let text = words::fitted(&text, PAGE_WIDTH);
-    Ok((serde_json::to_value(&entry)?, text))
+/// A trial whose requests `squall view` explains one after another.
+pub(crate) struct ExplainedTrial {
+    selected: SelectedTrial,
+    near: NearTables,
+}
+
+impl ExplainedTrial {
+    /// Checks the trial's tables, and reads what all of its requests need.
+    pub(crate) fn open(folder: TrialFolder) -> Result<ExplainedTrial> {
+        let record = folder.read_record()?;
+        let selected = SelectedTrial { folder, record };
+        let near = near_tables(&selected)?;
+        Ok(ExplainedTrial { selected, near })
+    }
+
+    /// One request: what --json prints of it, and the same as text.
+    pub(crate) fn request(&self, request: u64) -> Result<(Value, String)> {
+        let entry = one_request(&self.selected, &self.near, request)?;
+        let text = text_of(&self.selected.record, &entry, Colour::Plain);
+        let text = words::fitted(&text, PAGE_WIDTH);
+        Ok((serde_json::to_value(&entry)?, text))
+    }
 }
 
 fn is_valid(record: &TrialRecord) -> bool {
@@ -144,7 +164,28 @@ impl LoadedTables {
     }
 }
 
-fn one_request(selected: &SelectedTrial, request: u64) -> Result<TrialExplanation<'_>> {
+fn near_tables(selected: &SelectedTrial) -> Result<NearTables> {
+    let path = path_shape(selected).map_err(|why| no_causes(selected, &why))?;
+    NearTables::open(selected, path)
+}
+
+fn one_request<'s>(
+    selected: &'s SelectedTrial,
+    near: &NearTables,
+    request: u64,
+) -> Result<TrialExplanation<'s>> {
+    let explanations = match near.explain(selected, request)? {
+        Some(explanation) => vec![explanation],
+        None => with_all_tables(selected, request)?,
+    };
+    Ok(TrialExplanation {
+        requests: explanations,
+        ..TrialExplanation::of(selected)
+    })
+}
+
+/// Explains one request from all tables of its trial.
+fn with_all_tables(selected: &SelectedTrial, request: u64) -> Result<Vec<Explanation>> {
     let path = path_shape(selected).map_err(|why| no_causes(selected, &why))?;
     let rows = LoadedTables::read(selected)?;
     let explanations = explain_requests(selected, &rows, &path, &BTreeSet::from([request]))?;
@@ -152,10 +193,7 @@ fn one_request(selected: &SelectedTrial, request: u64) -> Result<TrialExplanatio
         let last = rows.requests.iter().map(|row| row.request).max();
         return Err(no_such_request(selected.folder.root(), request, last).into());
     }
-    Ok(TrialExplanation {
-        requests: explanations,
-        ..TrialExplanation::of(selected)
-    })
+    Ok(explanations)
 }
 
 fn no_causes(selected: &SelectedTrial, why: &str) -> anyhow::Error {
@@ -339,7 +377,12 @@ fn show(
         }
         text.push_str(&text_of(record, it, colour));
     }
-    print(words::fitted(&text, display::narrow_width()))
+    let names = entries.iter().flat_map(|it| {
+        let variant = it.variant.to_owned();
+        [variant, it.condition.clone(), it.trial.clone()]
+    });
+    let (language, width) = (arguments.lang.into(), display::narrow_width());
+    print(words::fitted_in(language, names.collect(), &text, width))
 }
 
 /// The explanations of one trial as text.

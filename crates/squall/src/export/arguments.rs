@@ -59,7 +59,6 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether any flag was given.
     pub(super) fn is_given(&self) -> bool {
         self.hop.is_some() || self.is_of_a_connection()
     }
@@ -70,7 +69,6 @@ impl Part {
     }
 }
 
-/// A side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum SideFlag {
     /// The side that opens connections
@@ -133,7 +131,6 @@ pub(super) enum Kind {
     TimeSequence,
 }
 
-/// A format of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestFormat {
     Har,

@@ -13,54 +13,53 @@ use super::destination::{Destination, write_to};
 use super::requests_of;
 use crate::trials::SelectedTrial;
 
-const REQUESTS: MetricFamily = MetricFamily {
-    name: "squall_requests",
-    kind: MetricKind::Counter,
-    unit: "",
-    help: "Measured requests by outcome.",
-};
-const SUCCEEDED: MetricFamily = MetricFamily {
-    name: "squall_succeeded_requests",
-    kind: MetricKind::Counter,
-    unit: "",
-    help: "Measured requests with a complete response and a status below 400.",
-};
-const REQUEST_BYTES: MetricFamily = MetricFamily {
-    name: "squall_request_body_bytes",
-    kind: MetricKind::Counter,
-    unit: "bytes",
-    help: "Bodies of measured requests.",
-};
-const RESPONSE_BYTES: MetricFamily = MetricFamily {
-    name: "squall_response_body_bytes",
-    kind: MetricKind::Counter,
-    unit: "bytes",
-    help: "Bodies of responses to measured requests, as far as they arrived.",
-};
+const REQUESTS: MetricFamily = counter("squall_requests", "", "Measured requests by outcome.");
+const SUCCEEDED: MetricFamily = counter(
+    "squall_succeeded_requests",
+    "",
+    "Measured requests with a complete response and a status below 400.",
+);
+const REQUEST_BYTES: MetricFamily = counter(
+    "squall_request_body_bytes",
+    "bytes",
+    "Bodies of measured requests.",
+);
+const RESPONSE_BYTES: MetricFamily = counter(
+    "squall_response_body_bytes",
+    "bytes",
+    "Bodies of responses to measured requests, as far as they arrived.",
+);
 const TIMES: MetricFamily = MetricFamily {
     name: "squall_response_time_seconds",
     kind: MetricKind::Histogram,
     unit: "seconds",
     help: "From when a request was due to its end; those given up by their lower bound, without failed ones.",
 };
-const CONNECTIONS: MetricFamily = MetricFamily {
-    name: "squall_connections_opened",
-    kind: MetricKind::Counter,
-    unit: "",
-    help: "Connections that the client opened, with the warm-up.",
-};
-const PACKETS: MetricFamily = MetricFamily {
-    name: "squall_link_packets",
-    kind: MetricKind::Counter,
-    unit: "",
-    help: "Packets that reached a link and copies that it made, by their end, with the warm-up.",
-};
+const CONNECTIONS: MetricFamily = counter(
+    "squall_connections_opened",
+    "",
+    "Connections that the client opened, with the warm-up.",
+);
+const PACKETS: MetricFamily = counter(
+    "squall_link_packets",
+    "",
+    "Packets that reached a link and copies that it made, by their end, with the warm-up.",
+);
 const VALID: MetricFamily = MetricFamily {
     name: "squall_trial_valid",
     kind: MetricKind::Gauge,
     unit: "",
     help: "0 if the trial is invalid, so that it is no evidence, otherwise 1.",
 };
+
+const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> MetricFamily {
+    MetricFamily {
+        name,
+        kind: MetricKind::Counter,
+        unit,
+        help,
+    }
+}
 
 /// The sums of a trial or of a table, and its labels.
 struct Series<'a> {

@@ -26,7 +26,6 @@ pub(crate) use arguments::Arguments;
 use arguments::Kind;
 use requests::Load;
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let kind = arguments.to.kind();
     if arguments.part.is_given() && !kind.is_of_a_hop() {
@@ -116,7 +115,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     let why = match error {
         RecordError::NotParquet { .. } => "it is no Parquet file, or was cut short".to_owned(),
-        RecordError::Damaged { source, .. } => format!("it is damaged: {source}"),
+        RecordError::Damaged(_, source) => format!("it is damaged: {source}"),
         other => other.to_string(),
     };
     BadInput::new(format!(
@@ -125,7 +124,6 @@ fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     ))
 }
 
-/// The requests of a trial.
 fn requests_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<RequestRecord>> {
     Ok(folder.read_checked(record, &folder.requests(), read_requests)?)
 }

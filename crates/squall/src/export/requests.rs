@@ -11,13 +11,13 @@ use squall_base::plan::{RequestBody, RequestTemplate, Version};
 use squall_base::record::RequestRecord;
 use squall_base::secrets::redact;
 use squall_record::export::{
-    CsvExport, ExportError, H2loadExport, HarExport, HarRequest, IntervalLogExport,
-    PercentileExport, RequestLine, VegetaExport,
+    CsvExport, H2loadExport, HarRequest, IntervalLogExport, PercentileExport, RequestLine,
+    VegetaExport, write_har,
 };
 use squall_record::read_plan;
 
 use super::arguments::RequestFormat;
-use super::destination::{Destination, write_to};
+use super::destination::write_to;
 use crate::outcome::BadInput;
 use crate::trials::SelectedTrial;
 
@@ -72,7 +72,6 @@ impl RequestKind {
 }
 
 impl Load {
-    /// The load of a trial.
     pub(super) fn of_trial(selected: &SelectedTrial) -> Result<Load> {
         let record = &selected.record;
         let hop = record.trial.variant.first_hop();
@@ -133,12 +132,11 @@ pub(super) fn request_kinds(selected: &SelectedTrial) -> Result<Vec<RequestKind>
         .collect())
 }
 
-/// Writes a load in one of the formats.
 pub(super) fn export(format: RequestFormat, load: &Load, output: Option<&Path>) -> Result<()> {
     let rows = load.rows.as_slice();
     let epoch = load.epoch_unix_ns;
     match format {
-        RequestFormat::Har => write_har(load, output),
+        RequestFormat::Har => export_har(load, output),
         RequestFormat::Vegeta => {
             let kinds = load.kinds()?;
             let none = RequestKind::default();
@@ -178,7 +176,7 @@ pub(super) fn export(format: RequestFormat, load: &Load, output: Option<&Path>) 
     }
 }
 
-fn write_har(load: &Load, output: Option<&Path>) -> Result<()> {
+fn export_har(load: &Load, output: Option<&Path>) -> Result<()> {
     let kinds = load.kinds()?;
     let none = RequestKind::default();
     let asked = |row: &RequestRecord| {
@@ -191,13 +189,8 @@ fn write_har(load: &Load, output: Option<&Path>) -> Result<()> {
             body: kind.body.as_deref(),
         }
     };
-    write_to(
-        output,
-        |out: Destination| -> Result<Destination, ExportError> {
-            let about = (load.name.as_str(), load.started);
-            let mut export = HarExport::new(out, load.epoch_unix_ns, about, asked);
-            export.append(&load.rows)?;
-            export.finish()
-        },
-    )
+    let about = (load.name.as_str(), load.started);
+    write_to(output, |out| {
+        write_har(out, load.epoch_unix_ns, about, &load.rows, asked)
+    })
 }

@@ -16,7 +16,6 @@ use super::requests::{RequestKind, request_kinds};
 use super::{drops_of, requests_of};
 use crate::trials::SelectedTrial;
 
-/// The stages of each request.
 type Stages = BTreeMap<u64, Vec<TraceStage>>;
 
 /// Writes the selected trials, each as a process.

@@ -65,7 +65,6 @@ struct Files {
     output: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (files, parsed) = match &arguments.format {
         Format::Har {

@@ -23,7 +23,6 @@ const UDP: u8 = 17;
 /// Rows per write.
 const ROWS_A_CHUNK: usize = 4096;
 
-/// The table of packets.
 pub(super) struct PacketTable<'a> {
     writer: PacketWriter,
     rows: Vec<PacketRecord>,

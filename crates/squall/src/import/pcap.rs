@@ -61,7 +61,6 @@ pub(super) struct Arguments {
 /// The file with the output of `--json`, next to the tables.
 const SUMMARY: &str = "import.json";
 
-/// The summary of an imported capture.
 #[derive(Debug, Default, Serialize)]
 struct ImportSummary {
     capture: PathBuf,
@@ -97,7 +96,6 @@ struct CaptureSurvey {
     notes: CaptureNotes,
 }
 
-/// Runs the command.
 pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let survey = survey(&arguments.capture)?;
     let mut observer = Observer::new(Checksums::Ignored, Secrets::Complete);

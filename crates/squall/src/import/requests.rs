@@ -105,26 +105,15 @@ mod tests {
 
     fn row(connection: u32, stream: u64, first: Option<u64>, last: Option<u64>) -> ExchangeRecord {
         ExchangeRecord {
-            hop: 1,
-            side: Side::Client,
-            connection,
-            stream,
-            protocol: Protocol::H2c,
             request: Some(77),
             beginning: Beginning {
                 connected: Some(Time::from_nanos(3)),
                 ..Beginning::default()
             },
             request_first: first.map(Time::from_nanos),
-            request_last: None,
             response_first: last.map(Time::from_nanos),
             response_last: last.map(Time::from_nanos),
-            request_extent: None,
-            response_extent: None,
-            request_body_bytes: 0,
-            response_body_bytes: 0,
-            status: None,
-            reset: None,
+            ..ExchangeRecord::unseen(Side::Client, connection, stream, Protocol::H2c)
         }
     }
 

@@ -151,6 +151,14 @@ pub(crate) fn work(arguments: &Arguments, starter: &Starter) -> Result<CommandOu
     worker::run(&plan(arguments)?, starter)
 }
 
+/// Whether a list of settings, or the name of a trace file, can be read; `flag` is where it was given.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_settings(flag: &str, list: &str) -> Result<(), BadInput> {
+    read_list(flag, list).map(drop)
+}
+
 fn plan(arguments: &Arguments) -> Result<Plan, BadInput> {
     Ok(Plan {
         settings: arguments.conditions.settings()?,

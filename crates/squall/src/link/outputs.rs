@@ -94,7 +94,7 @@ fn total(
     mut table: Option<PacketWriter>,
     epoch: Time,
 ) -> Result<LinkTotals> {
-    let mut totals = LinkTotals::new();
+    let mut totals = LinkTotals::default();
     for mut chunk in chunks {
         chunk.iter().for_each(|packet| totals.add(packet));
         if let Some(table) = &mut table {

@@ -114,7 +114,6 @@ impl Summary {
         }
     }
 
-    /// The summary as text.
     pub(super) fn text(&self) -> String {
         let settings: Vec<String> = self
             .settings

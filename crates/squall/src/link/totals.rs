@@ -7,9 +7,11 @@ use squall_base::{Duration, Time};
 use squall_linux::spans::DurationHistogram;
 
 /// Totals of both directions.
+#[derive(Default)]
 pub(crate) struct LinkTotals([DirectionTotals; 2]);
 
 /// Totals of one direction.
+#[derive(Default)]
 pub(crate) struct DirectionTotals {
     /// Packets that reached the link.
     pub(crate) packets: u64,
@@ -37,10 +39,6 @@ pub(crate) struct DirectionTotals {
 }
 
 impl LinkTotals {
-    pub(crate) fn new() -> LinkTotals {
-        LinkTotals([DirectionTotals::new(), DirectionTotals::new()])
-    }
-
     pub(crate) fn add(&mut self, packet: &PacketRecord) {
         self.0[packet.direction as usize].add(packet);
     }
@@ -69,25 +67,6 @@ impl LinkTotals {
 }
 
 impl DirectionTotals {
-    fn new() -> DirectionTotals {
-        DirectionTotals {
-            packets: 0,
-            copies: 0,
-            by_fate: [0; Fate::ALL.len()],
-            marked: 0,
-            corrupted: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            largest_packet_bytes: 0,
-            queue_bytes: DurationHistogram::new(),
-            deepest_queue_bytes: 0,
-            queueing: DurationHistogram::new(),
-            lateness: DurationHistogram::new(),
-            first: None,
-            last: Time::ZERO,
-        }
-    }
-
     fn add(&mut self, packet: &PacketRecord) {
         let length = u64::from(packet.length);
         if packet.is_copy {

@@ -25,7 +25,6 @@ pub(super) enum TimeBudget {
     Unlimited,
 }
 
-/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteResult {
     /// Wrote this many rows, starting with the first.
@@ -36,7 +35,6 @@ pub(super) enum WriteResult {
     Nothing,
 }
 
-/// Writes the rows of one table.
 pub(super) trait RowWriter<R>: Send {
     /// Writes `rows`, which is not empty. Writes all of them if `Unlimited`, and what takes a few microseconds if
     /// `Brief`.
@@ -45,7 +43,6 @@ pub(super) trait RowWriter<R>: Send {
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
-    /// Completes the table.
     fn finish(self) -> Result<()>;
 }
 
@@ -68,7 +65,6 @@ struct OpenWriter<R, W> {
     writer: W,
 }
 
-/// The result of a step.
 enum Step {
     /// Something was done.
     Worked,
@@ -193,7 +189,6 @@ impl<R, W: RowWriter<R>> OpenWriter<R, W> {
     }
 }
 
-/// All the shared writers of a load.
 pub(super) struct SharedWriters(pub(super) Vec<Arc<dyn SpareTime>>);
 
 impl SpareTime for SharedWriters {

@@ -147,7 +147,6 @@ fn outcome(all_hold: bool, is_success: bool) -> CommandOutcome {
     }
 }
 
-/// Each threshold with its result.
 fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<CheckedThreshold> {
     checked(&arguments.outputs.threshold, &result.totals, result.end)
 }
@@ -197,7 +196,7 @@ fn as_document(arguments: &Arguments) -> Map<String, Value> {
         .iter()
         .map(|url| command_line::without_user(url));
     let mut document = Map::new();
-    document.insert("schema".to_owned(), json!(Schema::first("squall.load")));
+    document.insert("schema".to_owned(), json!(Schema::new("squall.load", 2)));
     document.insert("command".to_owned(), json!(command_line::shown()));
     document.insert("urls".to_owned(), urls.collect());
     document
@@ -219,6 +218,7 @@ fn figures(arguments: &Arguments, result: &LoadResult) -> Result<Map<String, Val
                 "condition": threshold.to_string(),
                 "holds": checked.holds,
                 "measured": checked.measured,
+                "unit": threshold.measure.unit_name(),
             })
         })
         .collect();

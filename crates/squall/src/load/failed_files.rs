@@ -41,7 +41,6 @@ impl FailedFiles {
         std::mem::take(&mut self.lock().unsaid)
     }
 
-    /// Whether there is any.
     pub(super) fn has_any(&self) -> bool {
         self.lock().has_any
     }

@@ -32,7 +32,6 @@ use crate::client::{self, AddressBook, Attempt, resolve_auto};
 use crate::outcome::CommandOutcome;
 use crate::{interrupt, output};
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     privileges::keep_only(client::RIGHTS)?;
     let versions = &arguments.comparison.http;

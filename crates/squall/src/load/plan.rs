@@ -31,7 +31,6 @@ pub(super) struct Plan {
     pub(super) is_strict: bool,
     pub(super) side: SideSettings,
     pub(super) targets: Vec<Target>,
-    /// The URL of each target.
     pub(super) target_urls: Vec<HttpUrl>,
     pub(super) requests: Vec<TargetedRequest>,
     /// The source of each request's body, if it is not in memory.
@@ -65,7 +64,6 @@ struct PlanBuilder<'a> {
     side: SideSettings,
     base: Option<HttpUrl>,
     address_book: &'a mut AddressBook,
-    /// The URL of each target.
     target_urls: Vec<HttpUrl>,
     targets: Vec<Target>,
     requests: Vec<TargetedRequest>,

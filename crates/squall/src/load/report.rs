@@ -45,7 +45,6 @@ impl<'a> ReportedVariant<'a> {
     }
 }
 
-/// Writes the page.
 pub(super) fn write(
     path: &Path,
     variants: Vec<ReportedVariant<'_>>,

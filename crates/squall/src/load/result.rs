@@ -12,7 +12,6 @@ use squall_report::load::FinishedLoad;
 
 use super::arguments::Arguments;
 
-/// The result of one run.
 pub(super) struct LoadResult {
     pub(super) totals: LoadTotals,
     /// When the load ended, counted from the epoch.

@@ -196,7 +196,6 @@ impl Screen {
     }
 }
 
-/// Erases the lines that are drawn.
 fn erase(drawn: &mut usize) {
     if *drawn > 0 {
         draw(format_args!("\x1b[{drawn}A\x1b[J"));

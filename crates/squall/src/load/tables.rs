@@ -78,7 +78,6 @@ impl Sums {
 #[derive(Clone)]
 pub(super) struct SharedSums {
     sums: Arc<OnceLock<Mutex<Sums>>>,
-    /// The files that could not be written.
     pub(super) failed_files: FailedFiles,
     /// Whether the screen watches the load.
     is_watched: bool,
@@ -337,7 +336,6 @@ impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> 
     }
 }
 
-/// One file of requests.
 enum RequestFile {
     Parquet(Box<RequestWriter>),
     Csv(CsvExport<BufWriter<File>>),

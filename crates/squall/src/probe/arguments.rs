@@ -2,6 +2,8 @@
 //!
 //! Only what clap can check; `plan` turns them into what is sent.
 
+use std::path::PathBuf;
+
 use squall_base::{Bytes, Duration};
 
 use crate::client::{ConnectionFlags, Http};
@@ -10,7 +12,8 @@ use crate::commands::report::OutputFlags;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall probe https://server/\n  \
         squall probe https://server/ --download /large.bin --upload 5MB --upload-to /upload\n  \
-        squall probe https://server/ https://cdn.server/ --markdown\n\n\
+        squall probe https://server/ https://cdn.server/ --markdown\n  \
+        squall probe https://localhost:8443/ -k --behind 'delay 10..200ms' --report sweep.html\n\n\
         It sends only GET and HEAD, unless --upload asks for POST. The exit code is 0 if the server answered, whatever \
         was found, 1 if it did not, 2 for a mistake in the command, 130 after Ctrl-C.")]
 pub(crate) struct Arguments {
@@ -47,12 +50,19 @@ pub(crate) struct Arguments {
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(super) headers: Vec<String>,
     /// Probe a service of this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
-    /// (docs/LINK.md has the words)
+    /// (docs/LINK.md has the words). A range, such as 'delay 10..200ms', makes one probe for each of several delays, jitters,
+    /// losses or rates
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
     pub(super) behind: Option<String>,
-    /// Another host ends the connections over TCP: set by --behind
+    /// Values of a range in --behind [default: as the range suggests, mostly five]
+    #[arg(long, value_name = "COUNT", requires = "behind", value_parser = clap::value_parser!(u8).range(2..=12))]
+    pub(super) points: Option<u8>,
+    /// The link behind which another host ends the connections over TCP: set by --behind
+    #[arg(long, hide = true, value_name = "LINK")]
+    pub(super) forwarded: Option<String>,
+    /// Do not say what will be sent, because the command that started this one did
     #[arg(long, hide = true)]
-    pub(super) forwarded: bool,
+    pub(super) unannounced: bool,
     /// Print everything sent and received, as `squall fetch -v` does
     #[arg(long)]
     pub(super) trace: bool,
@@ -61,6 +71,16 @@ pub(crate) struct Arguments {
     /// Print Markdown instead of text
     #[arg(long, conflicts_with = "json")]
     pub(super) markdown: bool,
+    /// Write the result to this file as an HTML page that needs nothing but a browser
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+    /// Write the frames of HTTP/2, HTTP/3 and QUIC to this file (qlog)
+    #[arg(long, value_name = "FILE")]
+    pub(super) qlog: Option<PathBuf>,
+    /// Write the packets of the probe's own flows to this file, with its TLS secrets (pcapng); needs root or CAP_NET_RAW, or
+    /// --behind
+    #[arg(long, value_name = "FILE")]
+    pub(super) pcap: Option<PathBuf>,
     #[command(flatten)]
     pub(super) connection: ConnectionFlags,
 }

@@ -115,7 +115,12 @@ impl Drive<'_> {
         let url = self.for_version(&plan.url, Version::Http3);
         let (_, side) = plan.spoken(Version::Http3)?;
         let book = &mut *self.environment.address_book;
-        self.seen.http3 = match quic_handshake(&plan.connection, &url, &side, book)? {
+        let recording = &mut *self.environment.recording;
+        let opened = |from, to| {
+            recording.watch(Some(to));
+            recording.opened(from, false);
+        };
+        self.seen.http3 = match quic_handshake(&plan.connection, &url, &side, book, opened)? {
             Ok(()) => Http3Reach::Works,
             Err(HandshakeFailure::Silent(why)) => Http3Reach::Silent(why),
             Err(HandshakeFailure::Refused(why)) => Http3Reach::Refused(why),

@@ -7,16 +7,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use anyhow::Result;
-use squall_analysis::probe::{Head, Observations, StepKind, version_name};
+use squall_analysis::probe::{Head, Observations, Step, StepKind, version_name};
 use squall_base::plan::Version;
+use squall_base::record::RequestRecord;
 use squall_base::{Bytes, Duration, Time};
 use squall_http::Scheme;
 use squall_http::values::alt_svc::Alternative;
 use squall_linux::clock;
 
 use super::plan::{
-    IDLE_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
+    IDLE_BYTES, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX,
+    SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
+use super::recording::Recording;
 use super::step::{Environment, Load, StepRecords, Task};
 use crate::client::{HttpUrl, PreparedRequest};
 
@@ -26,6 +29,8 @@ const STEP_AT_MOST: Duration = Duration::from_secs(5);
 pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after which a congestion window may be small again: longer than most retransmission timeouts.
 const PAUSE: Duration = Duration::from_millis(1_200);
+/// A server that takes longer, its path included, is not asked for the same response many times.
+const CHEAP_AT_MOST: Duration = Duration::from_millis(400);
 /// Between two TCP handshakes that measure the round trip.
 const CONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 /// Handshakes before anything is downloaded.
@@ -140,7 +145,8 @@ impl<'a> Drive<'a> {
             let Some(time) = self.time() else {
                 break;
             };
-            spans.extend(connect(address, time.min(Duration::from_secs(1))));
+            let at_most = time.min(Duration::from_secs(1));
+            spans.extend(connect(address, at_most, self.environment.recording));
         }
         spans
     }
@@ -230,11 +236,13 @@ impl<'a> Drive<'a> {
             // The connections of the step are established first.
             thread::sleep(CONNECT_EVERY);
             if let Some(address) = address.filter(|_| !running.is_over()) {
-                let span = connect(address, Duration::from_secs(1));
+                let recording = &*self.environment.recording;
+                let span = connect(address, Duration::from_secs(1), recording);
                 self.seen.connects_loaded.extend(span);
             }
         }
-        self.seen.steps.push(running.finish()?.step);
+        let records = running.finish(self.environment.recording)?;
+        self.seen.steps.push(records.step);
         Ok(())
     }
 
@@ -302,10 +310,42 @@ impl<'a> Drive<'a> {
         let tcp = versions
             .iter()
             .filter(|version| **version != Version::Http3);
-        match tcp.max() {
-            Some(version) => self.pause(*version),
-            None => Ok(()),
+        if let Some(version) = tcp.max() {
+            self.pause(*version)?;
         }
+        for version in versions {
+            self.many(*version)?;
+        }
+        Ok(())
+    }
+
+    /// Many small requests on one connection, to see after how many the server ends it; unless that is known already, or
+    /// they are errors or not cheap for the server.
+    fn many(&mut self, version: Version) -> Result<()> {
+        let plan = self.plan();
+        let steps = self.seen.steps_of(StepKind::Small, version);
+        let Some(largest) = largest_cheap(steps) else {
+            return Ok(());
+        };
+        let url = self.for_version(&plan.url, version);
+        let is_short = self.is_small && largest <= MANY_BYTES;
+        let method = if is_short { "GET" } else { "HEAD" };
+        let load = match version {
+            Version::Http1 => Load::InTurn(MANY),
+            Version::Http2 | Version::Http3 => Load::Streams {
+                at_once: MANY_AT_ONCE,
+                count: MANY,
+            },
+        };
+        let task = Task {
+            kind: StepKind::Lasting,
+            version,
+            round: 1,
+            requests: vec![plan.ask(method, &url, &[])?],
+            load,
+            bytes_at_most: MANY * MANY_BYTES + 1,
+        };
+        self.keep(&url, task).map(drop)
     }
 
     fn overlap(&mut self, version: Version) -> Result<()> {
@@ -366,11 +406,38 @@ impl<'a> Drive<'a> {
     }
 }
 
+/// The largest body of small responses, if many such requests are cheap and may show something: all were answered without an
+/// error, on one connection in each step, and most of them soon.
+fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
+    let mut rows = Vec::new();
+    for step in steps {
+        let opened = step.requests.iter().filter(|row| row.opened_connection);
+        if opened.count() > 1 {
+            return None;
+        }
+        rows.extend(&step.requests);
+    }
+    if rows.iter().any(|row| !row.succeeded()) {
+        return None;
+    }
+    let took = |row: &&RequestRecord| Some(row.answered_first?.since(row.written_last?));
+    let mut spans: Vec<Duration> = rows.iter().filter_map(took).collect();
+    spans.sort_unstable();
+    let middle = *spans.get(spans.len() / 2)?;
+    if middle > CHEAP_AT_MOST {
+        return None;
+    }
+    rows.iter().map(|row| row.response_body_bytes).max()
+}
+
 /// The time of one TCP handshake; `None` if it failed or took longer than `at_most`.
-fn connect(address: SocketAddr, at_most: Duration) -> Option<Duration> {
+fn connect(address: SocketAddr, at_most: Duration, recording: &Recording) -> Option<Duration> {
     let begun = clock::now();
     let stream = TcpStream::connect_timeout(&address, at_most.into()).ok()?;
     let took = clock::now().since(begun);
+    if let Ok(from) = stream.local_addr() {
+        recording.opened(from, true);
+    }
     drop(stream);
     Some(took)
 }

@@ -1,28 +1,35 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
 //! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `drive` is the course
-//! of a probe, `step` one load of the embedded client in it, and `observer` sees what that receives. squall-analysis'
-//! `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command behind a link. It
-//! says what it will send before it sends anything.
+//! of a probe, `step` one load of the embedded client in it, and `observer` sees what that receives. `recording` keeps what
+//! its files need, `capture` its packets, and `files` writes its page. squall-analysis' `probe` draws the conclusions, and
+//! squall-report's `probe` writes them. `behind` repeats the command behind a link, and `sweep` behind several, for a `range`
+//! in the link's settings. It says what it will send before it sends anything.
 
 mod arguments;
 mod ask;
 mod behind;
+mod capture;
 mod drive;
+mod files;
 mod observer;
 mod plan;
+mod range;
+mod recording;
 mod step;
+mod sweep;
 
 use std::io::IsTerminal;
 
 use anyhow::Result;
 use squall_analysis::probe::Diagnosis;
-use squall_linux::privileges;
 use squall_linux::stop::StopSignal;
-use squall_report::probe::{markdown, text};
+use squall_linux::{clock, privileges};
+use squall_report::probe::{ProbedEndpoint, Spent, markdown, text};
 
 pub(crate) use arguments::Arguments;
 use plan::Plan;
+use recording::Recording;
 use step::Environment;
 
 use crate::client::AddressBook;
@@ -34,42 +41,92 @@ use crate::{client, display, interrupt, output};
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let plans = arguments.urls.iter().map(|url| Plan::new(arguments, url));
     let plans: Vec<Plan> = plans.collect::<Result<_, _>>()?;
+    files::check(arguments, &plans)?;
     if let Some(link) = &arguments.behind {
-        return behind::run(link, &arguments.urls);
+        return behind::run(arguments, link, &plans);
     }
+    let tap = arguments.pcap.as_deref().map(capture::open_tap);
+    let tap = tap.transpose()?;
     privileges::keep_only(client::RIGHTS)?;
-    for plan in &plans {
-        output::eprint(plan.announcement());
+    if !arguments.unannounced {
+        for plan in &plans {
+            output::eprint(plan.announcement());
+        }
     }
     let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
+    let mut recording = Recording::start(arguments, keys.as_ref(), tap)?;
     let interrupted = StopSignal::new()?;
     interrupt::watch_and_signal(interrupted.clone())?;
-    let mut diagnoses = Vec::new();
-    let mut has_answers = true;
-    for plan in &plans {
-        let mut address_book = AddressBook::default();
-        let seen = drive::observe(Environment {
-            plan,
-            address_book: &mut address_book,
-            keys: keys.as_ref(),
-            interrupted: &interrupted,
-        });
-        if interrupt::is_requested() {
-            return Ok(CommandOutcome::Interrupted);
-        }
-        let seen = seen?;
-        has_answers &= seen.has_response();
-        diagnoses.push(Diagnosis::of(&seen));
-    }
+    let started_unix_ns = clock::unix_nanos();
+    let results = results(arguments, &plans, &mut recording, &interrupted);
     if let Some(keys) = keys {
         keys.finish()?;
     }
-    print(arguments, &diagnoses)?;
-    Ok(if has_answers {
+    if interrupt::is_requested() {
+        // What there is of packets and frames.
+        recording.finish()?;
+        return Ok(CommandOutcome::Interrupted);
+    }
+    let results = results?;
+    print(arguments, &results.diagnoses)?;
+    // A file that cannot be written does not keep the others from being written.
+    let recorded = recording.finish();
+    let page = match &arguments.report {
+        Some(path) => files::write_page(path, arguments, started_unix_ns, results.endpoints),
+        None => Ok(()),
+    };
+    recorded.and(page)?;
+    Ok(if results.has_answers {
         CommandOutcome::Success
     } else {
         CommandOutcome::Code(FAILED)
     })
+}
+
+/// The results of all probes.
+struct Results {
+    diagnoses: Vec<Diagnosis>,
+    /// What the page has of them; empty if no page is wanted.
+    endpoints: Vec<ProbedEndpoint>,
+    /// Whether every server answered.
+    has_answers: bool,
+}
+
+/// Probes one URL after the other.
+fn results(
+    arguments: &Arguments,
+    plans: &[Plan],
+    recording: &mut Recording,
+    interrupted: &StopSignal,
+) -> Result<Results> {
+    let mut results = Results {
+        diagnoses: Vec::new(),
+        endpoints: Vec::new(),
+        has_answers: true,
+    };
+    for (plan, letter) in plans.iter().zip('A'..) {
+        recording.begin((plans.len() > 1).then_some(letter));
+        let begun = clock::now();
+        let mut address_book = AddressBook::default();
+        let seen = drive::observe(Environment {
+            plan,
+            address_book: &mut address_book,
+            recording: &mut *recording,
+            interrupted,
+        })?;
+        let diagnosis = Diagnosis::of(&seen);
+        results.has_answers &= seen.has_response();
+        if arguments.report.is_some() {
+            let spent = Spent {
+                took: clock::now().since(begun),
+                ..recording.spent()
+            };
+            let endpoint = files::endpoint(&seen, &diagnosis, spent);
+            results.endpoints.push(endpoint);
+        }
+        results.diagnoses.push(diagnosis);
+    }
+    Ok(results)
 }
 
 fn print(arguments: &Arguments, diagnoses: &[Diagnosis]) -> Result<()> {

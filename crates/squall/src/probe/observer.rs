@@ -3,6 +3,7 @@
 //!
 //! Bodies are counted, never kept.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use squall_analysis::probe::Piece;
@@ -11,6 +12,7 @@ use squall_http::ClientEvent;
 use squall_linux::stop::StopSignal;
 use squall_stations::client::{Observation, Observer};
 
+use super::capture::OwnSockets;
 use crate::client::VerbosePrinter;
 
 /// Heads that are kept: the first ones of a step say all that is asked of them.
@@ -53,9 +55,17 @@ pub(super) struct StepObserver {
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
     pub(super) trace: Option<VerbosePrinter>,
+    /// The probe's own sockets, for a capture.
+    pub(super) own: Option<OwnSockets>,
 }
 
 impl Observer for StepObserver {
+    fn opened(&mut self, from: SocketAddr, is_tcp: bool) {
+        if let Some(own) = &self.own {
+            own.add(from, is_tcp);
+        }
+    }
+
     fn connected(&mut self, now: Time, connection: u32) {
         if let Some(trace) = &mut self.trace {
             trace.connected(now, connection);

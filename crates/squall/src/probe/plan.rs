@@ -16,6 +16,12 @@ use crate::outcome::BadInput;
 pub(super) const SMALL_FIRST: u64 = 20;
 /// Small requests of each later round.
 pub(super) const SMALL_LATER: u64 = 5;
+/// Small requests in a row on one connection, once for each version: enough to see that connections end after 100.
+pub(super) const MANY: u64 = 120;
+/// How many of them are under way at a time where connections have streams.
+pub(super) const MANY_AT_ONCE: u32 = 8;
+/// A response up to this size is requested as it is; otherwise only its head.
+pub(super) const MANY_BYTES: u64 = 4 * 1024;
 /// Connections of the parallel downloads: what browsers open for HTTP/1.1.
 pub(super) const SIX: u32 = 6;
 /// A response up to this size is a small one.
@@ -32,13 +38,10 @@ const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
 /// The longest upload, which is kept in memory.
 const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
 
-/// Windows that do not limit what the server sends: the probe is to see the server's limits.
-const OWN_WINDOWS: [(&str, Http); 4] = [
-    ("http2.stream_window=16MiB", Http::Two),
-    ("http2.connection_window=24MiB", Http::Two),
-    ("http3.stream_window=16MiB", Http::Three),
-    ("http3.connection_window=24MiB", Http::Three),
-];
+/// A stream's window that does not limit what the server sends: the probe is to see the server's limits.
+const OWN_WINDOW: u64 = 16 << 20;
+/// The largest such window: half as much again for the connection is still a window of HTTP/2.
+const OWN_WINDOW_AT_MOST: u64 = 1 << 30;
 
 /// A plan for one URL.
 pub(super) struct Plan {
@@ -77,8 +80,7 @@ impl Plan {
         let wanted = wanted(&arguments.http, url.scheme)?;
         let mut connection = flags.clone();
         if connection.preset.is_none() {
-            let own = OWN_WINDOWS.iter().filter(|(_, http)| wanted.contains(http));
-            let own = own.map(|(set, _)| (*set).to_owned());
+            let own = own_windows(arguments.bytes, &wanted).into_iter();
             connection.sets = own.chain(flags.sets.iter().cloned()).collect();
         }
         let possible = connection.possible_protocols(&wanted, url.scheme)?;
@@ -97,7 +99,7 @@ impl Plan {
             bytes: arguments.bytes.get().max(1),
             duration: arguments.duration,
             trace: arguments.trace,
-            is_forwarded: arguments.forwarded,
+            is_forwarded: arguments.forwarded.is_some(),
             connection,
             request: RequestFlags {
                 method: None,
@@ -116,6 +118,11 @@ impl Plan {
             plan.spoken(*version)?;
         }
         Ok(plan)
+    }
+
+    /// Whether its connections use TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.url.scheme == Scheme::Https
     }
 
     /// The protocol of a version, and the client's settings for it.
@@ -159,13 +166,15 @@ impl Plan {
         let versions = self.versions.len() as u64;
         let over_six = u64::from(self.versions.contains(&Version::Http1));
         let small = versions * (1 + SMALL_FIRST + (rounds - 1) * SMALL_LATER);
+        let many = versions * MANY;
         // For each version and round a download; once, an overlap of two and three around a pause.
-        let requests = small + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
+        let requests =
+            small + many + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
         let down = (rounds * (versions + over_six)).saturating_mul(self.bytes);
         let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
         let down = down
             .saturating_add(once)
-            .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES);
+            .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES + many * MANY_BYTES);
         let upload = match &self.upload {
             Some((url, size)) => format!(
                 "  {} POST requests with {} in all, to {}\n",
@@ -177,13 +186,30 @@ impl Plan {
         };
         format!(
             "squall probe sends at most this to {}, within {}:\n  \
-             {requests} GET and HEAD requests for {} of responses\n{upload}  \
+             {requests} GET and HEAD requests for {} of responses,\n  \
+             {MANY} of them in a row for each version, with small responses\n{upload}  \
              over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n",
             self.url.to_text(),
             self.duration,
             megabytes(down)
         )
     }
+}
+
+/// The settings of this client's windows: no smaller than a whole download of `bytes`, so that none is used up.
+fn own_windows(bytes: Bytes, wanted: &[Http]) -> Vec<String> {
+    let stream = bytes.get().clamp(OWN_WINDOW, OWN_WINDOW_AT_MOST);
+    let mebibytes = stream.div_ceil(1 << 20);
+    let versions = [(Http::Two, "http2"), (Http::Three, "http3")];
+    let wanted = versions.iter().filter(|(http, _)| wanted.contains(http));
+    wanted
+        .flat_map(|(_, name)| {
+            [
+                format!("{name}.stream_window={mebibytes}MiB"),
+                format!("{name}.connection_window={}MiB", mebibytes * 3 / 2),
+            ]
+        })
+        .collect()
 }
 
 fn megabytes(bytes: u64) -> String {
@@ -249,6 +275,30 @@ mod tests {
         assert_eq!(wanted(&[Two, One, Two], Scheme::Https).unwrap(), [One, Two]);
         assert!(wanted(&[Three], Scheme::Http).is_err());
         assert!(wanted(&[Auto], Scheme::Https).is_err());
+    }
+
+    #[test]
+    fn own_windows_hold_a_whole_download() {
+        let usual = own_windows(Bytes::new(4 << 20), &[Http::One, Http::Two, Http::Three]);
+        assert_eq!(
+            usual,
+            [
+                "http2.stream_window=16MiB",
+                "http2.connection_window=24MiB",
+                "http3.stream_window=16MiB",
+                "http3.connection_window=24MiB"
+            ]
+        );
+        let long = own_windows(Bytes::new(100_000_000), &[Http::Two]);
+        assert_eq!(
+            long,
+            [
+                "http2.stream_window=96MiB",
+                "http2.connection_window=144MiB"
+            ]
+        );
+        let endless = own_windows(Bytes::new(u64::MAX), &[Http::Two]);
+        assert_eq!(endless[1], "http2.connection_window=1536MiB");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! It decides nothing about the order of steps (`drive` does) and draws no conclusion (squall-analysis' `probe` does).
 
+use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -21,11 +22,11 @@ use squall_stations::rows::{self, Capacity, RowReceiver};
 
 use super::observer::{SharedSeen, StepObserver};
 use super::plan::Plan;
+use super::recording::Recording;
 use crate::client::{
     AddressBook, HttpUrl, LinePrefix, PreparedRequest, TlsCredentials, VerbosePrinter, single,
 };
 use crate::interrupt;
-use crate::key_log::KeyLog;
 
 /// How often sockets are sampled.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
@@ -48,6 +49,8 @@ pub(super) enum Load {
     InTurn(u64),
     /// The first request on this many connections at once.
     AtOnce(u32),
+    /// The first request `count` times on one connection, `at_once` at a time.
+    Streams { at_once: u32, count: u64 },
     /// Each request after the one before it has succeeded, and after this pause.
     Chain(Vec<Duration>),
     /// All requests from the start, the second one after this time.
@@ -64,7 +67,7 @@ pub(super) struct StepRecords {
 pub(super) struct Environment<'a> {
     pub(super) plan: &'a Plan,
     pub(super) address_book: &'a mut AddressBook,
-    pub(super) keys: Option<&'a KeyLog>,
+    pub(super) recording: &'a mut Recording,
     /// Requested by Ctrl-C; aborts the step.
     pub(super) interrupted: &'a StopSignal,
 }
@@ -82,6 +85,7 @@ impl Load {
         Ok(match self {
             Load::InTurn(count) => (1, closed(1, *count)),
             Load::AtOnce(count) => (*count, closed(*count, u64::from(*count))),
+            Load::Streams { at_once, count } => (1, closed(*at_once, *count)),
             Load::Chain(pauses) => {
                 let nodes = (0..).zip(pauses).map(|(place, pause): (u32, _)| PageNode {
                     after: place.checked_sub(1),
@@ -129,13 +133,16 @@ pub(super) struct RunningStep {
     task: Task,
     client: JoinHandle<Result<ClientReport, squall_stations::StationError>>,
     receivers: Receivers,
+    /// TLS secrets that are kept for a capture.
+    secrets: Option<Receiver<Vec<String>>>,
     seen: SharedSeen,
 }
 
 impl Environment<'_> {
     /// Runs a step for at most `time`.
     pub(super) fn run(&mut self, url: &HttpUrl, task: Task, time: Duration) -> Result<StepRecords> {
-        self.start(url, task, time)?.finish()
+        let running = self.start(url, task, time)?;
+        running.finish(self.recording)
     }
 
     /// Starts a step that ends after at most `time`.
@@ -152,7 +159,9 @@ impl Environment<'_> {
             bytes_at_most: task.bytes_at_most,
             stop: stop.clone(),
             trace: self.trace(&task),
+            own: self.recording.own(),
         };
+        let (key_log, secrets) = self.recording.secrets();
         let (requests, request_rows) = rows::queue(Capacity::Unbounded);
         let (exchanges, exchange_rows) = rows::queue(Capacity::Unbounded);
         let (frames, frame_rows) = rows::queue(Capacity::Unbounded);
@@ -162,7 +171,7 @@ impl Environment<'_> {
                 exchanges: Some(exchanges),
                 frames: Some(frames),
                 sockets: Some(sockets),
-                key_log: self.keys.map(KeyLog::sender),
+                key_log,
                 ..LogSinks::default()
             },
             observer: Some(Box::new(observer)),
@@ -186,6 +195,7 @@ impl Environment<'_> {
                 frames: frame_rows,
                 sockets: socket_rows,
             },
+            secrets,
             seen,
         })
     }
@@ -207,6 +217,7 @@ impl Environment<'_> {
         let spoken = (protocol, true);
         let flags = &self.plan.connection;
         let target = TlsCredentials::target(flags, url, spoken, &side, self.address_book)?;
+        self.recording.watch(target.packets_to());
         let Some(first) = task.requests.first() else {
             bail!("a step without a request");
         };
@@ -249,10 +260,11 @@ impl RunningStep {
         self.client.is_finished()
     }
 
-    /// Waits for its end. Returns what it recorded.
-    pub(super) fn finish(self) -> Result<StepRecords> {
+    /// Waits for its end. Returns what it recorded, of which `recording` keeps what it needs.
+    pub(super) fn finish(self, recording: &mut Recording) -> Result<StepRecords> {
         let report = self.client.join();
         let report = report.map_err(|_| anyhow!("a client panicked"))?;
+        recording.add_secrets(self.secrets.as_ref());
         if interrupt::is_requested() {
             bail!("interrupted");
         }
@@ -269,21 +281,23 @@ impl RunningStep {
             status,
             fields,
         });
+        let step = Step {
+            kind,
+            version,
+            round,
+            requests: collect(self.receivers.requests),
+            exchanges: collect(self.receivers.exchanges),
+            frames: collect(self.receivers.frames),
+            sockets: collect(self.receivers.sockets),
+            pieces: seen.pieces,
+            settings: seen.settings,
+            counts: report.counts,
+            was_cut: seen.was_cut,
+        };
+        recording.add(&step);
         Ok(StepRecords {
+            step,
             heads: heads.collect(),
-            step: Step {
-                kind,
-                version,
-                round,
-                requests: collect(self.receivers.requests),
-                exchanges: collect(self.receivers.exchanges),
-                frames: collect(self.receivers.frames),
-                sockets: collect(self.receivers.sockets),
-                pieces: seen.pieces,
-                settings: seen.settings,
-                counts: report.counts,
-                was_cut: seen.was_cut,
-            },
         })
     }
 }

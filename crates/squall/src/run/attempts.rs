@@ -26,7 +26,6 @@ const FAILED_ATTEMPTS: u32 = 2;
 pub(super) enum TrialsOutcome {
     /// Each has a record.
     Complete,
-    /// The user interrupted them.
     Interrupted,
 }
 

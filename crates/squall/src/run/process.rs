@@ -28,12 +28,10 @@ const REDRAW: Duration = Duration::from_millis(500);
 /// The exit code of a Rust program whose main thread panicked.
 const PANICKED: i32 = 101;
 
-/// How a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerOutcome {
     /// The trial's folder is complete.
     Complete,
-    /// The user interrupted it.
     Interrupted,
     /// It left no complete trial, for this reason.
     Failed(String),

@@ -70,12 +70,11 @@ impl Program {
         }
     }
 
-    /// The installed program on this machine.
     pub(crate) fn found(&self) -> Result<InstalledProgram, FindError> {
         let search = SearchPath::usual();
         match self {
             Program::Client(client) => client.find(&search),
-            Program::Known(_) | Program::Own(_) => squall_peers::find(self.driver(), &search),
+            Program::Known(_) | Program::Own(_) => self.driver().find(&search),
         }
     }
 
@@ -153,7 +152,6 @@ pub(crate) fn client_order(
     })
 }
 
-/// Whether this station is a browser.
 fn is_browser(station: &Station) -> bool {
     let driver = match &station.runs {
         Implementation::Program { program } => client::client(program),

@@ -27,7 +27,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts the progress of a run of `trials`.
     pub(crate) fn new<'a>(trials: impl ExactSizeIterator<Item = &'a Trial>) -> Progress {
         Progress {
             total: trials.len(),
@@ -42,7 +41,6 @@ impl Progress {
         }
     }
 
-    /// Announces the run and its folder.
     pub(crate) fn announce(&self, folder: &dyn Display) {
         eprint(format_args!("{folder}: {}\n", self.size()));
     }
@@ -63,7 +61,6 @@ impl Progress {
         self.redraw(trial);
     }
 
-    /// Redraws the line of the running trial.
     pub(crate) fn redraw(&self, trial: &Trial) {
         if self.is_terminal {
             let rest = format!(" ... {} left", clock(self.time_left()));

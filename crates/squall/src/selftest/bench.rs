@@ -138,7 +138,7 @@ pub(super) fn datagrams_between(
 fn collect(chunks: mpsc::Receiver<Vec<PacketRecord>>, retention: Retention) -> LinkRecords {
     let mut records = LinkRecords {
         packets: Vec::new(),
-        totals: LinkTotals::new(),
+        totals: LinkTotals::default(),
     };
     for chunk in chunks {
         chunk.iter().for_each(|packet| records.totals.add(packet));

@@ -21,7 +21,6 @@ use super::statistics::{quantile, sorted};
 use super::traffic::{self, Pace, Trip};
 use crate::link::hosts::PREFIX_LEN;
 
-/// The delays to measure, in milliseconds.
 const DELAYS_MS: [u64; 5] = [1, 10, 25, 100, 250];
 /// Round trips without delay.
 const ROUND_TRIPS: u32 = 3_000;

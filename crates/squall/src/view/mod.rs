@@ -2,7 +2,8 @@
 //!
 //! This file has the flags, opens the runs and waits for Ctrl-C. `http` is the server, `site` says what is at which path,
 //! `trials` keeps requests and packets of trials in memory. What a part of a plot shows is decided in squall-report's
-//! `view`, what a request waited for in `explain`. Nothing is written. docs/VIEW.md describes paths and answers.
+//! `view`, what a request waited for in `explain`, which keeps how the trial's connections began. Nothing is written.
+//! docs/VIEW.md describes paths and answers.
 
 mod http;
 mod site;

@@ -19,7 +19,7 @@ use super::trials::{Recent, TrialName, read_packet_index, read_request_index};
 use crate::commands::compare::{ComparedRun, comparison_text};
 use crate::commands::named::open_run;
 use crate::commands::report::{live_page, summary_of};
-use crate::explain::explain_request;
+use crate::explain::ExplainedTrial;
 use crate::outcome::BadInput;
 use crate::output::error_chain;
 
@@ -136,6 +136,7 @@ pub(super) struct Site {
     runs: Vec<ViewedRun>,
     requests: Recent<RequestIndex>,
     packets: Recent<PacketIndex>,
+    explained: Recent<ExplainedTrial>,
 }
 
 impl Site {
@@ -144,6 +145,7 @@ impl Site {
             runs,
             requests: Recent::new(),
             packets: Recent::new(),
+            explained: Recent::new(),
         }
     }
 
@@ -224,7 +226,8 @@ impl Site {
             },
             ["requests", number] => match number.parse() {
                 Ok(number) => {
-                    let (explanation, text) = explain_request(trial, number)?;
+                    let opened = self.explained.get(name, || ExplainedTrial::open(trial))?;
+                    let (explanation, text) = opened.request(number)?;
                     Answer::json(&json!({ "explanation": explanation, "text": text }))
                 }
                 Err(_) => Ok(Answer::not_found()),

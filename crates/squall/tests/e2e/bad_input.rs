@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::support::{H1, recipe, squall, stderr, stdout};
+use crate::support::{H1, recipe, run_recipe_in, run_squall, stderr, stdout};
 
 const PROFILE: &str = "duration = \"1s\"";
 
@@ -15,11 +15,7 @@ fn good() -> String {
 /// Runs an invalid recipe. Returns the error message.
 fn refused(text: &str) -> String {
     let home = TempDir::new().expect("a temporary folder");
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let output = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .output()
-        .expect("squall starts");
+    let output = run_recipe_in(home.path(), text);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
     assert!(!home.path().join("runs").exists(), "something was started");
@@ -80,10 +76,7 @@ fn recipe_errors_are_reported_with_file_line_and_column() {
 fn unknown_names_are_reported_with_the_known_ones() {
     let home = TempDir::new().expect("a temporary folder");
     let run = |arguments: &[&str]| {
-        let output = squall(home.path())
-            .args(arguments)
-            .output()
-            .expect("squall starts");
+        let output = run_squall(home.path(), arguments);
         assert_eq!(
             output.status.code(),
             Some(2),
@@ -115,10 +108,7 @@ fn every_command_explains_itself_with_an_example() {
         &["view", "--help"],
         &["doctor", "--help"],
     ] {
-        let output = squall(home.path())
-            .args(arguments)
-            .output()
-            .expect("squall starts");
+        let output = run_squall(home.path(), arguments);
         assert!(output.status.success());
         let help = stdout(&output);
         assert!(
@@ -132,10 +122,7 @@ fn every_command_explains_itself_with_an_example() {
 fn bundled_recipe_is_found_anywhere_and_a_local_one_takes_precedence() {
     let home = TempDir::new().expect("a temporary folder");
     let print = |name: &str| {
-        let output = squall(home.path())
-            .args(["recipes", name])
-            .output()
-            .expect("squall starts");
+        let output = run_squall(home.path(), ["recipes", name]);
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)
     };

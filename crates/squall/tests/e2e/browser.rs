@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::support::{
-    TrialFiles, check_exit_code, check_validity, have, is_root, only_run, read_trials, run_recipe,
-    seat, squall, stderr,
+    TrialFiles, begin_run, check_exit_code, check_validity, have, is_root, only_run, read_trials,
+    run_recipe, seat, squall, stderr,
 };
 
 /// A document and its tiles.
@@ -153,13 +152,7 @@ fn interrupted_run_leaves_no_browser_and_no_profile() {
     }
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    fs::write(home.path().join("recipe.toml"), text("60s", &["h2"])).expect("it is written");
-    let child = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("squall starts");
+    let child = begin_run(home.path(), &text("60s", &["h2"]));
     let runs = home.path().join("runs");
     // Its renderer, its network service, its zygotes.
     wait_for("the browser", || {

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,8 @@ use tempfile::TempDir;
 
 use crate::paths::processes_below;
 use crate::support::{
-    check_exit_code, only_run, read_trials, recipe, run_whatever, seat, squall, stderr, stdout,
+    begin_run, check_exit_code, only_run, read_trials, recipe, run_recipe_in, run_whatever, seat,
+    stderr, stdout,
 };
 
 /// A recipe whose server is a shell script, which serves nothing.
@@ -89,7 +89,7 @@ fn a_server_that_crashes_in_each_attempt_fails_the_run_and_its_logs_are_kept() {
 fn a_program_that_ends_before_it_is_ready_ends_the_run_and_its_logs_are_kept() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let output = run_in(home.path(), &script("echo no luck; exit 7", "output up"));
+    let output = run_recipe_in(home.path(), &script("echo no luck; exit 7", "output up"));
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("own ended with code 7 after"), "{said}");
@@ -108,14 +108,6 @@ fn a_program_that_ends_before_it_is_ready_ends_the_run_and_its_logs_are_kept() {
     }
 }
 
-fn run_in(home: &Path, text: &str) -> Output {
-    fs::write(home.join("recipe.toml"), text).expect("the recipe is written");
-    squall(home)
-        .args(["run", "./recipe.toml"])
-        .output()
-        .expect("squall starts")
-}
-
 #[test]
 fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
     let _seat = seat();
@@ -127,13 +119,7 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
         &[variant],
         "duration = \"1s\"\ndrain = \"1s\"",
     );
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let child = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("squall starts");
+    let child = begin_run(home.path(), &text);
     let give_up = Instant::now() + Duration::from_secs(20);
     let worker = loop {
         if let Some(pid) = processes_below(child.id(), "squall").first() {

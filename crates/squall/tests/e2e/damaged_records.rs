@@ -5,7 +5,7 @@ use std::path::Path;
 
 use squall_record::{RunFolder, TrialFolder};
 
-use crate::support::{H1, recipe, run_recipe, seat, squall, stderr};
+use crate::support::{H1, recipe, run_recipe, run_squall, seat, stderr};
 
 /// Flips one bit in the middle of a file.
 fn damage(path: &Path) -> Vec<u8> {
@@ -47,10 +47,7 @@ fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
     ] {
         let sound = damage(&path);
         for arguments in commands {
-            let output = squall(Path::new("."))
-                .args(*arguments)
-                .output()
-                .expect("squall starts");
+            let output = run_squall(Path::new("."), *arguments);
             let said = stderr(&output);
             let name = path.file_name().expect("a name").to_string_lossy();
             assert_eq!(
@@ -62,8 +59,7 @@ fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
         }
         fs::write(&path, sound).expect("it is restored");
     }
-    let output = squall(Path::new(".")).args(report).output();
-    let output = output.expect("squall starts");
+    let output = run_squall(Path::new("."), report);
     assert!(
         matches!(output.status.code(), Some(0 | 3)),
         "{}",

@@ -6,7 +6,7 @@ use std::fs;
 
 use squall_record::RunFolder;
 
-use crate::support::{FinishedRun, run_recipe, seat, squall, stderr};
+use crate::support::{FinishedRun, run_recipe, run_squall, seat, stderr};
 
 const SECTION: &str = "<div class=\"multiples deliveries\">";
 
@@ -60,8 +60,7 @@ fn page_shows_the_bytes_that_the_link_delivered_of_a_large_upload() {
     for trial in folder.complete_trials().expect("its trials") {
         fs::remove_file(trial.packets()).expect("packets.parquet");
     }
-    let output = squall(&run.folder).args(["report", "."]).output();
-    let output = output.expect("squall starts");
+    let output = run_squall(&run.folder, ["report", "."]);
     assert!(output.status.success(), "{}", stderr(&output));
     let without = page(&run);
     assert!(!without.contains(SECTION) && without.contains("id=\"condition-0\""));

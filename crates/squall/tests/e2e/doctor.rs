@@ -6,7 +6,7 @@ use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
-use crate::support::{have, is_root, seat, squall, stderr, stdout};
+use crate::support::{have, is_root, run_squall, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 21] = [
     "kernel",
@@ -76,10 +76,7 @@ fn every_check_has_a_line_in_the_table() {
 fn json_has_the_same_checks() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let output = squall(home.path())
-        .args(["doctor", "--json"])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(home.path(), ["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let checks = parse(&stdout(&output));
     let names: Vec<&str> = checks
@@ -149,10 +146,7 @@ fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
         return;
     }
     let home = TempDir::new().expect("a temporary folder");
-    let output = squall(home.path())
-        .args(["doctor", "--peers", "--json"])
-        .output();
-    let output = output.expect("squall starts");
+    let output = run_squall(home.path(), ["doctor", "--peers", "--json"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let peers: Vec<Value> = serde_json::from_slice(&output.stdout).expect("an array");
     let named = |name: &str| {

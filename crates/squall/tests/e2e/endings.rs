@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::hostile_servers::{RESET, SETTINGS, read_and_say};
 use crate::raw_quic::{CONTROL, REQUEST_REJECTED, RawServer, Then};
 use crate::served::{EVERY_PROTOCOL, Serving, ask};
-use crate::support::{run_recipe, seat, squall, stderr, stdout};
+use crate::support::{run_recipe, run_squall, seat, squall, stderr, stdout};
 
 /// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
 const APPLICATION_CLOSE: u64 = 0x1d;
@@ -155,10 +155,10 @@ fn requests_refused_by_goaway_are_sent_again_if_asked() {
         let connections: BTreeSet<_> = rows.iter().map(|row| row.connection).collect();
         assert!(connections.len() >= 8, "{connections:?}");
     }
-    let output = squall(home.path())
-        .args(["load", "--http", "1.1", "--retry-unprocessed", &url])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(
+        home.path(),
+        ["load", "--http", "1.1", "--retry-unprocessed", &url],
+    );
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
@@ -191,9 +191,10 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
         let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
         assert_eq!(rows.len(), 6, "{said}");
         let (succeeded, retried) = (count(&json, "succeeded"), count(&json, "retried"));
-        // Requests that were not yet sent when the GOAWAY arrived were not refused.
+        // Of three requests at a time, one is served. Another may take its place before the GOAWAY arrives, and what is sent
+        // later is not refused.
         if is_retried {
-            assert!((1..=2).contains(&retried), "{json}");
+            assert!((1..=3).contains(&retried), "{json}");
             assert_eq!(succeeded, 6, "{said}");
             assert!(
                 said.contains(&format!("\nretried {retried} request")),
@@ -203,7 +204,7 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
             assert_eq!(connections.len(), 2, "{connections:?}");
         } else {
             assert_eq!(retried, 0, "{json}");
-            assert!((4..=5).contains(&succeeded), "{said}");
+            assert!((3..=5).contains(&succeeded), "{said}");
             assert_eq!(count(&json, "stream_reset"), 6 - succeeded, "{json}");
             assert!(said.contains(REFUSED), "{said}");
         }

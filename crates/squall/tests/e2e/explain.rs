@@ -70,11 +70,28 @@ fn explanation_of_the_slowest_requests_agrees_with_the_tables() {
         ),
         all[..1]
     );
-    let five = told(&folder, &["--worst", "5"]);
-    assert_eq!(five[0]["requests"].as_array().map(Vec::len), Some(5));
+    for trial in trials(&run) {
+        check_single_requests(&trial);
+    }
     check_text(&run, &all);
     check_moment(&run);
     check_refusals(&run);
+}
+
+/// One request is explained from the rows near it, several are from all tables.
+fn check_single_requests(trial: &TrialFolder) {
+    let all = told_of(trial, &["--worst", "5"]);
+    assert_eq!(all.len(), 5);
+    for expected in all {
+        let number = expected["request"].to_string();
+        assert_eq!(told_of(trial, &[&number]), [expected]);
+    }
+}
+
+fn told_of(trial: &TrialFolder, arguments: &[&str]) -> Vec<Value> {
+    let told = told(trial.root(), arguments);
+    let requests = told[0]["requests"].as_array();
+    requests.expect("explanations").clone()
 }
 
 fn check_slowest(trial: &TrialFolder, told: &Value) {

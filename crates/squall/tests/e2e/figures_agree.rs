@@ -17,10 +17,11 @@ use squall_base::record::Cause;
 
 use crate::explain::explain;
 use crate::support::{
-    FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, seat, squall, stderr, stdout,
+    FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, run_squall, seat, stderr, stdout,
 };
 
-/// The times that are compared, by their names in summary.json, in the page's columns, and in those of `export` before `_ns`.
+/// The times that are compared, by their names in the page's columns, and in summary.json and the columns of `export` before
+/// `_ns`.
 const TIMES: [&str; 4] = ["mean", "median", "p95", "p99"];
 
 /// DuckDB's column of a request that failed: it never ended.
@@ -90,7 +91,7 @@ fn from_summary(summary: &Value) -> AllFigures {
             failed: number(&trial["failed"]),
             unfinished: number(&trial["censored"]),
             connections: number(&trial["connections_opened"]),
-            times: TIMES.map(|name| time(&trial[name])),
+            times: TIMES.map(|name| time(&trial[format!("{name}_ns")])),
         };
         (number(&trial["index"]), figures)
     });
@@ -112,10 +113,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 fn from_export(run: &Path) -> AllFigures {
-    let output = squall(run)
-        .args(["export", ".", "--to", "cells"])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(run, ["export", ".", "--to", "cells"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let exported = stdout(&output);
     let mut lines = exported.lines().map(fields);
@@ -237,7 +235,8 @@ fn check_cells(page: &str, summary: &Value, all: &AllFigures) {
             let middle = middle(trials.iter().map(|trial| trial.times[place]));
             let expected = middle.map(|(low, high)| low.midpoint(high));
             if has_valid {
-                assert_eq!(time(&cell[*name]["median"]), expected, "{variant}: {name}");
+                let found = time(&cell[format!("{name}_ns")]["median"]);
+                assert_eq!(found, expected, "{variant}: {name}");
             }
             let words = expected.map_or_else(
                 || "never".to_owned(),

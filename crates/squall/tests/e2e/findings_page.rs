@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::support::{squall, stderr, stdout};
+use crate::support::{run_squall, stderr, stdout};
 
 /// Stands for omitted lines.
 const LEFT_OUT: &str = "[...]";
@@ -54,8 +54,7 @@ fn findings_page_matches_the_reports_of_the_kept_summaries() {
     let mut shown = BTreeSet::new();
     for block in &blocks {
         assert_eq!(block.arguments[0], "report", "{:?}", block.arguments);
-        let output = squall(&root).args(&block.arguments).output();
-        let output = output.expect("squall starts");
+        let output = run_squall(&root, &block.arguments);
         // 3: all trials of a cell were disturbed, as the page states.
         let is_well = matches!(output.status.code(), Some(0 | 3));
         assert!(is_well, "{}: {}", output.status, stderr(&output));

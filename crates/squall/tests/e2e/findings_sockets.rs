@@ -244,8 +244,9 @@ fn reports_a_receive_buffer_smaller_than_a_burst_of_datagrams() {
         if let Some(finding) = drops {
             assert_eq!(finding.fixes[0].station, "client");
             assert!(finding.fixes[0].setting.starts_with("http3.receive_buffer"));
+            // How many depends on how soon the reader wakes in each burst.
             let dropped = value(finding, "datagrams dropped");
-            assert!(dropped >= 10.0, "{dropped}");
+            assert!(dropped > 0.0, "{dropped}");
         }
         // The link has lost none of them.
         for silent in ["own_loss", "burst_loss", "bufferbloat"] {

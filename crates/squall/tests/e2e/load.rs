@@ -108,13 +108,7 @@ fn load(protocol: Protocol) -> Tables {
         "--sample-every",
         "20ms",
     ];
-    let output = ask(
-        home.path(),
-        "load",
-        protocol,
-        &arguments,
-        &server.url(protocol),
-    );
+    let output = server.ask(home.path(), "load", protocol, &arguments);
     let shown = stdout(&output);
     assert!(output.status.success(), "{protocol}: {}", stderr(&output));
     assert!(shown.contains("\n2,000 succeeded (100 %)\n"), "{shown}");

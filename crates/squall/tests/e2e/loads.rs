@@ -16,7 +16,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving, ask};
-use crate::support::{may_keep_awake, seat, squall, stderr, stdout};
+use crate::support::{may_keep_awake, run_squall, seat, squall, stderr, stdout};
 
 /// Runs `squall load` and reads the request records that it wrote.
 pub(crate) fn load(
@@ -52,10 +52,10 @@ fn script_is_replayed_at_its_times() {
         let _ = writeln!(recording, "{}.25\t{url}/{}", at_ms(step), step % 7);
     }
     fs::write(home.path().join("recorded.txt"), recording).expect("a file");
-    let imported = squall(home.path())
-        .args(["import", "timing", "recorded.txt", "-o", "script.json"])
-        .output()
-        .expect("squall starts");
+    let imported = run_squall(
+        home.path(),
+        ["import", "timing", "recorded.txt", "-o", "script.json"],
+    );
     assert!(imported.status.success(), "{}", stderr(&imported));
     assert!(
         stderr(&imported).starts_with("requests at their times: 300, of 7 kinds, over "),
@@ -109,10 +109,10 @@ fn warm_users_have_their_connections_before_the_load() {
     // Two concurrent requests, twice.
     let recording = format!("5\t{url}/a\n5\t{url}/b\n90\t{url}/c\n90\t{url}/d\n");
     fs::write(home.path().join("recorded.txt"), recording).expect("a file");
-    let imported = squall(home.path())
-        .args(["import", "timing", "recorded.txt", "-o", "script.json"])
-        .output()
-        .expect("squall starts");
+    let imported = run_squall(
+        home.path(),
+        ["import", "timing", "recorded.txt", "-o", "script.json"],
+    );
     assert!(imported.status.success(), "{}", stderr(&imported));
     for (flags, opened, said) in [(&["--warm", "-t", "2"][..], 0, 6), (&[][..], 6, 6)] {
         let script = ["--script", "script.json", "--users", "3", "-c", "2"];
@@ -381,10 +381,7 @@ fn failures_are_counted_by_kind() {
     assert_eq!(rows.len(), 600);
     assert!(with(Outcome::Answered) > 100 && with(Outcome::ConnectFailed) > 100);
 
-    let output = squall(home.path())
-        .args(["load", "http://nobody.invalid/"])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(home.path(), ["load", "http://nobody.invalid/"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains("cannot find nobody.invalid"),

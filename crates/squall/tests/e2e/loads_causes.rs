@@ -45,7 +45,7 @@ fn only_small_windows_are_reported_as_holding_bodies_back() {
         let found = &figures["causes"]["http2_bodies"];
         assert_eq!(found["bodies"], 40, "{found}");
         assert!(found["sending_ns"].as_u64() > Some(0), "{found}");
-        let share = |name: &str| found[name].as_f64().expect("a share");
+        let share = |name: &str| found[format!("{name}_share")].as_f64().expect("a share");
         (share("stream_window"), share("connection_window"))
     };
     let (stream, connection) = of(&small);
@@ -67,7 +67,7 @@ fn kernel_counters_of_connections_are_reported_without_a_socket_table() {
     assert_eq!(tcp["connections"], 3, "{tcp}");
     // 20 MiB in segments of at most 64 KiB.
     assert!(tcp["segments"].as_u64() >= Some(320), "{tcp}");
-    let share = |name: &str| tcp[name].as_f64().expect("a share");
+    let share = |name: &str| tcp[format!("{name}_share")].as_f64().expect("a share");
     assert!((0.0..=1.0).contains(&share("busy")), "{tcp}");
     let parts = share("receive_window")
         + share("send_buffer")
@@ -84,13 +84,7 @@ fn kernel_counters_of_connections_are_reported_without_a_socket_table() {
     assert!(quic["packets"].as_u64() > Some(13_000), "{quic}");
     assert!(found["causes"]["tcp"].is_null());
 
-    let output = ask(
-        home.path(),
-        "load",
-        Protocol::H1,
-        &["-n", "3"],
-        &server.url(Protocol::H1),
-    );
+    let output = server.ask(home.path(), "load", Protocol::H1, &["-n", "3"]);
     assert!(
         stdout(&output).contains("\nTCP was sending for "),
         "{}",

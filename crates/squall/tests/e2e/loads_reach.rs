@@ -14,7 +14,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking};
-use crate::support::{have, is_root, seat, stderr, stdout};
+use crate::support::{have, is_root, run_squall, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
 fn with_two_addresses(home: &Path, arguments: &[&str]) -> Output {
@@ -157,10 +157,7 @@ fn automatic_version_choice_is_explained() {
     let secure = format!("https://{}/", server.address("https"));
     let load = |arguments: &[&str]| {
         let always = ["load", "--cacert", CERTIFICATE, "-n", "2"];
-        crate::support::squall(home.path())
-            .args([&always, arguments].concat())
-            .output()
-            .expect("squall starts")
+        run_squall(home.path(), [&always, arguments].concat())
     };
     let output = load(&["--http", "auto", &secure]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -242,13 +239,7 @@ fn connections_go_through_the_tunnels_of_a_proxy() {
         let (address, proxy) = tunnelling_proxy(2);
         let through = format!("http://{address}");
         let arguments = ["-n", "6", "-c", "2", "--proxy", &through];
-        let output = ask(
-            home.path(),
-            "load",
-            protocol,
-            &arguments,
-            &server.url(protocol),
-        );
+        let output = server.ask(home.path(), "load", protocol, &arguments);
         assert!(output.status.success(), "{protocol}: {}", stdout(&output));
         let led_to = proxy.join().expect("it relays");
         assert_eq!(led_to, vec![server.address(protocol.name()).to_string(); 2]);
@@ -272,13 +263,7 @@ fn answer_of_a_proxy_that_refuses_is_shown() {
     let no_proxy = server.url(Protocol::H1);
     for protocol in [Protocol::H1, Protocol::H2] {
         let arguments = ["--proxy", no_proxy.as_str()];
-        let output = ask(
-            home.path(),
-            "fetch",
-            protocol,
-            &arguments,
-            &server.url(protocol),
-        );
+        let output = server.ask(home.path(), "fetch", protocol, &arguments);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("connect_failed"), "{said}");

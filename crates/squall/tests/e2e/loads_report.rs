@@ -8,7 +8,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask};
-use crate::support::{seat, squall, stderr};
+use crate::support::{run_squall, seat, stderr};
 
 #[test]
 fn report_of_a_load_has_each_section_and_no_url() {
@@ -52,8 +52,9 @@ fn report_of_several_versions_has_their_rounds_side_by_side() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--https", "0"]);
     let url = format!("https://{}/", server.address("https"));
-    let output = squall(home.path())
-        .args([
+    let output = run_squall(
+        home.path(),
+        [
             "load",
             "--http",
             "1.1,2",
@@ -65,9 +66,8 @@ fn report_of_several_versions_has_their_rounds_side_by_side() {
             "--report",
             "load.html",
             &url,
-        ])
-        .output()
-        .expect("squall starts");
+        ],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     let page = fs::read_to_string(home.path().join("load.html")).expect("load.html");
     assert!(page.contains("data-name=\"versions\""), "{page}");

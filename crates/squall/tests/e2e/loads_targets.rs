@@ -15,7 +15,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask};
-use crate::support::{seat, squall, stderr, stdout};
+use crate::support::{run_squall, seat, squall, stderr, stdout};
 
 /// A server that sends each request that it receives to the channel, and responds to it. It serves one connection at a
 /// time.
@@ -202,8 +202,7 @@ fn flags_without_effect_are_refused() {
         assert!(text.contains(said), "{arguments:?}: {text}");
     }
     let serve = ["serve", "--h1", "0", "--name", "wind.test"];
-    let output = squall(home.path()).args(serve).output();
-    let output = output.expect("squall starts");
+    let output = run_squall(home.path(), serve);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("listeners with TLS"), "{text}");

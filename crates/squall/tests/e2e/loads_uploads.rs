@@ -15,7 +15,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask, speaking, write_body};
-use crate::support::{self, seat, squall, stderr, stdout};
+use crate::support::{self, run_squall, seat, squall, stderr, stdout};
 
 const MIB: u64 = 1 << 20;
 
@@ -140,10 +140,7 @@ fn streamed_file_arrives_byte_for_byte() {
     }
     // An h2c upgrade would have to send the whole body first.
     let url = server.url(Protocol::H1);
-    let output = squall(home.path())
-        .args(["fetch", "--upgrade", "-d", "sent", &url])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(home.path(), ["fetch", "--upgrade", "-d", "sent", &url]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--upgrade goes with bodies of up to 4MiB"));
 }

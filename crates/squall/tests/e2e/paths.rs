@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,8 @@ use squall_record::{RunFolder, read_causes, read_exchanges};
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, TrialFiles, have, only_run, recipe, run_recipe, seat, squall, stderr, stdout,
+    FinishedRun, TrialFiles, begin_run, have, only_run, recipe, run_recipe, seat, squall, stderr,
+    stdout,
 };
 
 /// The six paths of Twilio's published experiment.
@@ -229,13 +229,7 @@ fn killed_program_is_reported_and_the_run_continues() {
         ],
         "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
     );
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let child = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("squall starts");
+    let child = begin_run(home.path(), &text);
     let give_up = Instant::now() + Duration::from_secs(20);
     // A process that only prints its version exits soon; the station still runs in the middle of its load.
     let victim = loop {

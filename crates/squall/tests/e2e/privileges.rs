@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::served::Serving;
-use crate::support::{is_root, recipe, run_recipe, seat, squall, stderr};
+use crate::support::{is_root, recipe, run_recipe, run_squall, seat, squall, stderr};
 
 /// Bits of capabilities (linux/capability.h).
 const NET_ADMIN: u64 = 1 << 12;
@@ -36,10 +36,10 @@ fn threads(process: i32) -> Vec<String> {
 }
 
 fn fetch(home: &Path, server: &Serving) -> Output {
-    squall(home)
-        .args(["fetch", &format!("http://{}/", server.address("h1"))])
-        .output()
-        .expect("squall starts")
+    run_squall(
+        home,
+        ["fetch", &format!("http://{}/", server.address("h1"))],
+    )
 }
 
 #[test]
@@ -190,10 +190,10 @@ fn program_behind_a_link_has_the_rights_of_the_user() {
     }
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let output = squall(home.path())
-        .args(["link", "--quiet", "--", "cat", "/proc/self/status"])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(
+        home.path(),
+        ["link", "--quiet", "--", "cat", "/proc/self/status"],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     let own = fs::read_to_string("/proc/self/status").expect("the status of this process");
     let found = String::from_utf8(output.stdout).expect("text");

@@ -168,6 +168,17 @@ fn connections_that_end_after_few_requests_are_named_first() {
     assert_eq!(short["with_goaway"], true, "{short}");
 }
 
+/// More than any of the other steps sends on a connection.
+#[test]
+fn connections_that_end_after_a_hundred_requests_are_found() {
+    let _seat = seat();
+    let server = joined(&[&["--set", "http2.goaway_after=100"], &WIDE]);
+    let result = probed(&server, "/", &["--http", "2"]);
+    assert!(faults(&result).contains(&"short_connections"), "{result}");
+    let short = &result["endpoint"]["short_connection"];
+    assert_eq!(short["requests"], 100, "{short}");
+}
+
 #[test]
 fn small_records_and_frames_are_named_as_overhead() {
     let _seat = seat();
@@ -305,7 +316,7 @@ fn predicted_over_measured(result: &Value) -> f64 {
 /// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.
 fn behind(home: &TempDir, link: &str, url: &str) -> Value {
     const ATTEMPTS: usize = 3;
-    let asks = ["--json", "-k", "--http", "2", "--upload", "1MB"];
+    let asks = ["--json", "-k", "--http", "2", "--upload", "2MB"];
     let mut last = Value::Null;
     for _ in 0..ATTEMPTS {
         let output = probe(home, &joined(&[&["--behind", link], &asks, &[url]]));

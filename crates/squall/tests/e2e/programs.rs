@@ -2,7 +2,6 @@
 //! dedicated processor.
 
 use std::fs;
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::paths::processes_below;
 use crate::support::{
-    check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe, seat, squall,
-    stderr,
+    begin_run, check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe,
+    run_recipe_in, seat, stderr,
 };
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
@@ -63,13 +62,7 @@ fn pinned_programs_and_their_children_stay_on_their_processors() {
     let free = format!("[[variant]]\nname = \"free\"\n{path}");
     let text = recipe("200/s", "delay = \"5ms\"", &[&pinned, &free], PROFILE);
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &many_workers(3);
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let child = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("squall starts");
+    let child = begin_run(home.path(), &text);
     let names = ["h2load", "haproxy", "nginx"];
     let give_up = Instant::now() + Duration::from_secs(30);
     let found = loop {
@@ -112,11 +105,7 @@ fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     let own = format!("worker_cpu_affinity {:b};", 1_u64 << usable[0]);
     let station = many_workers(1).replace("daemon off;", &format!("daemon off; {own}"));
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station;
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let output = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .output()
-        .expect("squall starts");
+    let output = run_recipe_in(home.path(), &text);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let held = usable[usable.len() - 1];
@@ -210,11 +199,7 @@ fn setting_that_a_program_lacks_is_refused_before_the_run() {
     let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h2c~> nginx\"\n\
                    server.http2.connection_window = \"1MiB\"\n";
     let text = recipe("10/s", "", &[variant], "duration = \"1s\"");
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let output = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .output()
-        .expect("squall starts");
+    let output = run_recipe_in(home.path(), &text);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(!home.path().join("runs").exists());

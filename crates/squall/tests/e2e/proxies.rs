@@ -157,7 +157,7 @@ fn small_and_empty_responses_pass_over_every_protocol_pair() {
             let statuses = serde_json::json!({ "200": 500 });
             assert_eq!(json["statuses"], statuses, "{front} to {back}: {json}");
             assert_eq!(
-                json["rates"]["body_bytes_in"], 1_500_000,
+                json["rates"]["body_in_bytes"], 1_500_000,
                 "{front} to {back}"
             );
         }

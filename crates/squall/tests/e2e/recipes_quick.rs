@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::causes;
 use crate::support::{
-    check_exit_code, check_validity, only_run, read_trials, seat, squall, stdout,
+    check_exit_code, check_validity, only_run, read_trials, run_squall, seat, stdout,
 };
 
 /// Fewer pairs of trials prove nothing, whatever they show: by chance alone, all of five point the same way in 6 % of
@@ -61,8 +61,7 @@ fn run(recipe: &str, claim: Claim<'_>) -> Option<Shown> {
 }
 
 fn run_in(home: &Path, arguments: &[&str]) -> Shown {
-    let output = squall(home).args(arguments).output();
-    let output = output.expect("squall starts");
+    let output = run_squall(home, arguments);
     let folder = only_run(home);
     let trials = read_trials(&folder);
     check_exit_code(&output, &trials);

@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::support::{H1, recipe, seat, squall, stderr};
+use crate::support::{H1, recipe, run_squall, seat, stderr};
 
 fn run(home: &Path, arguments: &[&str]) -> PathBuf {
-    let output = squall(home)
-        .args(arguments)
-        .output()
-        .expect("squall starts");
+    let output = run_squall(home, arguments);
     // 3: other work on the machine disturbed the trials.
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 3)), "{}", stderr(&output));

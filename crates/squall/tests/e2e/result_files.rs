@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{H1, H2C_X1, recipe, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{H1, H2C_X1, recipe, run_recipe, run_squall, seat, squall, stderr, stdout};
 
 /// A schema of docs/schemas, with the keywords of JSON Schema that they use.
 struct Schema {
@@ -121,7 +121,7 @@ fn read_value(path: &Path) -> Value {
 }
 
 #[track_caller]
-fn check(schema: &str, value: &Value) {
+pub(crate) fn check(schema: &str, value: &Value) {
     let faults = Schema::named(schema).faults(value);
     assert!(faults.is_empty(), "{schema}: {faults:#?}");
 }
@@ -129,7 +129,7 @@ fn check(schema: &str, value: &Value) {
 #[test]
 fn schemas_reject_what_they_do_not_describe() {
     let mut summary =
-        serde_json::json!({ "cells": [], "schema": { "name": "squall.findings", "version": 1 } });
+        serde_json::json!({ "cells": [], "schema": { "name": "squall.findings", "version": 2 } });
     let schema = Schema::named("findings");
     assert_eq!(schema.faults(&summary), Vec::<String>::new());
     summary["cells"] = Value::Null;
@@ -189,10 +189,10 @@ fn results_of_a_run_are_written_for_other_tools() {
     let metrics = read_value(&run.folder.join("bmf.json"));
     let median = &metrics["h1, delay 5ms, loss 0%"]["response-time-p50-ns"]["value"];
     assert!(median.as_f64() > Some(10e6), "{metrics}");
-    let compared = squall(&run.folder)
-        .args(["compare", ".", ".", "--json", "--markdown=compared.md"])
-        .output()
-        .expect("squall starts");
+    let compared = run_squall(
+        &run.folder,
+        ["compare", ".", ".", "--json", "--markdown=compared.md"],
+    );
     check(
         "comparison",
         &serde_json::from_str(&stdout(&compared)).expect("JSON"),

@@ -10,8 +10,8 @@ use squall_linux::machine::Processor;
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe, seat,
-    squall, stderr, stdout,
+    FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe,
+    run_squall, seat, squall, stderr, stdout,
 };
 
 fn short_run() -> FinishedRun {
@@ -86,10 +86,7 @@ fn report_can_be_regenerated_and_printed_as_json() {
     let page = run.folder.join("report.html");
     let first = fs::read(&page).expect("the report is there");
     fs::remove_file(&page).expect("it can be removed");
-    let again = squall(&run.folder)
-        .args(["report", ".", "--json"])
-        .output()
-        .expect("squall starts");
+    let again = run_squall(&run.folder, ["report", ".", "--json"]);
     check_exit_code(&again, &run.trials);
     assert_eq!(
         fs::read(&page).expect("it is there again"),
@@ -131,6 +128,47 @@ fn report_of_a_kept_summary_equals_that_of_its_run() {
     assert_eq!(refused.status.code(), Some(2));
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(message.contains("Name the folder of the run"), "{message}");
+}
+
+/// A summary that is kept without its run.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings/twilio");
+
+#[test]
+fn report_is_chinese_if_that_is_asked_for_and_english_whatever_the_environment_says() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let printed = |options: &[&str]| {
+        let mut report = squall(folder.path());
+        report.env("LANG", "zh_CN.UTF-8").args(["report", KEPT]);
+        stdout(&report.args(options).output().expect("squall starts"))
+    };
+    let (english, chinese) = (printed(&[]), printed(&["--lang", "zh"]));
+    assert!(english.contains("\nThe question: "), "{english}");
+    assert_eq!(printed(&["--lang", "en"]), english);
+    assert!(
+        chinese.contains("\n问题：") && chinese.contains("\n问题所在\n"),
+        "{chinese}"
+    );
+    assert!(
+        chinese.ends_with("\n-v：所有变体的比较、全部原因与问题\n"),
+        "{chinese}"
+    );
+    assert_eq!(printed(&["--lang", "zh", "--json"]), printed(&["--json"]));
+}
+
+#[test]
+fn another_language_is_refused_where_it_would_change_nothing() {
+    let folder = TempDir::new().expect("a temporary folder");
+    for words in [
+        &["explain", ".", "--lang", "zh", "--json"][..],
+        &["compare", ".", ".", "--lang", "zh"],
+        &["report", KEPT, "--lang", "fr"],
+    ] {
+        let refused = squall(folder.path()).args(words).output();
+        let refused = refused.expect("squall starts");
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert!(message.contains("--lang"), "{message}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use squall_base::record::{Side, SocketRecord};
 use squall_record::{RunFolder, read_sockets};
 use tempfile::TempDir;
 
-use crate::support::{run_recipe, seat, squall, stderr};
+use crate::support::{run_recipe, run_squall, seat, stderr};
 
 /// The socket samples of a two-second trial of this protocol on one connection, with this line in the recipe.
 fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketRecord>) {
@@ -52,10 +52,10 @@ fn trial_samples_sockets_at_the_recipes_interval() {
 fn sampling_interval_below_one_millisecond_is_refused() {
     let home = TempDir::new().expect("a temporary folder");
     for too_often in ["0s", "999us"] {
-        let output = squall(home.path())
-            .args(["load", "--sample-every", too_often, "http://127.0.0.1:1/"])
-            .output()
-            .expect("squall starts");
+        let output = run_squall(
+            home.path(),
+            ["load", "--sample-every", too_often, "http://127.0.0.1:1/"],
+        );
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let said = stderr(&output);
         assert!(said.contains("oftener than every 1ms"), "{said}");

@@ -10,7 +10,7 @@ use squall_record::{read_frames, read_sockets};
 use tempfile::TempDir;
 
 use crate::capture::{Capture, fields, tls_fields};
-use crate::served::{Serving, ask, write_body};
+use crate::served::{Serving, write_body};
 use crate::support::{have, is_root, seat, stderr};
 
 /// The DATA frame type (RFC 9113, section 6.1).
@@ -83,13 +83,7 @@ fn load(protocol: Protocol, sets: &[&str]) -> Both {
         "keys.log",
     ];
     let arguments = [&arguments[..], sets].concat();
-    let output = ask(
-        home.path(),
-        "load",
-        protocol,
-        &arguments,
-        &server.url(protocol),
-    );
+    let output = server.ask(home.path(), "load", protocol, &arguments);
     assert!(output.status.success(), "{}", stderr(&output));
     Both {
         frames: read_frames(home.path().join("frames")).expect("the frames"),

@@ -71,6 +71,17 @@ impl Serving {
         format!("{scheme}://{}", self.address(protocol.name()))
     }
 
+    /// Runs a client command with the URL of the listener for this protocol, as [`ask`] does.
+    pub(crate) fn ask(
+        &self,
+        home: &Path,
+        command: &str,
+        protocol: Protocol,
+        arguments: &[&str],
+    ) -> Output {
+        ask(home, command, protocol, arguments, &self.url(protocol))
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         self.child.id() as i32
     }

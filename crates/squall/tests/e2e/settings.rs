@@ -77,13 +77,7 @@ fn unknown_congestion_control_is_refused_with_advice() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let set = ["--set", "tcp.congestion_control=nonesuch"];
-    let output = ask(
-        home.path(),
-        "fetch",
-        Protocol::H1,
-        &set,
-        &server.url(Protocol::H1),
-    );
+    let output = server.ask(home.path(), "fetch", Protocol::H1, &set);
     assert_eq!(output.status.code(), Some(1));
     for part in [
         "nonesuch",
@@ -109,13 +103,7 @@ fn upload(updates: &str) -> Vec<FrameRecord> {
     let set = format!("http2.window_updates={updates}");
     let server = Serving::start(home.path(), &["--h2c", "0", "--sink", "--set", &set]);
     let arguments = ["-n", "1", "-d", "body.bin", "--frames-to", "frames"];
-    let output = ask(
-        home.path(),
-        "load",
-        Protocol::H2c,
-        &arguments,
-        &server.url(Protocol::H2c),
-    );
+    let output = server.ask(home.path(), "load", Protocol::H2c, &arguments);
     assert!(output.status.success(), "{updates}: {}", stderr(&output));
     let frames = read_frames(home.path().join("frames")).expect("the frames");
     check_windows(&frames);

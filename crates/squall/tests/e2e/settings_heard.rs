@@ -8,7 +8,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::serving::Serving;
-use crate::support::{seat, squall, stderr};
+use crate::support::{run_squall, seat, squall, stderr};
 
 /// The setting is a sysctl of the network namespace, which commands do not change: they require the machine to match
 /// it.
@@ -42,10 +42,10 @@ fn slow_start_after_idle_must_match_the_sysctl() {
     assert_eq!(has(), is, "the machine is as it was");
     let server = Serving::start(&["h1"], &[]);
     let url = format!("http://{}/", server.address("h1"));
-    let output = squall(home.path())
-        .args(["fetch", "--set", &format!("{key}={is}"), &url])
-        .output()
-        .expect("squall starts");
+    let output = run_squall(
+        home.path(),
+        ["fetch", "--set", &format!("{key}={is}"), &url],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
@@ -87,8 +87,7 @@ fn invalid_proxy_delay_is_refused() {
 
 /// The exit code and stderr of a command.
 fn run(home: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = squall(home.path()).args(arguments).output();
-    let output = output.expect("squall starts");
+    let output = run_squall(home.path(), arguments);
     (output.status.code(), stderr(&output))
 }
 

@@ -1,9 +1,10 @@
 //! Runs the binary in a temporary folder, and reads the files that it leaves there.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
@@ -70,6 +71,36 @@ pub(crate) fn squall(folder: &Path) -> Command {
     command.current_dir(folder).env("NO_COLOR", "1");
     command.env("SQUALL_PEERS", peers());
     command
+}
+
+/// Runs the binary in `folder` until it exits.
+pub(crate) fn run_squall<A: AsRef<OsStr>>(
+    folder: &Path,
+    arguments: impl IntoIterator<Item = A>,
+) -> Output {
+    let output = squall(folder).args(arguments).output();
+    output.expect("squall starts")
+}
+
+/// Writes a recipe into `home` and runs it until it exits.
+pub(crate) fn run_recipe_in(home: &Path, text: &str) -> Output {
+    write_recipe(home, text);
+    run_squall(home, ["run", "./recipe.toml"])
+}
+
+/// Writes a recipe into `home` and begins to run it; what it prints goes into pipes.
+pub(crate) fn begin_run(home: &Path, text: &str) -> Child {
+    write_recipe(home, text);
+    squall(home)
+        .args(["run", "./recipe.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts")
+}
+
+fn write_recipe(home: &Path, text: &str) {
+    fs::write(home.join("recipe.toml"), text).expect("the recipe is written");
 }
 
 /// Where scripts/peers puts what does not come from Debian: $SQUALL_PEERS, otherwise peers in cargo's target folder.
@@ -295,12 +326,9 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
     for (name, content) in files {
         fs::write(home.path().join(name), content).expect("a file is written");
     }
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let output = squall(home.path())
-        .args(["run", "./recipe.toml"])
-        .args(arguments)
-        .output()
-        .expect("squall starts");
+    write_recipe(home.path(), text);
+    let arguments = [&["run", "./recipe.toml"][..], arguments].concat();
+    let output = run_squall(home.path(), arguments);
     assert!(
         home.path().join("runs").is_dir(),
         "{}\n{}",

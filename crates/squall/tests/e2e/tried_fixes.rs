@@ -10,7 +10,7 @@ use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json, read_plan};
 use tempfile::TempDir;
 
-use crate::support::{check_exit_code, read_trials, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{check_exit_code, read_trials, run_recipe, run_squall, seat, stderr, stdout};
 
 /// The fewest pairs that can prove a difference.
 const PAIRS: usize = 6;
@@ -80,10 +80,7 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     // The run loses a trial of the fix, and is resumed.
     let lost = plan.fix_trials().last().expect("trials of the fix");
     fs::remove_dir_all(folder.trials().join(lost.folder())).expect("it can be removed");
-    let resumed = squall(&run.folder)
-        .args(["run", "--resume", "."])
-        .output()
-        .expect("squall starts");
+    let resumed = run_squall(&run.folder, ["run", "--resume", "."]);
     check_exit_code(&resumed, &read_trials(&run.folder));
     assert_eq!(
         read_trials(&run.folder).len(),
@@ -95,10 +92,7 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     let after = summary_of(&folder);
     assert_eq!(after.tried_fixes[0].changes, fix.changes);
 
-    let reported = squall(&run.folder)
-        .args(["report", "."])
-        .output()
-        .expect("squall starts");
+    let reported = run_squall(&run.folder, ["report", "."]);
     check_exit_code(&reported, &read_trials(&run.folder));
     assert_eq!(
         summary_of(&folder),
@@ -111,12 +105,7 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
 fn dry_run_announces_the_trials_of_fixes() {
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("recipe.toml"), RECIPE).expect("the recipe is written");
-    let dry = |flag: &str| {
-        squall(home.path())
-            .args(["run", "./recipe.toml", "--dry-run", flag])
-            .output()
-            .expect("squall starts")
-    };
+    let dry = |flag: &str| run_squall(home.path(), ["run", "./recipe.toml", "--dry-run", flag]);
     let said = stdout(&dry("--try-fix=2"));
     assert!(
         said.contains("fixes to try, 2 at most: 24 trials, about "),

@@ -8,7 +8,7 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::Serving;
-use crate::support::{H1, recipe, run_whatever, seat, squall, stderr, stdout};
+use crate::support::{H1, recipe, run_squall, run_whatever, seat, squall, stderr, stdout};
 
 #[test]
 fn load_on_a_full_disk_is_measured_to_its_end() {
@@ -44,13 +44,11 @@ fn report_is_printed_if_its_folder_cannot_be_written() {
     let _seat = seat();
     let text = recipe("100/s", "delay = \"1ms\"", &[H1], "duration = \"1s\"");
     let run = run_whatever(&text, &[]);
-    let before = squall(&run.folder).args(["report", "."]).output();
-    let before = before.expect("squall starts");
+    let before = run_squall(&run.folder, ["report", "."]);
     // Nobody can replace a folder by a file, not even root.
     fs::remove_file(run.folder.join("summary.json")).expect("it is there");
     fs::create_dir(run.folder.join("summary.json")).expect("a folder");
-    let after = squall(&run.folder).args(["report", "."]).output();
-    let after = after.expect("squall starts");
+    let after = run_squall(&run.folder, ["report", "."]);
     assert_eq!(after.status.code(), before.status.code());
     assert!(
         stderr(&after).contains("the report is only printed: ")
@@ -79,8 +77,7 @@ fn foreign_text_in_messages_does_not_control_the_terminal() {
         &["report", name],
         &["run", "./odd.toml"],
     ] {
-        let output = squall(home.path()).args(arguments).output();
-        let output = output.expect("squall starts");
+        let output = run_squall(home.path(), arguments);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         let is_obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';

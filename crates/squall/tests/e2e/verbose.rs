@@ -121,13 +121,7 @@ fn load_prints_the_connection_of_each_line() {
             "--output",
             "requests.parquet",
         ];
-        let output = ask(
-            home.path(),
-            "load",
-            protocol,
-            &arguments,
-            &server.url(protocol),
-        );
+        let output = server.ask(home.path(), "load", protocol, &arguments);
         let said = stderr(&output);
         assert!(output.status.success(), "{said}");
         let rows = read_requests(home.path().join("requests.parquet")).expect("rows");

@@ -12,7 +12,7 @@ use squall_base::{Duration, Time};
 use tempfile::TempDir;
 
 use super::support::{
-    FinishedRun, TrialFiles, have, run_recipe, run_recipe_with, seat, squall, stderr,
+    FinishedRun, TrialFiles, have, run_recipe, run_recipe_in, run_recipe_with, seat, stderr,
 };
 
 const VARIANTS: &str = "[conditions]\ndelay = \"5ms\"\n\
@@ -505,11 +505,7 @@ fn load_unsupported_by_the_external_generator_is_refused_before_the_run() {
         ),
     ] {
         let text = format!("name = \"test\"\nquestion = \"?\"\n[load]\n{load}\n{path}");
-        fs::write(home.path().join("recipe.toml"), text).unwrap();
-        let output = squall(home.path())
-            .args(["run", "./recipe.toml"])
-            .output()
-            .expect("it starts");
+        let output = run_recipe_in(home.path(), &text);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(
@@ -529,11 +525,7 @@ fn errors_in_referenced_files_point_to_the_recipe() {
         ("gone.har", "cannot read it: No such file"),
     ] {
         let lines = text(&format!("[load]\nkind = \"script\"\nscript = \"{file}\""));
-        fs::write(home.path().join("recipe.toml"), lines).unwrap();
-        let output = squall(home.path())
-            .args(["run", "./recipe.toml"])
-            .output()
-            .expect("it starts");
+        let output = run_recipe_in(home.path(), &lines);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(

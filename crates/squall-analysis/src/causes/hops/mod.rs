@@ -14,6 +14,7 @@ mod nest;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use squall_base::Time;
 use squall_base::plan::{Hop, Implementation, ProgramSetting, Station, Variant};
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, DropRecord, FrameLayer, FrameRecord, PacketRecord, PacketRef,
@@ -24,6 +25,7 @@ use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
 use super::course::{Course, Detail, HopCourse, Stage, spans_of};
 use super::frames;
 use super::intake::Inputs;
+use super::near::PathConnections;
 use super::queue::{Occupancy, QueueShares, Slices};
 use super::request_marks::RequestMarks;
 use super::trace::ConnectionTrace;
@@ -212,6 +214,23 @@ impl PathInputs {
         }
     }
 
+    /// For the records near a request: those from `from` on, about connections with these numbers of their hop's client.
+    /// `all` has the connections of the trial.
+    pub fn near(
+        shape: PathShape,
+        all: &PathConnections,
+        numbers: &BTreeSet<(u8, u32)>,
+        from: Time,
+    ) -> PathInputs {
+        let mut inputs = PathInputs::new(shape);
+        for (hop, link) in (1..).zip(&mut inputs.links) {
+            if let Some(link) = link {
+                link.inputs.near = Some(all.near(hop, numbers, from));
+            }
+        }
+        inputs
+    }
+
     /// The records of the link that the hop of this number crosses; `None` if it crosses none.
     fn link(&mut self, hop: u8) -> Option<&mut LinkInputs> {
         let place = usize::from(hop).checked_sub(1)?;
@@ -277,13 +296,40 @@ impl PathInputs {
 
     /// Takes a row of packets.parquet.
     pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
-        let mut row = row.into();
-        if row.hop == PacketRecord::ONLY_LINK {
-            row.hop = self.shape.link_hops().next().unwrap_or(row.hop);
-        }
+        let row = self.on_its_link(row.into());
         if let Some(link) = self.link(row.hop) {
             link.inputs.add_packet(row);
         }
+    }
+
+    /// Takes a row of packets.parquet only to learn when connections began.
+    pub(super) fn add_beginning(&mut self, row: PacketCells) {
+        let row = self.on_its_link(row);
+        if let Some(link) = self.link(row.hop) {
+            link.inputs.add_beginning(&row);
+        }
+    }
+
+    /// The packet with the hop of its link, also if the path's only link was not named.
+    fn on_its_link(&self, mut row: PacketCells) -> PacketCells {
+        if row.hop == PacketRecord::ONLY_LINK {
+            row.hop = self.shape.link_hops().next().unwrap_or(row.hop);
+        }
+        row
+    }
+
+    /// Takes a frame that a side sent over QUIC only to learn when its connection sent the first.
+    pub(super) fn add_first_sent(&mut self, hop: u8, (side, connection): (Side, u32), time: Time) {
+        if let Some(link) = self.link(hop) {
+            let time = time.as_nanos();
+            link.inputs.add_first_sent(side, connection, time);
+        }
+    }
+
+    /// The records of each hop that crosses a link.
+    pub(super) fn into_links(self) -> Vec<Option<Inputs>> {
+        let links = self.links.into_iter();
+        links.map(|link| Some(link?.inputs)).collect()
     }
 
     /// Takes a row of sockets.parquet.

@@ -10,6 +10,7 @@ mod handshakes;
 mod hops;
 mod laws;
 mod multiplexed;
+mod near;
 mod quic;
 mod repairs;
 mod world;

@@ -2,9 +2,7 @@
 //!
 //! The files are made up here. What valid ones expand to is in `conditions.rs`.
 
-use squall_base::Bytes;
-use squall_base::plan::{PageRequest, Script, ScriptRequest};
-use squall_recipe::{Files, NoFiles, RecordingChoice, StationMode, parse_with};
+use squall_recipe::{Files, StationMode, parse_with};
 
 use super::RIGHT;
 
@@ -19,22 +17,6 @@ const SETTINGS: &str =
 struct Texts;
 
 impl Files for Texts {
-    fn script(&self, path: &str, choice: RecordingChoice) -> Result<Script, String> {
-        NoFiles.script(path, choice)
-    }
-
-    fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
-        NoFiles.targets(path)
-    }
-
-    fn page(&self, path: &str) -> Result<Vec<PageRequest>, String> {
-        NoFiles.page(path)
-    }
-
-    fn length(&self, path: &str) -> Result<Bytes, String> {
-        NoFiles.length(path)
-    }
-
     fn text(&self, path: &str) -> Result<String, String> {
         let text = match path {
             "right.trace" | "a,b.schedule" => "1\n1\n4\n",

@@ -45,8 +45,14 @@ duration = "15min"
 /// Replaces `from` by `to` in the valid recipe and checks the problems, one a line.
 #[track_caller]
 fn check(from: &str, to: &str, problems: &str) {
-    assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must be unique");
-    let text = RIGHT.replace(from, to);
+    check_in(RIGHT, from, to, problems);
+}
+
+/// Like [`check`], in that recipe.
+#[track_caller]
+fn check_in(recipe: &str, from: &str, to: &str, problems: &str) {
+    assert_eq!(recipe.matches(from).count(), 1, "{from:?} must be unique");
+    let text = recipe.replace(from, to);
     let found = parse(&text).expect_err("a mistake").to_string();
     assert_eq!(found, problems, "\n{to}");
 }
@@ -655,11 +661,11 @@ fn problems_expose_their_span_place_expectation_and_hint() {
     let [problem] = error.problems() else {
         panic!("{error}")
     };
-    assert_eq!(&text[problem.span()], "h2d");
-    assert_eq!((problem.line(), problem.column()), (22, 17));
-    assert_eq!(problem.expected(), "`h1`, `h1s`, `h2c`, `h2` or `h3`");
-    assert_eq!(problem.hint(), Some("did you mean `h2`?"));
-    assert!(matches!(problem.mistake(), Mistake::Path(_)));
+    assert_eq!(&text[problem.span.clone()], "h2d");
+    assert_eq!((problem.line, problem.column), (22, 17));
+    assert_eq!(problem.expected, "`h1`, `h1s`, `h2c`, `h2` or `h3`");
+    assert_eq!(problem.hint.as_deref(), Some("did you mean `h2`?"));
+    assert!(matches!(problem.mistake, Mistake::Path(_)));
 }
 
 #[test]

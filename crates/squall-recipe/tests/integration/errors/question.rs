@@ -4,6 +4,8 @@
 
 use squall_recipe::parse;
 
+use super::check_in;
+
 const RIGHT: &str = r#"name = "right"
 question = "Is it?"
 measure = ["response time p99", "connections"]
@@ -35,10 +37,7 @@ primary_repetitions = 6
 /// Replaces `from` by `to` in the valid recipe and checks the problems, one a line.
 #[track_caller]
 fn check(from: &str, to: &str, problems: &str) {
-    assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must be unique");
-    let text = RIGHT.replace(from, to);
-    let found = parse(&text).expect_err("a mistake").to_string();
-    assert_eq!(found, problems, "\n{to}");
+    check_in(RIGHT, from, to, problems);
 }
 
 #[test]

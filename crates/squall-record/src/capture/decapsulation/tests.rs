@@ -8,7 +8,6 @@ use super::*;
 /// Where two Ethernet addresses are.
 const ADDRESSES: [u8; 12] = [2; 12];
 
-/// An IPv4 packet of this protocol.
 fn ipv4_of(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = (20 + payload.len() as u16).to_be_bytes();
     let start = [0x45, 0, length[0], length[1], 0, 0, 0x40, 0];
@@ -16,7 +15,6 @@ fn ipv4_of(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&start[..], &rest, payload].concat()
 }
 
-/// An IPv6 packet of this protocol.
 fn ipv6_of(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u16).to_be_bytes();
     let header = [0x60, 0, 0, 0, length[0], length[1], protocol, 64];

@@ -203,7 +203,6 @@ fn is_in_dictionary(chunk: &Chunk) -> bool {
     pages.any(|page| page.encoding() == Encoding::RLE_DICTIONARY)
 }
 
-/// Counts the pages by type and encoding.
 fn count_encodings<'a>(pages: impl Iterator<Item = &'a CompressedPage>) -> Vec<PageEncodingStats> {
     let mut counts: Vec<PageEncodingStats> = Vec::new();
     for page in pages {

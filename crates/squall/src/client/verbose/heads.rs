@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 use squall_http::{ClientEvent, Field, Inbox, StreamId};
 
-/// A received header section.
 pub(super) struct HeaderSection {
     stream: u64,
     pub(super) fields: Vec<Field>,
@@ -116,7 +115,6 @@ impl HeadersTracker {
     }
 }
 
-/// Whether a frame is a received HEADERS frame.
 pub(super) fn is_received_headers(frame: &FrameFacts) -> bool {
     is_received(frame, "HEADERS")
 }

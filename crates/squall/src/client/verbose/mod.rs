@@ -33,7 +33,6 @@ const ACK: u8 = 0x1;
 pub(crate) enum LinePrefix {
     /// Nothing, because there is only one connection.
     None,
-    /// The number of the connection.
     Connection,
 }
 
@@ -118,7 +117,6 @@ impl VerbosePrinter {
         self.buffer.text.clear();
     }
 
-    /// The request with that number.
     fn request(&self, what: Option<u32>) -> Option<&Request> {
         self.requests.get(what? as usize).map(Arc::as_ref)
     }

@@ -31,7 +31,6 @@ impl LinkPackets {
 /// The input of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Assignment {
-    /// The trial.
     pub(crate) trial: Trial,
     /// The requests of its load, from the plan.
     pub(crate) requests: Vec<RequestTemplate>,

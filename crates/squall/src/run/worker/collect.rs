@@ -49,7 +49,6 @@ impl<T> TableThread<T> {
 pub(super) struct LoadStart(Arc<OnceLock<Time>>);
 
 impl LoadStart {
-    /// Sets the start.
     pub(super) fn set(&self, start: Time) {
         // The first value stays; a second call has no effect.
         let _ = self.0.set(start);
@@ -114,6 +113,7 @@ impl MeasuredWindow {
 }
 
 /// Sums over the requests of a trial.
+#[derive(Default)]
 pub(super) struct RequestTotals {
     lag: DurationHistogram,
     /// The answered requests of the measured phase.
@@ -125,15 +125,6 @@ pub(super) struct RequestTotals {
 }
 
 impl RequestTotals {
-    fn new() -> RequestTotals {
-        RequestTotals {
-            lag: DurationHistogram::new(),
-            answered: Vec::new(),
-            measured: 0,
-            achieved: 0,
-        }
-    }
-
     fn add(&mut self, request: &RequestRecord, criterion: &RateCriterion) {
         self.lag.add(request.taken_up.since(request.intended));
         if request.phase == Phase::Measure {
@@ -243,8 +234,7 @@ pub(super) struct PacketTotals {
 
 impl PacketTotals {
     fn add(&mut self, packet: &PacketRecord) {
-        let of_link = self.links.entry(packet.hop);
-        of_link.or_insert_with(LinkTotals::new).add(packet);
+        self.links.entry(packet.hop).or_default().add(packet);
         if let (Some(from), Some(until)) = (packet.planned, packet.released)
             && until.since(from) >= LateSpans::SHORTEST
         {
@@ -395,7 +385,7 @@ fn requests(
 ) -> Result<TableThread<RequestTotals>> {
     let mut writer = RequestWriter::create(path)?;
     in_background("squall-requests", failed, move || {
-        let mut totals = RequestTotals::new();
+        let mut totals = RequestTotals::default();
         for mut chunk in chunks {
             for request in chunk.iter_mut() {
                 totals.add(request, &criterion);
@@ -549,7 +539,7 @@ mod tests {
             };
             LateSpans::of(spans.iter().map(span).collect(), Time::ZERO)
         };
-        let mut totals = RequestTotals::new();
+        let mut totals = RequestTotals::default();
         totals.answered.push(AnsweredRequest {
             intended: at(1_000),
             taken_up: at(1_000),

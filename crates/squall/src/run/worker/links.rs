@@ -46,7 +46,6 @@ struct RunningLink {
     thread: LinkThread,
 }
 
-/// What a link did.
 pub(super) struct LinkResult {
     /// The hop that crosses it.
     pub(super) hop: u8,

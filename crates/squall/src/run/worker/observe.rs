@@ -38,7 +38,6 @@ const CHUNKS_AT_MOST: usize = 64;
 /// The kernel timestamps packets on several processors, so they may arrive out of order by up to this.
 const DISORDER: squall_base::Duration = squall_base::Duration::from_millis(20);
 
-/// The observers of a trial.
 pub(super) struct Observers {
     waiting: Vec<HopObserver>,
     reading: Vec<JoinHandle<Result<ObserverReport>>>,

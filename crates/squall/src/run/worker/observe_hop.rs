@@ -18,7 +18,6 @@ use squall_stations::rows::ROWS_A_CHUNK;
 
 use super::watched::{Sample, WatchedHop};
 
-/// Observes a hop's traffic.
 pub(super) struct HopObserver {
     watched: WatchedHop,
     observer: Observer,
@@ -134,7 +133,6 @@ impl HopObserver {
         }
     }
 
-    /// Counts packets that were missed.
     pub(super) fn count_missed(&mut self, packets: u64) {
         self.counts.missed_packets += packets;
     }

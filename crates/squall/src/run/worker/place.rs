@@ -27,7 +27,6 @@ impl Hosts {
         hosts.collect::<Result<_, _>>().map(Hosts)
     }
 
-    /// The host of the path's client.
     pub(super) fn client(&self) -> &Host {
         &self.0[0]
     }

@@ -134,7 +134,6 @@ impl<'t> Programs<'t> {
         folder_of(self.trial, place, &self.folder)
     }
 
-    /// Whether no program is running.
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
@@ -300,7 +299,6 @@ pub(super) struct ClientRun {
     pub(super) end: squall_base::Time,
     /// The outcome of a browser's pages.
     pub(super) pages: Option<PageRecord>,
-    /// The fault to report, if there is one.
     pub(super) fault: Option<String>,
 }
 

@@ -35,7 +35,6 @@ use crate::pages;
 /// What the stations reported.
 pub(super) struct PathReport {
     pub(super) load_start: Time,
-    /// When the load ended.
     pub(super) load_end: Time,
     /// The number of requests in the schedule.
     pub(super) requests: u64,
@@ -195,7 +194,6 @@ fn configure_hosts(hosts: &Hosts, variant: &Variant) -> Result<()> {
     Ok(())
 }
 
-/// Starts our own stations.
 struct StationStarter<'s, 'e> {
     scope: &'s Scope<'s, 'e>,
     embedded: &'e EmbeddedStations<'e>,

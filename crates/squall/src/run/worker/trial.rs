@@ -228,7 +228,7 @@ fn link_thread(link: &LinkResult) -> LinkThreadHealth {
 }
 
 fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch: Time) -> Health {
-    let nothing = LinkTotals::new();
+    let nothing = LinkTotals::default();
     let totals = |hop: u8| results.packets.links.get(&hop).unwrap_or(&nothing);
     let links = || results.links.iter();
     let threads: Vec<LinkThreadEvidence> = links()

@@ -78,9 +78,7 @@ pub(super) struct Sample {
 /// Names of the congestion controls in use, by side.
 pub(super) type CongestionControls = [BTreeSet<String>; 2];
 
-/// The result of an observing thread.
 pub(super) enum ObserverReport {
-    /// No result.
     Nothing,
     /// Counts from the packets of this hop.
     Packets((u8, WireCounts)),

@@ -1,0 +1,123 @@
+//! Text in columns of a terminal, in which a Chinese character takes two: how wide a text is, padding, and lines of Chinese.
+//!
+//! `text` wraps and aligns what has a space between its words; it counts columns here.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What must not begin a line, and what must not end one.
+const CLOSING: &str = "，。；：？！、）》】”’…%";
+const OPENING: &str = "（《【“‘";
+
+/// How many columns a text takes (Unicode, UAX 11).
+pub(crate) fn width_of(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` at the left of this many columns.
+pub(crate) fn left(text: &str, width: usize) -> String {
+    let room = width.saturating_sub(width_of(text));
+    format!("{text}{}", " ".repeat(room))
+}
+
+/// `text` at the right of this many columns.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    let room = width.saturating_sub(width_of(text));
+    format!("{}{text}", " ".repeat(room))
+}
+
+/// A piece of text within which no line ends.
+struct Unit {
+    text: String,
+    /// Whether a space is before it, unless it begins a line.
+    is_spaced: bool,
+}
+
+/// Text as lines of at most `width` columns, which end at spaces or beside Chinese characters. Lines begin with `indent`, and
+/// all but the first with two more spaces.
+pub(crate) fn chinese_lines(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = indent.to_owned();
+    let mut has_text = false;
+    for unit in units(text) {
+        let space = usize::from(has_text && unit.is_spaced);
+        if has_text && width_of(&line) + space + width_of(&unit.text) > width {
+            lines.push(std::mem::replace(&mut line, format!("{indent}  ")));
+            has_text = false;
+        }
+        if has_text && unit.is_spaced {
+            line.push(' ');
+        }
+        line += &unit.text;
+        has_text = true;
+    }
+    lines.push(line);
+    lines
+}
+
+fn units(text: &str) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut is_spaced = false;
+    let mut before = ' ';
+    for c in text.chars() {
+        if c.is_whitespace() {
+            is_spaced = true;
+            continue;
+        }
+        let is_beside_wide = is_wide(c) || is_wide(before);
+        let may_break = is_beside_wide && !CLOSING.contains(c) && !OPENING.contains(before);
+        match units.last_mut() {
+            Some(unit) if !is_spaced && !may_break => unit.text.push(c),
+            // Of a number.
+            Some(unit) if is_spaced && c == '%' => unit.text.push_str(" %"),
+            _ => units.push(Unit {
+                text: c.to_string(),
+                is_spaced,
+            }),
+        }
+        (is_spaced, before) = (false, c);
+    }
+    units
+}
+
+fn is_wide(c: char) -> bool {
+    c.width() == Some(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chinese_character_takes_two_columns() {
+        assert_eq!(
+            [width_of("p99"), width_of("均值"), width_of("≤ 3 ms")],
+            [3, 4, 6]
+        );
+        assert_eq!([left("均值", 6), right("均值", 6)], ["均值  ", "  均值"]);
+        assert_eq!(right("a longer text", 4), "a longer text");
+    }
+
+    #[test]
+    fn chinese_lines_end_anywhere_but_before_closing_punctuation() {
+        let lines = chinese_lines("链路本身是瓶颈，所以 p99 只是界限。", 16, "");
+        assert_eq!(lines, ["链路本身是瓶颈，", "  所以 p99 只是", "  界限。"]);
+        for width in 12..60 {
+            let lines = chinese_lines(
+                "h2c x1 的 p99 是 h1 的 0.47x（119 ms，对比 251 ms）；很可能。",
+                width,
+                "  ",
+            );
+            for line in &lines {
+                assert!(width_of(line) <= width, "{width}: {line}");
+                let first = line.trim_start().chars().next().unwrap();
+                assert!(!CLOSING.contains(first), "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_latin_letters_are_not_cut() {
+        let lines = chinese_lines("请用 `squall run --resume RUN` 重做", 14, "");
+        assert_eq!(lines, ["请用 `squall", "  run --resume", "  RUN` 重做"]);
+    }
+}

@@ -1,0 +1,231 @@
+//! One request of a trial, without reading all of the trial's tables: for `squall explain RUN REQUEST` and `squall view`.
+//!
+//! Once for each trial, its tables are checked against their checksums and the beginnings of its connections are read
+//! from its packets. For each request, only the rows from some time before it until some time after it are read, and
+//! its connections are followed in them. squall-analysis compares the result with the request's row of causes.parquet;
+//! if it differs, the request depends on something earlier, and the time before it is longer in the next attempt. If that
+//! does not help, the caller reads all tables. docs/VIEW.md says what this costs.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Result;
+use squall_analysis::causes::{
+    ExchangeCells, FirstFrameCells, PacketCells, PathBeginnings, PathConnections, PathInputs,
+    PathShape, SocketCells,
+};
+use squall_analysis::explain::{Explanation, NearRecords, explain_near};
+use squall_base::record::{CausesRecord, DropRecord, ExchangeRecord, RequestRecord, Side};
+use squall_base::{Duration, Time};
+use squall_record::{
+    ColumnRange, RecordError, Rows, SCHEMA, TableRow, TrialFolder, each_projected,
+    each_projected_within,
+};
+
+use super::arguments::no_such_request;
+use crate::trials::SelectedTrial;
+
+/// How long before a request was due its records begin: a second has several round trips, and ten have most timeouts.
+const BEFORE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+
+/// How long after its end they end: what was sent next shows what a sender waited for.
+const AFTER: Duration = Duration::from_secs(1);
+
+/// How much later packets end than the frames that they carry.
+const PACKETS_AFTER: Duration = Duration::from_millis(20);
+
+/// How long before and after a request that names no connection was given one, that one was opened.
+const OPENED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is kept of a trial to explain its requests.
+pub(super) struct NearTables {
+    shape: PathShape,
+    /// `None` if each request needs all tables: an older squall's lack something.
+    connections: Option<PathConnections>,
+}
+
+impl NearTables {
+    /// Checks all tables that explanations are made from, and reads the beginnings of connections.
+    pub(super) fn open(selected: &SelectedTrial, shape: PathShape) -> Result<NearTables> {
+        let SelectedTrial { folder, record } = selected;
+        if record.schema != SCHEMA || !folder.has(record, &folder.drops()) {
+            let connections = None;
+            return Ok(NearTables { shape, connections });
+        }
+        let mut beginnings = PathBeginnings::new(shape.clone());
+        folder.read_checked(record, &folder.packets(), |path| {
+            each_projected(path, |row: PacketCells| beginnings.add_packet(row))
+        })?;
+        folder.read_checked(record, &folder.frames(), |path| {
+            if beginnings.needs_frames() {
+                each_projected(path, |row: FirstFrameCells| beginnings.add_frame(&row))?;
+            }
+            Ok(())
+        })?;
+        let others = [
+            folder.requests(),
+            folder.exchanges(),
+            folder.sockets(),
+            folder.causes(),
+            folder.drops(),
+        ];
+        for path in others {
+            folder.read_checked(record, &path, |_| Ok(()))?;
+        }
+        Ok(NearTables {
+            shape,
+            connections: Some(beginnings.connections()),
+        })
+    }
+
+    /// Explains a request from the rows near it; `None` if that takes all tables.
+    pub(super) fn explain(
+        &self,
+        SelectedTrial { folder, record }: &SelectedTrial,
+        request: u64,
+    ) -> Result<Option<Explanation>> {
+        let Some(connections) = &self.connections else {
+            return Ok(None);
+        };
+        let own = [ColumnRange::new("request", request..=request)];
+        let requests: Vec<RequestRecord> = rows_within(folder.requests(), &own)?;
+        let Some(row) = requests.first() else {
+            let last = record.requests.checked_sub(1);
+            return Err(no_such_request(folder.root(), request, last).into());
+        };
+        let causes: Vec<CausesRecord> = rows_within(folder.causes(), &own)?;
+        let Some(written) = causes.iter().find(|row| row.is_in_total()) else {
+            return Ok(None);
+        };
+        let trial = NearTrial {
+            shape: &self.shape,
+            connections,
+            folder,
+        };
+        for before in BEFORE {
+            let explanation = explain_near(trial.records(row, before)?, written);
+            if explanation.is_some() {
+                return Ok(explanation);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A trial whose rows near a request are read.
+struct NearTrial<'a> {
+    shape: &'a PathShape,
+    connections: &'a PathConnections,
+    folder: &'a TrialFolder,
+}
+
+impl NearTrial<'_> {
+    /// Reads the rows near a request.
+    fn records(&self, row: &RequestRecord, before: Duration) -> Result<NearRecords, RecordError> {
+        let folder = self.folder;
+        let (from, to) = (earlier(row.intended, before), row.end + AFTER);
+        let numbers = self.connection_numbers(row, to)?;
+        let shape = self.shape.clone();
+        let mut inputs = PathInputs::near(shape, self.connections, &numbers, from);
+        let requests = self.requests((from, to), &numbers)?;
+        requests.iter().for_each(|row| inputs.add_request(row));
+        // Exchanges that were on its connection at any time since then may have begun earlier.
+        let on_connection = requests
+            .iter()
+            .filter(|it| it.connection.is_some() && it.connection == row.connection);
+        let began = on_connection.map(|it| it.intended).min();
+        let began = began.map_or(from, |began| began.min(from));
+        let exchanges = [ColumnRange::of_time("request_first_ns", began, to)];
+        each_projected_within(folder.exchanges(), &exchanges, |row: ExchangeCells| {
+            inputs.add_exchange(row);
+        })?;
+        let frames = [ColumnRange::of_time("time_ns", began, to)];
+        let wanted = inputs.wanted_frames();
+        Rows::open_within(folder.frames(), &frames)?
+            .each_wanted(wanted, |row| inputs.add_frame(row))?;
+        let sockets = [ColumnRange::of_time("time_ns", from, to)];
+        each_projected_within(folder.sockets(), &sockets, |row: SocketCells| {
+            inputs.add_socket(row);
+        })?;
+        let packets = [ColumnRange::of_time("arrived_ns", from, to + PACKETS_AFTER)];
+        each_projected_within(folder.packets(), &packets, |row: PacketCells| {
+            inputs.add_packet(row);
+        })?;
+        let drops = [ColumnRange::of_time("dropped_at_ns", from, to)];
+        let drops: Vec<DropRecord> = rows_within(folder.drops(), &drops)?;
+        Ok(NearRecords {
+            requests,
+            inputs,
+            drops,
+        })
+    }
+
+    /// The requests in flight at any time within these, on connections that can matter to it.
+    fn requests(
+        &self,
+        (from, to): (Time, Time),
+        numbers: &BTreeSet<(u8, u32)>,
+    ) -> Result<Vec<RequestRecord>, RecordError> {
+        let in_flight = [
+            ColumnRange::of_time("intended_ns", Time::ZERO, to),
+            ColumnRange::new("end_ns", from.as_nanos()..=u64::MAX),
+        ];
+        // On a later hop, requests of all connections can share one.
+        let takes_all = self.shape.hops() > 1;
+        let takes = |row: &RequestRecord| {
+            let number = row.connection;
+            takes_all || number.is_none_or(|number| numbers.contains(&(1, number)))
+        };
+        let mut requests = Vec::new();
+        Rows::<RequestRecord>::open_within(self.folder.requests(), &in_flight)?.each(|row| {
+            if takes(row) {
+                requests.push(row.clone());
+            }
+        })?;
+        Ok(requests)
+    }
+
+    /// The connections that a request was on, and those that can have been its own if it names none: each with its hop,
+    /// by the number of the hop's client.
+    fn connection_numbers(
+        &self,
+        row: &RequestRecord,
+        to: Time,
+    ) -> Result<BTreeSet<(u8, u32)>, RecordError> {
+        let mut numbers = BTreeSet::new();
+        if let Some(number) = row.connection {
+            numbers.insert((1, number));
+        } else if let Some(slot) = row.slot {
+            let from = earlier(slot, OPENED_WITHIN);
+            let opened = self
+                .connections
+                .opened_within(1, from, slot + OPENED_WITHIN);
+            numbers.extend(opened.map(|number| (1, number)));
+        }
+        if self.shape.hops() > 1 {
+            let own = [
+                ColumnRange::new("request", row.request..=row.request),
+                ColumnRange::of_time("request_first_ns", row.intended, to),
+            ];
+            Rows::<ExchangeRecord>::open_within(self.folder.exchanges(), &own)?.each(|row| {
+                if row.side == Side::Client && row.hop > 1 {
+                    numbers.insert((row.hop, row.connection));
+                }
+            })?;
+        }
+        Ok(numbers)
+    }
+}
+
+/// This long before a time; the trial's epoch if that is later.
+fn earlier(time: Time, by: Duration) -> Time {
+    Time::from_nanos(time.as_nanos().saturating_sub(by.as_nanos()))
+}
+
+/// The rows of a table within these ranges.
+fn rows_within<R: TableRow>(
+    path: impl AsRef<Path>,
+    ranges: &[ColumnRange],
+) -> Result<Vec<R>, RecordError> {
+    Rows::open_within(path, ranges)?.collect()
+}

@@ -1,0 +1,364 @@
+//! The packets of a probe's own flows: a tap on this machine, from which only the flows of the probe's sockets are kept, and
+//! the secrets of their TLS.
+//!
+//! The tap sees all flows of the server's ports. Packets are kept in a nameless file until the end, when all of the probe's
+//! sockets are known. squall-linux has the tap, squall-record writes the capture. Behind a link it is the link that
+//! captures (`behind`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow};
+use nix::poll::{PollFd, PollFlags, poll};
+use squall_linux::flow_tap::{FlowTap, PacketEnds, TappedPacket, ends_of};
+use squall_linux::tap::PACKET_BYTES;
+use squall_record::{CaptureDirection, FlowPacket, create_private, write_flows};
+
+use crate::output::eprint;
+
+/// How long to wait for packets before looking whether the probe is over, in milliseconds.
+const WAIT_MS: u8 = 20;
+/// Packets that are read before that: foreign ones may come without end.
+const PACKETS_A_TURN: usize = 10_000;
+/// What precedes a packet in the file: its time, its device, whether it was sent, and its length.
+const HEADER_BYTES: usize = 8 + 8 + 1 + 4;
+
+/// Opens a tap, while this process still has the right to.
+pub(super) fn open_tap(path: &Path) -> Result<FlowTap> {
+    FlowTap::open().map_err(|error| {
+        let path = path.display();
+        if error.kind() == ErrorKind::PermissionDenied {
+            anyhow!(
+                "cannot capture to {path}: seeing packets needs the capability CAP_NET_RAW, which this user does not have. Run it \
+                 as root; or once `sudo setcap cap_net_raw+ep $(command -v squall)`; or probe a service of this machine with \
+                 --behind 'delay 0ms', whose link captures without it"
+            )
+        } else {
+            anyhow!("cannot capture to {path}: this machine gives no packet socket (AF_PACKET): {error}")
+        }
+    })
+}
+
+/// The probe's own sockets, by transport and local port; shared with the observers of its clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OwnSockets(Arc<Mutex<BTreeSet<(bool, u16)>>>);
+
+impl OwnSockets {
+    /// Adds a socket by its local address.
+    pub(super) fn add(&self, from: SocketAddr, is_tcp: bool) {
+        self.lock().insert((is_tcp, from.port()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<(bool, u16)>> {
+        // A thread that panicked while it held the lock left a whole set.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A capture under way.
+pub(super) struct Capture {
+    path: PathBuf,
+    /// The capture's file, which only its owner may read.
+    file: File,
+    tap: Arc<FlowTap>,
+    is_over: Arc<AtomicBool>,
+    reader: JoinHandle<io::Result<File>>,
+    own: OwnSockets,
+    servers: BTreeSet<SocketAddr>,
+    secrets: String,
+    /// The first error of the tap.
+    fault: Option<io::Error>,
+}
+
+impl Capture {
+    /// Creates the file and starts the thread that reads the tap.
+    pub(super) fn start(path: &Path, tap: FlowTap) -> Result<Capture> {
+        let file = create_private(path)
+            .with_context(|| format!("cannot write the capture {}", path.display()))?;
+        let packets = nameless(path)
+            .with_context(|| format!("cannot make a temporary file next to {}", path.display()))?;
+        let tap = Arc::new(tap);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (of_reader, signal) = (Arc::clone(&tap), Arc::clone(&is_over));
+        let reader = thread::Builder::new()
+            .name("squall-capture".to_owned())
+            .spawn(move || keep(&of_reader, &signal, packets))
+            .context("cannot start the thread that reads packets")?;
+        Ok(Capture {
+            path: path.to_owned(),
+            file,
+            tap,
+            is_over,
+            reader,
+            own: OwnSockets::default(),
+            servers: BTreeSet::new(),
+            secrets: String::new(),
+            fault: None,
+        })
+    }
+
+    /// The probe's sockets.
+    pub(super) fn own(&self) -> &OwnSockets {
+        &self.own
+    }
+
+    /// Sees the packets to and from this server, too.
+    pub(super) fn watch(&mut self, server: SocketAddr) {
+        if !self.servers.insert(server) {
+            return;
+        }
+        let ports: BTreeSet<u16> = self.servers.iter().map(SocketAddr::port).collect();
+        let ports: Vec<u16> = ports.into_iter().collect();
+        if let Err(error) = self.tap.watch(&ports) {
+            self.fault.get_or_insert(error);
+        }
+    }
+
+    /// Adds lines of the TLS key log.
+    pub(super) fn add_secrets(&mut self, lines: &[String]) {
+        for line in lines {
+            self.secrets += line;
+            self.secrets.push('\n');
+        }
+    }
+
+    /// Writes the capture.
+    pub(super) fn finish(self) -> Result<()> {
+        let Capture {
+            path,
+            file,
+            tap,
+            is_over,
+            reader,
+            own,
+            servers,
+            secrets,
+            fault,
+        } = self;
+        is_over.store(true, Ordering::Release);
+        let packets = reader
+            .join()
+            .map_err(|_| anyhow!("reading packets panicked"))?;
+        let failed = || format!("cannot write the capture {}", path.display());
+        let mut packets = packets.with_context(failed)?;
+        if let Some(fault) = fault {
+            return Err(fault).with_context(failed);
+        }
+        packets.seek(SeekFrom::Start(0)).with_context(failed)?;
+        let flows = Flows {
+            packets: BufReader::new(packets),
+            servers,
+            own: std::mem::take(&mut *own.lock()),
+            devices: BTreeMap::new(),
+        };
+        let out = BufWriter::new(file);
+        write_flows(out, &secrets, flows).with_context(failed)?;
+        let missed = tap.missed().unwrap_or(0);
+        if missed > 0 {
+            eprint(format_args!(
+                "squall: {} lacks {missed} packets, which came faster than they could be read\n",
+                path.display()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A file next to `path` that nobody can open by a name, because it has none; only this user could have read it.
+fn nameless(path: &Path) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(&name)?;
+    fs::remove_file(&name)?;
+    Ok(file)
+}
+
+/// Reads the tap until the probe is over, and keeps all packets in the file.
+fn keep(tap: &FlowTap, is_over: &AtomicBool, file: File) -> io::Result<File> {
+    let mut out = BufWriter::new(file);
+    let mut buffer = vec![0; PACKET_BYTES];
+    loop {
+        // Asked for before the last turn, which then reads everything that came before.
+        let is_last = is_over.load(Ordering::Acquire);
+        for _ in 0..PACKETS_A_TURN {
+            let Some(packet) = tap.next(&mut buffer)? else {
+                break;
+            };
+            write_packet(&mut out, &packet)?;
+        }
+        if is_last {
+            return out.into_inner().map_err(io::Error::from);
+        }
+        let mut waiting = [PollFd::new(tap.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut waiting, WAIT_MS) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn write_packet(out: &mut impl Write, packet: &TappedPacket<'_>) -> io::Result<()> {
+    // At most 64 KiB.
+    let length = packet.bytes.len() as u32;
+    out.write_all(&packet.unix_ns.to_le_bytes())?;
+    out.write_all(&(packet.device as u64).to_le_bytes())?;
+    out.write_all(&[u8::from(packet.is_outgoing)])?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(packet.bytes)
+}
+
+/// A packet as the file has it.
+struct KeptPacket {
+    unix_ns: u64,
+    device: u64,
+    is_outgoing: bool,
+    bytes: Vec<u8>,
+}
+
+fn read_packet(from: &mut impl Read) -> io::Result<Option<KeptPacket>> {
+    let mut header = [0; HEADER_BYTES];
+    match from.read_exact(&mut header) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let number = |from: usize, bytes: usize| {
+        let bytes = header[from..from + bytes].iter().rev();
+        bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let mut bytes = vec![0; number(17, 4) as usize];
+    from.read_exact(&mut bytes)?;
+    Ok(Some(KeptPacket {
+        unix_ns: number(0, 8),
+        device: number(8, 8),
+        is_outgoing: header[16] != 0,
+        bytes,
+    }))
+}
+
+/// A flow's direction: whether it is TCP, the port of the client, and whether the client sent it.
+type FlowWay = (bool, u16, bool);
+
+/// The packets of the probe's own flows, out of those that the tap saw.
+struct Flows<R> {
+    packets: R,
+    servers: BTreeSet<SocketAddr>,
+    own: BTreeSet<(bool, u16)>,
+    /// The device on which each flow was seen first. On others, such as the parts of a bridge, the same packets pass again.
+    devices: BTreeMap<FlowWay, u64>,
+}
+
+impl<R> Flows<R> {
+    /// The way of a packet, if it is of a flow of the probe.
+    fn way_of(&self, ends: &PacketEnds) -> Option<FlowWay> {
+        let mine = |local: &SocketAddr, remote: &SocketAddr| {
+            self.servers.contains(remote) && self.own.contains(&(ends.is_tcp, local.port()))
+        };
+        if mine(&ends.from, &ends.to) {
+            Some((ends.is_tcp, ends.from.port(), true))
+        } else if mine(&ends.to, &ends.from) {
+            Some((ends.is_tcp, ends.to.port(), false))
+        } else {
+            None
+        }
+    }
+
+    fn wanted(&mut self, packet: &KeptPacket) -> Option<CaptureDirection> {
+        let way = self.way_of(&ends_of(&packet.bytes)?)?;
+        let (_, _, is_sent) = way;
+        let device = *self.devices.entry(way).or_insert(packet.device);
+        if device != packet.device || (packet.is_outgoing && !is_sent) {
+            return None;
+        }
+        Some(if is_sent {
+            CaptureDirection::Outbound
+        } else {
+            CaptureDirection::Inbound
+        })
+    }
+}
+
+impl<R: Read> Iterator for Flows<R> {
+    type Item = io::Result<FlowPacket>;
+
+    fn next(&mut self) -> Option<io::Result<FlowPacket>> {
+        loop {
+            let packet = match read_packet(&mut self.packets) {
+                Ok(packet) => packet?,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Some(direction) = self.wanted(&packet) {
+                return Some(Ok(FlowPacket {
+                    unix_ns: packet.unix_ns,
+                    direction,
+                    bytes: packet.bytes,
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of TCP or UDP over IPv4, from and to these ports of loopback.
+    fn packet(is_tcp: bool, from: u16, to: u16) -> Vec<u8> {
+        let mut packet = vec![0; 40];
+        packet[0] = 0x45;
+        packet[9] = if is_tcp { 6 } else { 17 };
+        packet[12..16].copy_from_slice(&[127, 0, 0, 1]);
+        packet[16..20].copy_from_slice(&[127, 0, 0, 1]);
+        packet[20..22].copy_from_slice(&from.to_be_bytes());
+        packet[22..24].copy_from_slice(&to.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn only_packets_of_the_probes_own_flows_are_kept_and_each_once() {
+        let packets = [
+            (1, packet(true, 50_000, 443)),
+            (1, packet(true, 443, 50_000)),
+            // The same on a part of a bridge.
+            (2, packet(true, 50_000, 443)),
+            // Another program's, and the same port over UDP.
+            (1, packet(true, 50_001, 443)),
+            (1, packet(false, 50_000, 443)),
+            // To another server.
+            (1, packet(true, 50_000, 80)),
+        ];
+        let mut file = Vec::new();
+        for (device, bytes) in &packets {
+            let tapped = TappedPacket {
+                unix_ns: 7,
+                device: *device,
+                is_outgoing: false,
+                bytes,
+            };
+            write_packet(&mut file, &tapped).unwrap();
+        }
+        let flows = Flows {
+            packets: file.as_slice(),
+            servers: BTreeSet::from(["127.0.0.1:443".parse().unwrap()]),
+            own: BTreeSet::from([(true, 50_000)]),
+            devices: BTreeMap::new(),
+        };
+        let kept: Vec<FlowPacket> = flows.collect::<io::Result<_>>().unwrap();
+        let directions: Vec<CaptureDirection> = kept.iter().map(|it| it.direction).collect();
+        assert_eq!(
+            directions,
+            [CaptureDirection::Outbound, CaptureDirection::Inbound]
+        );
+        assert_eq!(kept[1].bytes, packets[1].1);
+        assert_eq!(kept[0].unix_ns, 7);
+    }
+}

@@ -1,0 +1,164 @@
+//! The files that a probe writes: refused before anything is sent if they cannot be written or make no sense, and the page
+//! of the result.
+//!
+//! `recording` keeps what qlog and a capture need; squall-report writes the pages.
+
+use std::path::Path;
+
+use anyhow::Result;
+use squall_analysis::probe::{Course, Diagnosis, Observations, Opening, Sweep};
+use squall_base::Duration;
+use squall_base::plan::Version;
+use squall_base::secrets::redacted_text;
+use squall_record::write_whole;
+use squall_report::probe::{ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page, sweep_page};
+
+use super::arguments::Arguments;
+use super::plan::Plan;
+use crate::command_line;
+use crate::commands::method::in_shell;
+use crate::outcome::BadInput;
+
+/// Refuses files that cannot be written, and those that would have nothing in them.
+pub(super) fn check(arguments: &Arguments, plans: &[Plan]) -> Result<(), BadInput> {
+    let files = [
+        ("--report", arguments.report.as_deref()),
+        ("--qlog", arguments.qlog.as_deref()),
+        ("--pcap", arguments.pcap.as_deref()),
+        ("--key-log", arguments.connection.key_log.as_deref()),
+    ];
+    let given: Vec<(&str, &Path)> = files
+        .into_iter()
+        .filter_map(|(flag, path)| Some((flag, path?)))
+        .collect();
+    for (place, (flag, path)) in given.iter().enumerate() {
+        check_place(flag, path)?;
+        if let Some((other, _)) = given[..place].iter().find(|(_, other)| other == path) {
+            return Err(BadInput::new(format!(
+                "{other} and {flag} name the same file, {}: each needs its own",
+                path.display()
+            )));
+        }
+    }
+    let has_frames = plans.iter().any(|plan| plan.versions != [Version::Http1]);
+    if arguments.qlog.is_some() && !has_frames {
+        return Err(BadInput::new(
+            "HTTP/1.1 has no frames, so --qlog would have nothing to write: give --http 2 or 3, or leave --http out",
+        ));
+    }
+    Ok(())
+}
+
+fn check_place(flag: &str, path: &Path) -> Result<(), BadInput> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(BadInput::new(format!(
+            "{flag} {shown}: it is a folder; name a file in it"
+        )));
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(BadInput::new(format!(
+            "{flag} {shown}: there is no folder {}; make it first, or name a file elsewhere",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What the page has of an endpoint.
+pub(super) fn endpoint(seen: &Observations, diagnosis: &Diagnosis, spent: Spent) -> ProbedEndpoint {
+    ProbedEndpoint {
+        diagnosis: diagnosis.clone(),
+        courses: Course::all(seen),
+        openings: Opening::all(seen),
+        spent,
+    }
+}
+
+/// Writes the page of a probe that began at this time.
+pub(super) fn write_page(
+    path: &Path,
+    arguments: &Arguments,
+    started_unix_ns: u64,
+    endpoints: Vec<ProbedEndpoint>,
+) -> Result<()> {
+    let page = probe_page(&ProbePage {
+        command: command(command_line::shown(), arguments.forwarded.as_deref()),
+        started_unix_ns,
+        link: arguments.forwarded.clone(),
+        endpoints,
+    });
+    write_whole(path, &page)?;
+    Ok(())
+}
+
+/// Writes the page of a sweep that began at this time and took that long.
+pub(super) fn write_sweep(
+    path: &Path,
+    (started_unix_ns, took): (u64, Duration),
+    sweep: &Sweep,
+) -> Result<()> {
+    let page = sweep_page(&SweepPage {
+        command: command(command_line::shown(), None),
+        started_unix_ns,
+        took,
+        sweep,
+    });
+    write_whole(path, &page)?;
+    Ok(())
+}
+
+/// The command that the user gave, for a shell. Behind a link, what `behind` has added is at the end of this process's own.
+fn command(mut words: Vec<String>, link: Option<&str>) -> String {
+    if let Some(link) = link {
+        let added = words.iter().rposition(|word| word == "--forwarded");
+        words.truncate(added.unwrap_or(words.len()));
+        words.extend(["--behind".to_owned(), link.to_owned()]);
+    }
+    // Before the quotes, which would look like a part of a URL.
+    let quoted: Vec<String> = (words.iter())
+        .map(|word| in_shell(&redacted_text(word)))
+        .collect();
+    quoted.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_behind_a_link_is_shown_as_the_user_gave_it() {
+        let words = [
+            "squall",
+            "probe",
+            "-k",
+            "https://localhost/",
+            "--forwarded",
+            "delay 30ms",
+            "--connect-to",
+            "server:443",
+        ];
+        let words = words.map(str::to_owned).to_vec();
+        assert_eq!(
+            command(words, Some("delay 30ms")),
+            "squall probe -k https://localhost/ --behind 'delay 30ms'"
+        );
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = check_place("--qlog", folder.path())
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("it is a folder"), "{said}");
+        let nowhere = folder.path().join("none/probe.qlog");
+        let said = check_place("--qlog", &nowhere).unwrap_err().to_string();
+        assert!(said.contains("there is no folder"), "{said}");
+        assert!(check_place("--qlog", &folder.path().join("probe.qlog")).is_ok());
+        assert!(check_place("--qlog", Path::new("probe.qlog")).is_ok());
+    }
+}

@@ -1,0 +1,199 @@
+//! A probe for each value of a range in the settings of a link, one after the other, each in a process of its own behind a
+//! link of its own.
+//!
+//! squall-analysis' `probe::Sweep` compares their results, squall-report prints them.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read};
+use std::process::{Child, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use squall_analysis::probe::{ProbeResult, Sweep, SweepPoint};
+use squall_base::Duration;
+use squall_linux::clock;
+use squall_report::probe::{sweep_markdown, sweep_text};
+
+use super::arguments::Arguments;
+use super::behind::{Service, wait, without_flags};
+use super::files;
+use super::plan::Plan;
+use super::range::Range;
+use crate::link::command::check_settings;
+use crate::outcome::{BAD_INPUT, BadInput, CommandOutcome, FAILED, INTERRUPTED};
+use crate::{display, interrupt, output};
+
+/// A link has this much time besides its probe.
+const LINK_AT_MOST: Duration = Duration::from_secs(15);
+
+/// Flags that a single probe does not get, with their values, and switches.
+const FLAGS: [&str; 5] = ["--behind", "--points", "--report", "--color", "--colour"];
+const SWITCHES: [&str; 2] = ["--json", "--markdown"];
+
+/// Runs the probes and prints their result.
+pub(super) fn run(
+    arguments: &Arguments,
+    service: &Service,
+    plan: &Plan,
+    range: &Range,
+) -> Result<CommandOutcome> {
+    check(arguments, range)?;
+    output::eprint(announcement(plan, range));
+    interrupt::watch()?;
+    let (started_unix_ns, begun) = (clock::unix_nanos(), clock::now());
+    let mut points = Vec::new();
+    let mut has_answer = false;
+    for value in &range.values {
+        match point(service, plan, range, value)? {
+            Point::Done(point, is_answered) => {
+                has_answer |= is_answered;
+                points.push(point);
+            }
+            Point::Without(why) => {
+                let link = range.link_at(value);
+                output::eprint(format_args!("squall: behind '{link}': {why}\n"));
+                if points.is_empty() {
+                    // Without a right to make links, for example, no other probe works either.
+                    return Ok(CommandOutcome::Code(FAILED));
+                }
+                points.push(SweepPoint::failed(value.clone(), link, why));
+            }
+            Point::End(outcome) => return Ok(outcome),
+        }
+    }
+    let sweep = Sweep::of(plan.url.to_text(), range.condition.clone(), points);
+    print(arguments, &sweep)?;
+    if let Some(path) = &arguments.report {
+        let took = clock::now().since(begun);
+        files::write_sweep(path, (started_unix_ns, took), &sweep)?;
+    }
+    Ok(if has_answer {
+        CommandOutcome::Success
+    } else {
+        CommandOutcome::Code(FAILED)
+    })
+}
+
+/// Refuses what makes no sense for several probes, and values that the link does not accept.
+fn check(arguments: &Arguments, range: &Range) -> Result<(), BadInput> {
+    let single = [
+        ("--pcap", arguments.pcap.is_some()),
+        ("--qlog", arguments.qlog.is_some()),
+    ];
+    if let Some((flag, _)) = single.iter().find(|(_, is_given)| *is_given) {
+        return Err(BadInput::new(format!(
+            "{flag} is for one probe, and a range in --behind makes several: probe behind '{}' to see its packets and frames",
+            range.link_at(&range.values[0])
+        )));
+    }
+    for value in &range.values {
+        check_settings("behind", &range.link_at(value))?;
+    }
+    Ok(())
+}
+
+/// What will be sent, and how long it takes at most.
+fn announcement(plan: &Plan, range: &Range) -> String {
+    let count = range.values.len();
+    let whole = at_most(plan.duration, range);
+    format!(
+        "squall probe makes {count} probes, one after the other, within {whole} in all, behind\n  {} {}\n{}",
+        range.condition,
+        range.values.join(", "),
+        plan.announcement()
+            .replacen("squall probe sends", "Each of them sends", 1),
+    )
+}
+
+/// How long all probes take at most, of which each one has this time.
+fn at_most(duration: Duration, range: &Range) -> Duration {
+    let each = (duration + LINK_AT_MOST).as_nanos();
+    Duration::from_nanos(each.saturating_mul(range.values.len() as u64))
+}
+
+/// What became of one probe.
+enum Point {
+    /// It ended; whether the server answered.
+    Done(SweepPoint, bool),
+    /// It gave no result, for this reason.
+    Without(String),
+    /// The sweep ends with it.
+    End(CommandOutcome),
+}
+
+fn point(service: &Service, plan: &Plan, range: &Range, value: &str) -> Result<Point> {
+    let link = range.link_at(value);
+    let mut own = without_flags(std::env::args_os().skip(1), &FLAGS, &SWITCHES);
+    own.extend(["--json", "--unannounced"].map(OsString::from));
+    let mut child = service
+        .probe(&link, own)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start squall link")?;
+    let printed = read_all(&mut child)?;
+    let status = wait(&mut child, Some(plan.duration + LINK_AT_MOST))?;
+    let printed = printed
+        .join()
+        .map_err(|_| anyhow!("reading a result panicked"))?;
+    if interrupt::is_requested() {
+        return Ok(Point::End(CommandOutcome::Interrupted));
+    }
+    let Some(status) = status else {
+        let at_most = plan.duration + LINK_AT_MOST;
+        return Ok(Point::Without(format!(
+            "the probe was not over after {at_most}"
+        )));
+    };
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    let result = serde_json::from_slice::<ProbeResult>(&printed);
+    Ok(match (code, result) {
+        // What is wrong was said on stderr.
+        (Some(BAD_INPUT), _) => Point::End(CommandOutcome::Code(BAD_INPUT)),
+        (Some(INTERRUPTED), _) => Point::End(CommandOutcome::Interrupted),
+        (_, Ok(result)) => Point::Done(
+            SweepPoint::of(value.to_owned(), link, result),
+            code == Some(0),
+        ),
+        (_, Err(_)) => Point::Without(format!("the probe ended without a result ({status})")),
+    })
+}
+
+/// Reads what a process prints, on a thread.
+fn read_all(child: &mut Child) -> Result<thread::JoinHandle<Vec<u8>>> {
+    let mut stdout = child.stdout.take().context("a probe without stdout")?;
+    thread::Builder::new()
+        .name("squall-result".to_owned())
+        .spawn(move || {
+            let mut printed = Vec::new();
+            // What is missing makes it no result.
+            let _ = stdout.read_to_end(&mut printed);
+            printed
+        })
+        .context("cannot start the thread that reads a result")
+}
+
+fn print(arguments: &Arguments, sweep: &Sweep) -> Result<()> {
+    if arguments.output.json {
+        return output::print_json(sweep, "results of the probes");
+    }
+    if arguments.markdown {
+        return output::print(sweep_markdown(sweep));
+    }
+    let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
+    output::print(sweep_text(sweep, display::narrow_width(), colour))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcement_bounds_the_time_of_all_probes() {
+        let range = Range::find("delay 10..200ms", None).unwrap().unwrap();
+        assert_eq!(
+            at_most(Duration::from_secs(45), &range),
+            Duration::from_secs(5 * 60)
+        );
+    }
+}
