@@ -119,10 +119,8 @@ impl ObservedDirection {
 
     /// Which packets were lost behind the point, and which bytes before it.
     fn judge_losses(&self, trips: &RoundTrips) -> (BTreeSet<usize>, Vec<MissingStreamBytes>) {
-        let (whole, trip) = (
-            trips.whole().as_nanos(),
-            trips.earliest_reply(self.direction),
-        );
+        let whole = trips.whole().as_nanos();
+        let trip = trips.earliest_reply(self.direction);
         let mut streams: BTreeMap<u64, Vec<(Sighting, usize)>> = BTreeMap::new();
         for (place, packet) in self.packets.iter().enumerate() {
             for &(stream, start, end) in &packet.chunks {

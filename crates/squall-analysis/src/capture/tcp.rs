@@ -110,10 +110,8 @@ impl ObservedDirection {
 
     /// What happened to its bytes.
     fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
-        let (whole, trip) = (
-            trips.whole().as_nanos(),
-            trips.earliest_reply(self.direction),
-        );
+        let whole = trips.whole().as_nanos();
+        let trip = trips.earliest_reply(self.direction);
         judge(&self.sightings, whole, |(_, end, again)| {
             let before = self.acknowledged.partition_point(|ack| ack.to < end);
             let acknowledged = self.acknowledged.get(before);

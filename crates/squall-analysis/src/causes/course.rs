@@ -367,7 +367,8 @@ fn last_sent(stream: &Stream, message: &Message) -> Option<u64> {
 }
 
 fn flow_control_waits(message_context: &MessageContext<'_>, begin: u64, end: u64) -> Vec<Stage> {
-    let waits = (message_context.windows).map(|(windows, id)| windows.waits(id, begin, end));
+    let held = message_context.windows;
+    let waits = held.map(|(windows, id)| windows.waits(id, begin, end));
     let stages = waits.into_iter().flatten().map(|(span, cause)| WalkStage {
         span: Span::new(span.from, span.to.min(end)),
         cause,

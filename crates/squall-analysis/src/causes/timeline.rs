@@ -274,6 +274,9 @@ fn wait_for_engine(response: &MessageContext<'_>, first: u64, walk: &mut Walk) {
 
 /// When flow control held the message back.
 fn held(context: &MessageContext<'_>, walk: &Walk) -> Vec<(Span, Cause)> {
-    let waits = (context.windows).map(|(windows, id)| windows.waits(id, walk.at(), walk.end()));
+    let (from, to) = (walk.at(), walk.end());
+    let waits = context
+        .windows
+        .map(|(windows, id)| windows.waits(id, from, to));
     waits.into_iter().flatten().collect()
 }

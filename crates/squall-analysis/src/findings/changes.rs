@@ -322,33 +322,40 @@ impl<'a> Place<'a> {
 
     /// Connections that neither side ends after some requests.
     fn requests_per_connection(&self) -> Vec<SettingChange> {
-        let of_side = |side, settings: &SideSettings| {
-            let SideSettings {
-                http1,
-                http2,
-                http3,
-                ..
-            } = settings;
-            match (self.version(), side) {
-                (Version::Http1, _) => Some((
+        let Hop { client, server, .. } = self.hop;
+        let limits = match self.version() {
+            Version::Http1 => vec![
+                (
+                    Side::Server,
                     "http1.requests_per_connection",
-                    http1.requests_per_connection,
-                )),
-                (Version::Http2, Side::Server) => Some(("http2.goaway_after", http2.goaway_after)),
-                (Version::Http2, Side::Client) => Some((
+                    server.http1.requests_per_connection,
+                ),
+                (
+                    Side::Client,
+                    "http1.requests_per_connection",
+                    client.http1.requests_per_connection,
+                ),
+            ],
+            Version::Http2 => vec![
+                (
+                    Side::Server,
+                    "http2.goaway_after",
+                    server.http2.goaway_after,
+                ),
+                (
+                    Side::Client,
                     "http2.requests_per_connection",
-                    http2.requests_per_connection,
-                )),
-                (Version::Http3, Side::Server) => None,
-                (Version::Http3, Side::Client) => Some((
-                    "http3.requests_per_connection",
-                    http3.requests_per_connection,
-                )),
-            }
+                    client.http2.requests_per_connection,
+                ),
+            ],
+            Version::Http3 => vec![(
+                Side::Client,
+                "http3.requests_per_connection",
+                client.http3.requests_per_connection,
+            )],
         };
-        let change = |side: Side| {
+        let change = |(side, key, limit): (Side, &str, Option<u32>)| {
             let place = self.of_side(side)?;
-            let (key, limit) = of_side(side, place.settings())?;
             let asked = place.asked(ProgramSetting::RequestsPerConnection);
             match (place.is_program(), side) {
                 (false, _) => limit.map(|_| place.change(key, "never")),
@@ -358,10 +365,7 @@ impl<'a> Place<'a> {
                 (true, _) => None,
             }
         };
-        [Side::Server, Side::Client]
-            .into_iter()
-            .filter_map(change)
-            .collect()
+        limits.into_iter().filter_map(change).collect()
     }
 
     /// More connections of a client that is at its limit.
