@@ -69,7 +69,8 @@ ProxyPass / http://{}/
     let seen = bench.probe("Apache httpd");
     assert_eq!(seen.product(), "apache", "{}", seen.0);
     assert_eq!(seen.number("stream_bytes"), 65_535);
-    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff);
+    // Less the short upload before, which the server has not given back.
+    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff - 1_000);
 }
 
 /// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window with the first DATA).
