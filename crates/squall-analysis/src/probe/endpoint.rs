@@ -448,7 +448,7 @@ fn coding(seen: &Observations) -> Option<CodingFacts> {
     })
 }
 
-/// What is said of HTTP/3 if it cannot be used; `None` if it works or was not tried.
+/// Why HTTP/3 cannot be used; `None` if it works or was not tried.
 pub(super) fn http3_problem(reach: &Http3Reach) -> Option<&str> {
     match reach {
         Http3Reach::Silent(why) | Http3Reach::Refused(why) => Some(why),

@@ -149,7 +149,7 @@ impl Pass<'_> {
         escaped(&self.translator.line(&unescaped(line)))
     }
 
-    /// A text, with the space around it.
+    /// A text, with the punctuation and the space around it.
     fn text(&mut self, english: &str) -> String {
         if english.trim() == "." {
             return english.replace('.', "。");

@@ -205,7 +205,7 @@ impl Matcher<'_> {
             Some(Piece::Words(words)) => text.match_indices(words).map(|(at, _)| at).collect(),
             _ => vec![text.len()],
         };
-        // The longest value is tried first: `median response time 5 ms` must not match `median {what}`.
+        // The longest value comes first: that of `median response time 5 ms` is `median response time`, not `median`.
         if matches!(kind, Kind::Said | Kind::Sentence) {
             ends.reverse();
         }
