@@ -99,6 +99,11 @@ impl<E> Inbox<E> {
         Some(self.trailers.swap_remove(index).1)
     }
 
+    /// Where frames go, if they are wanted.
+    pub(crate) fn wanted_frames(&mut self) -> Option<&mut Vec<FrameFacts>> {
+        self.wants.frames.then_some(&mut self.frames)
+    }
+
     fn keep_body(&mut self, bytes: &[u8]) {
         if self.wants.bodies {
             self.bodies.extend_from_slice(bytes);

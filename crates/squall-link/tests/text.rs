@@ -54,6 +54,13 @@ fn check(forms: impl IntoIterator<Item = (&'static str, Setting)>) {
     }
 }
 
+/// Texts and the settings they mean, a row each.
+macro_rules! forms {
+    ($($words:literal => $value:expr;)+) => {
+        [$(($words, $value)),+]
+    };
+}
+
 #[test]
 fn delays_read_and_print() {
     let jitter = |shape, spread, correlation, may_reorder| {
@@ -65,37 +72,22 @@ fn delays_read_and_print() {
         }))
     };
     use JitterShape::{Normal, Pareto, Uniform};
-    check([
-        ("delay 25ms", Setting::Delay(ms(25))),
-        ("  delay   0.5s ", Setting::Delay(ms(500))),
-        ("delay 1h", Setting::Delay(Duration::from_secs(3600))),
-        ("delay 0ms", Setting::Delay(Duration::ZERO)),
-        ("jitter 5ms", jitter(Uniform, 5, 0.0, false)),
-        ("jitter uniform 5ms", jitter(Uniform, 5, 0.0, false)),
-        ("jitter normal 5ms", jitter(Normal, 5, 0.0, false)),
-        ("jitter pareto 5ms reordering", jitter(Pareto, 5, 0.0, true)),
-        (
-            "jitter 5ms correlation 25%",
-            jitter(Uniform, 5, 25.0, false),
-        ),
-        (
-            "jitter normal 5ms correlation 25% reordering",
-            jitter(Normal, 5, 25.0, true),
-        ),
-        (
-            "jitter normal 5ms reordering correlation 25%",
-            jitter(Normal, 5, 25.0, true),
-        ),
-        ("jitter none", Setting::Jitter(None)),
-        (
-            "reorder 1% by 5ms",
-            Setting::Reorder(Some(Reorder {
-                share: share(1.0),
-                by: ms(5),
-            })),
-        ),
-        ("reorder none", Setting::Reorder(None)),
-    ]);
+    check(forms! {
+        "delay 25ms" => Setting::Delay(ms(25));
+        "  delay   0.5s " => Setting::Delay(ms(500));
+        "delay 1h" => Setting::Delay(Duration::from_secs(3600));
+        "delay 0ms" => Setting::Delay(Duration::ZERO);
+        "jitter 5ms" => jitter(Uniform, 5, 0.0, false);
+        "jitter uniform 5ms" => jitter(Uniform, 5, 0.0, false);
+        "jitter normal 5ms" => jitter(Normal, 5, 0.0, false);
+        "jitter pareto 5ms reordering" => jitter(Pareto, 5, 0.0, true);
+        "jitter 5ms correlation 25%" => jitter(Uniform, 5, 25.0, false);
+        "jitter normal 5ms correlation 25% reordering" => jitter(Normal, 5, 25.0, true);
+        "jitter normal 5ms reordering correlation 25%" => jitter(Normal, 5, 25.0, true);
+        "jitter none" => Setting::Jitter(None);
+        "reorder 1% by 5ms" => Setting::Reorder(Some(Reorder { share: share(1.0), by: ms(5) }));
+        "reorder none" => Setting::Reorder(None);
+    });
 }
 
 #[test]
@@ -120,31 +112,22 @@ fn losses_read_and_print() {
         let model = GilbertElliott::bursts(share(loss), mean).unwrap();
         Setting::Loss(Loss::GilbertElliott(model))
     };
-    check([
-        ("loss 3%", Setting::Loss(Loss::Independent(share(3.0)))),
-        ("loss 0.03", Setting::Loss(Loss::Independent(share(3.0)))),
-        ("loss none", Setting::Loss(Loss::default())),
-        ("loss 3% bursts of 5", bursts(3.0, 5.0)),
-        ("loss 0.5% bursts of 2.5", bursts(0.5, 2.5)),
-        ("loss 50% bursts of 1", bursts(50.0, 1.0)),
-        ("loss gilbert-elliott 1% 20%", states(1.0, 20.0, 100.0, 0.0)),
-        (
-            "loss gilbert-elliott 1% 20% 80%",
-            states(1.0, 20.0, 80.0, 0.0),
-        ),
-        (
-            "loss gilbert-elliott 1% 20% 80% 0.1%",
-            states(1.0, 20.0, 80.0, 0.1),
-        ),
-        ("loss weather good 2s bad 200ms", weather(100.0, 0.0)),
-        ("loss weather good 2s bad 200ms 80%", weather(80.0, 0.0)),
-        (
-            "loss weather good 2s bad 200ms 100% 0.1%",
-            weather(100.0, 0.1),
-        ),
-        ("corrupt 0.1%", Setting::Corrupt(share(0.1))),
-        ("duplicate 1%", Setting::Duplicate(share(1.0))),
-    ]);
+    check(forms! {
+        "loss 3%" => Setting::Loss(Loss::Independent(share(3.0)));
+        "loss 0.03" => Setting::Loss(Loss::Independent(share(3.0)));
+        "loss none" => Setting::Loss(Loss::default());
+        "loss 3% bursts of 5" => bursts(3.0, 5.0);
+        "loss 0.5% bursts of 2.5" => bursts(0.5, 2.5);
+        "loss 50% bursts of 1" => bursts(50.0, 1.0);
+        "loss gilbert-elliott 1% 20%" => states(1.0, 20.0, 100.0, 0.0);
+        "loss gilbert-elliott 1% 20% 80%" => states(1.0, 20.0, 80.0, 0.0);
+        "loss gilbert-elliott 1% 20% 80% 0.1%" => states(1.0, 20.0, 80.0, 0.1);
+        "loss weather good 2s bad 200ms" => weather(100.0, 0.0);
+        "loss weather good 2s bad 200ms 80%" => weather(80.0, 0.0);
+        "loss weather good 2s bad 200ms 100% 0.1%" => weather(100.0, 0.1);
+        "corrupt 0.1%" => Setting::Corrupt(share(0.1));
+        "duplicate 1%" => Setting::Duplicate(share(1.0));
+    });
 }
 
 #[test]
@@ -173,26 +156,23 @@ fn drops_and_blackouts_read_and_print() {
         })
     };
     use PacketClass::{Ack, Close, Data, Other, Syn};
-    check([
-        ("drop 5", nth(5, None, None)),
-        ("drop 5 of flow 0", nth(5, None, Some(0))),
-        ("drop data 3", nth(3, Some(Data), None)),
-        ("drop syn 1", nth(1, Some(Syn), None)),
-        ("drop close 1", nth(1, Some(Close), None)),
-        ("drop other 1", nth(1, Some(Other), None)),
-        ("drop ack 2 of flow 1", nth(2, Some(Ack), Some(1))),
-        ("drop every 100", every(100, None)),
-        ("drop every 100 data", every(100, Some(Data))),
-        ("drop seq 1-1448", bytes(1, 1448, 1, None)),
-        ("drop seq 1-1448 times 2", bytes(1, 1448, 2, None)),
-        ("drop seq 7-7 of flow 3", bytes(7, 7, 1, Some(3))),
-        (
-            "drop seq 1-1448 times 2 of flow 0",
-            bytes(1, 1448, 2, Some(0)),
-        ),
-        ("blackout 2s at 10s", blackout(None)),
-        ("blackout 2s at 10s every 30s", blackout(Some(ms(30_000)))),
-    ]);
+    check(forms! {
+        "drop 5" => nth(5, None, None);
+        "drop 5 of flow 0" => nth(5, None, Some(0));
+        "drop data 3" => nth(3, Some(Data), None);
+        "drop syn 1" => nth(1, Some(Syn), None);
+        "drop close 1" => nth(1, Some(Close), None);
+        "drop other 1" => nth(1, Some(Other), None);
+        "drop ack 2 of flow 1" => nth(2, Some(Ack), Some(1));
+        "drop every 100" => every(100, None);
+        "drop every 100 data" => every(100, Some(Data));
+        "drop seq 1-1448" => bytes(1, 1448, 1, None);
+        "drop seq 1-1448 times 2" => bytes(1, 1448, 2, None);
+        "drop seq 7-7 of flow 3" => bytes(7, 7, 1, Some(3));
+        "drop seq 1-1448 times 2 of flow 0" => bytes(1, 1448, 2, Some(0));
+        "blackout 2s at 10s" => blackout(None);
+        "blackout 2s at 10s every 30s" => blackout(Some(ms(30_000)));
+    });
     assert_eq!(
         setting("drop syn 1 and data 3 of flow 2 and every 9"),
         Ok(vec![
@@ -206,27 +186,15 @@ fn drops_and_blackouts_read_and_print() {
 #[test]
 fn capacities_read_and_print() {
     let rate = BitRate::new(20_000_000).unwrap();
-    check([
-        ("rate 20mbit", Setting::Capacity(Capacity::Rate(rate))),
-        ("rate 20Mbit/s", Setting::Capacity(Capacity::Rate(rate))),
-        (
-            "rate 20mbit bucket 32kB",
-            Setting::Capacity(Capacity::TokenBucket {
-                rate,
-                depth: Bytes::new(32_000),
-            }),
-        ),
-        ("rate unlimited", Setting::Capacity(Capacity::Unlimited)),
-        (
-            "trace lte/up.trace",
-            Setting::Capacity(Capacity::Trace(trace("lte/up.trace").unwrap())),
-        ),
-        (
-            "trace  my  file ",
-            Setting::Capacity(Capacity::Trace(trace("my  file").unwrap())),
-        ),
-        ("overhead 38", Setting::Overhead(38)),
-    ]);
+    check(forms! {
+        "rate 20mbit" => Setting::Capacity(Capacity::Rate(rate));
+        "rate 20Mbit/s" => Setting::Capacity(Capacity::Rate(rate));
+        "rate 20mbit bucket 32kB" => Setting::Capacity(Capacity::TokenBucket { rate, depth: Bytes::new(32_000) });
+        "rate unlimited" => Setting::Capacity(Capacity::Unlimited);
+        "trace lte/up.trace" => Setting::Capacity(Capacity::Trace(trace("lte/up.trace").unwrap()));
+        "trace  my  file " => Setting::Capacity(Capacity::Trace(trace("my  file").unwrap()));
+        "overhead 38" => Setting::Overhead(38);
+    });
 }
 
 fn queue(
@@ -248,28 +216,19 @@ const KIB_64: Option<u64> = Some(64 << 10);
 #[test]
 fn queue_limits_read_and_print() {
     let (tail, head) = (Discipline::DropTail, Discipline::DropHead);
-    check([
-        ("queue 64k", queue(tail, KIB_64, None, false)),
-        ("queue 64KiB", queue(tail, KIB_64, None, false)),
-        ("queue 64kB", queue(tail, Some(64_000), None, false)),
-        ("queue 100 packets", queue(tail, None, Some(100), false)),
-        ("queue 1 packet", queue(tail, None, Some(1), false)),
-        (
-            "queue 64KiB 100 packets",
-            queue(tail, KIB_64, Some(100), false),
-        ),
-        (
-            "queue 100 packets 64KiB",
-            queue(tail, KIB_64, Some(100), false),
-        ),
-        ("queue 64k", queue(tail, KIB_64, None, false)),
-        ("queue drop-tail", Setting::Queue(QueueSettings::default())),
-        ("queue drop-tail 64KiB", queue(tail, KIB_64, None, false)),
-        (
-            "queue drop-head 100 packets",
-            queue(head, None, Some(100), false),
-        ),
-    ]);
+    check(forms! {
+        "queue 64k" => queue(tail, KIB_64, None, false);
+        "queue 64KiB" => queue(tail, KIB_64, None, false);
+        "queue 64kB" => queue(tail, Some(64_000), None, false);
+        "queue 100 packets" => queue(tail, None, Some(100), false);
+        "queue 1 packet" => queue(tail, None, Some(1), false);
+        "queue 64KiB 100 packets" => queue(tail, KIB_64, Some(100), false);
+        "queue 100 packets 64KiB" => queue(tail, KIB_64, Some(100), false);
+        "queue 64k" => queue(tail, KIB_64, None, false);
+        "queue drop-tail" => Setting::Queue(QueueSettings::default());
+        "queue drop-tail 64KiB" => queue(tail, KIB_64, None, false);
+        "queue drop-head 100 packets" => queue(head, None, Some(100), false);
+    });
 }
 
 #[test]
@@ -292,45 +251,19 @@ fn queue_disciplines_read_and_print() {
         max_bytes: 90 << 10,
         probability: share(10.0),
     };
-    check([
-        (
-            "queue red 30KiB 90KiB 10%",
-            queue(red, None, Some(1_000), false),
-        ),
-        (
-            "queue red 30k 90k 10% 90k ecn",
-            queue(red, Some(90 << 10), None, true),
-        ),
-        (
-            "queue codel",
-            queue(codel(5, 100), None, Some(1_000), false),
-        ),
-        (
-            "queue codel target 1ms",
-            queue(codel(1, 100), None, Some(1_000), false),
-        ),
-        (
-            "queue codel target 1ms interval 20ms 64k 100 packets ecn",
-            queue(codel(1, 20), KIB_64, Some(100), true),
-        ),
-        ("queue pie", queue(pie(15, 15), None, Some(1_000), false)),
-        (
-            "queue pie target 20ms update 30ms 64k",
-            queue(pie(20, 30), KIB_64, None, false),
-        ),
-        (
-            "queue fq-codel",
-            queue(fq(5, 1_514), None, Some(10_240), false),
-        ),
-        (
-            "queue fq-codel ecn",
-            queue(fq(5, 1_514), None, Some(10_240), true),
-        ),
-        (
-            "queue fq-codel target 3ms interval 100ms quantum 300 100 packets",
-            queue(fq(3, 300), None, Some(100), false),
-        ),
-    ]);
+    check(forms! {
+        "queue red 30KiB 90KiB 10%" => queue(red, None, Some(1_000), false);
+        "queue red 30k 90k 10% 90k ecn" => queue(red, Some(90 << 10), None, true);
+        "queue codel" => queue(codel(5, 100), None, Some(1_000), false);
+        "queue codel target 1ms" => queue(codel(1, 100), None, Some(1_000), false);
+        "queue codel target 1ms interval 20ms 64k 100 packets ecn" => queue(codel(1, 20), KIB_64, Some(100), true);
+        "queue pie" => queue(pie(15, 15), None, Some(1_000), false);
+        "queue pie target 20ms update 30ms 64k" => queue(pie(20, 30), KIB_64, None, false);
+        "queue fq-codel" => queue(fq(5, 1_514), None, Some(10_240), false);
+        "queue fq-codel ecn" => queue(fq(5, 1_514), None, Some(10_240), true);
+        "queue fq-codel target 3ms interval 100ms quantum 300 100 packets" =>
+            queue(fq(3, 300), None, Some(100), false);
+    });
 }
 
 #[test]

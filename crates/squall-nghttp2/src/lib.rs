@@ -1,14 +1,13 @@
-//! A small safe wrapper over libnghttp2: an HTTP/2 session that turns received bytes into calls to a [`Handler`], and
-//! submitted messages into bytes.
+//! A small safe wrapper over libnghttp2: a server's HTTP/2 session that turns received bytes into calls to a [`Handler`],
+//! and submitted messages into bytes.
 //!
-//! It knows frames, streams and windows, but no HTTP policy: squall-http decides what a request is, when to send one and
+//! It knows frames, streams and windows, but no HTTP policy: squall-http decides what a request is, how to answer one and
 //! how to react to a reset. It opens no socket. [`Session`] is the whole engine, [`HeaderBlock`] a header section that is
 //! built once and sent often. [`Inflater`] and [`Deflater`] are header compression alone, and [`Bodies`] is the store of
 //! bodies to be sent. These three serve code that has its own engine or only observes a connection. [`Http2Session`] is the
 //! interface that such an engine shares with [`Session`].
 //!
 //! What to know about nghttp2 itself:
-//! - it silently queues requests beyond the peer's SETTINGS_MAX_CONCURRENT_STREAMS;
 //! - it limits neither the decoded length of a header section ([`FieldDecision::Refuse`]) nor the number of RST_STREAM
 //!   frames that it queues while a peer reads nothing ([`Http2Session::queued_frames`]);
 //! - by itself it only leaves out a field with an invalid character, which makes a message malformed (RFC 9113, section
@@ -38,4 +37,4 @@ pub use headers::HeaderBlock;
 pub use inflater::{Inflater, MAX_SECTION_FIELDS, MAX_TABLE_BYTES};
 pub use protocol::Http2Session;
 pub use session::{MAX_WINDOW_BYTES, Session};
-pub use settings::{Options, Setting, WindowUpdateMode};
+pub use settings::{Options, Setting};

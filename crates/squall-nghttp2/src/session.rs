@@ -1,4 +1,4 @@
-//! One HTTP/2 session: bytes in, bytes out, messages submitted.
+//! The HTTP/2 session of a server: bytes in, bytes out, messages submitted.
 //!
 //! It opens no socket and decides nothing: the handler receives events, the owner submits messages.
 
@@ -19,7 +19,7 @@ use crate::settings::{Options, RawOptions, Setting};
 /// The largest flow-control window (RFC 9113, section 6.9.1).
 pub const MAX_WINDOW_BYTES: u32 = i32::MAX as u32;
 
-/// A client's or server's HTTP/2 session.
+/// A server's HTTP/2 session.
 pub struct Session<H: Handler> {
     session: NonNull<ffi::nghttp2_session>,
     /// Made from a `Box`; nghttp2 holds the same pointer as its user data.
@@ -30,27 +30,10 @@ pub struct Session<H: Handler> {
 // context, which holds only the handler, shared bodies (`Bytes`) and a panic's payload.
 unsafe impl<H: Handler + Send> Send for Session<H> {}
 
-/// Which constructor of nghttp2 to use.
-type Constructor = unsafe extern "C" fn(
-    *mut *mut ffi::nghttp2_session,
-    *const ffi::nghttp2_session_callbacks,
-    *mut std::os::raw::c_void,
-    *const ffi::nghttp2_option,
-) -> std::os::raw::c_int;
-
 impl<H: Handler> Session<H> {
-    /// A client session. Its output begins with the connection preface.
-    pub fn client(handler: H, options: &Options) -> Result<Self, Error> {
-        Session::new(handler, ffi::nghttp2_session_client_new2, options)
-    }
-
-    /// A server session. It expects the connection preface.
+    /// A server's session. It expects the connection preface.
     pub fn server(handler: H, options: &Options) -> Result<Self, Error> {
-        Session::new(handler, ffi::nghttp2_session_server_new2, options)
-    }
-
-    fn new(handler: H, constructor: Constructor, options: &Options) -> Result<Self, Error> {
-        let raw_options = RawOptions::new(options)?;
+        let raw_options = RawOptions::new()?;
         let callbacks = Callbacks::new::<H>()?;
         let mut context = Box::new(Context::new(handler, options.data_bytes));
         let mut session = ptr::null_mut();
@@ -58,7 +41,7 @@ impl<H: Handler> Session<H> {
         // SAFETY: every pointer is valid during the call; nghttp2 copies callbacks and options, and does not look into its
         // user data.
         Error::check(unsafe {
-            constructor(
+            ffi::nghttp2_session_server_new2(
                 &raw mut session,
                 callbacks.as_ptr(),
                 user_data,
@@ -88,28 +71,6 @@ impl<H: Handler> Session<H> {
         Ok(())
     }
 
-    /// Queues a request and returns its stream.
-    pub fn submit_request(&mut self, headers: &HeaderBlock, body: Body<'_>) -> Result<u32, Error> {
-        let provider = (!body.is_empty()).then(body_provider::<H>);
-        self.retain(headers);
-        // SAFETY: the session is alive; the header fields stay in place while `queued_headers` has them; the provider
-        // is copied during the call, reads from `Bodies` by stream id and needs no pointer of its own.
-        let stream = Error::check(unsafe {
-            ffi::nghttp2_submit_request2(
-                self.session.as_ptr(),
-                ptr::null(),
-                headers.as_ptr(),
-                headers.len(),
-                provider.as_ref().map_or(ptr::null(), ptr::from_ref),
-                ptr::null_mut(),
-            )
-        })?;
-        if !body.is_empty() {
-            self.context_mut().bodies.insert(stream as u32, body);
-        }
-        Ok(stream as u32)
-    }
-
     /// Queues the response on a stream that the client opened and that is still open.
     pub fn submit_response(
         &mut self,
@@ -120,7 +81,8 @@ impl<H: Handler> Session<H> {
         let stream = id(stream)?;
         let provider = (!body.is_empty()).then(body_provider::<H>);
         self.retain(headers);
-        // SAFETY: as in `submit_request`.
+        // SAFETY: the session is alive; the header fields stay in place while `queued_headers` has them; the provider
+        // is copied during the call, reads from `Bodies` by stream id and needs no pointer of its own.
         Error::check(unsafe {
             ffi::nghttp2_submit_response2(
                 self.session.as_ptr(),

@@ -60,26 +60,17 @@ impl Setting {
 /// The size of one entry (RFC 9113, section 6.5.1).
 const SETTING_BYTES: usize = 6;
 
-/// Which side decides when to send window updates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WindowUpdateMode {
-    /// nghttp2, when half of a window has been used.
-    Automatic,
-    /// The owner, through [`crate::Http2Session::submit_window_update`]. nghttp2 still returns padding, and DATA of closed
-    /// streams, to the window once they fill half of a window that the owner has not updated.
-    Manual,
-}
-
-/// Options for nghttp2. Its limits against floods keep their defaults: 8 CONTINUATION frames per header section, 32 entries
-/// per SETTINGS frame, 1,000 queued replies, and a burst of 1,000 resets or other "glitches", then 33 per second.
+/// Options for a session. nghttp2's limits against floods keep their defaults: 8 CONTINUATION frames per header section,
+/// 32 entries per SETTINGS frame, 1,000 queued replies, and a burst of 1,000 resets or other "glitches", then 33 per second.
+///
+/// The owner updates windows, through [`crate::Http2Session::submit_window_update`]. nghttp2 itself only returns padding,
+/// and DATA of closed streams, once they fill half of a window that the owner has not updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// For clients: the assumed SETTINGS_MAX_CONCURRENT_STREAMS of the server until its SETTINGS arrive.
+    /// For an engine of a client: the assumed SETTINGS_MAX_CONCURRENT_STREAMS of the server until its SETTINGS arrive.
     pub assumed_max_concurrent_streams: u32,
     /// The largest payload of a sent DATA frame, within the peer's SETTINGS_MAX_FRAME_SIZE; at least 1.
     pub data_bytes: u32,
-    /// Which side updates windows.
-    pub updates: WindowUpdateMode,
 }
 
 impl Default for Options {
@@ -88,7 +79,6 @@ impl Default for Options {
         Options {
             assumed_max_concurrent_streams: 100,
             data_bytes: 16_384,
-            updates: WindowUpdateMode::Automatic,
         }
     }
 }
@@ -97,19 +87,12 @@ impl Default for Options {
 pub(crate) struct RawOptions(*mut ffi::nghttp2_option);
 
 impl RawOptions {
-    pub(crate) fn new(options: &Options) -> Result<RawOptions, Error> {
+    pub(crate) fn new() -> Result<RawOptions, Error> {
         let mut raw = ptr::null_mut();
         // SAFETY: `raw` is a valid place for the pointer; on success we own it.
         Error::check(unsafe { ffi::nghttp2_option_new(&raw mut raw) })?;
-        let is_manual = options.updates == WindowUpdateMode::Manual;
         // SAFETY: the options were just made.
-        unsafe {
-            ffi::nghttp2_option_set_peer_max_concurrent_streams(
-                raw,
-                options.assumed_max_concurrent_streams,
-            );
-            ffi::nghttp2_option_set_no_auto_window_update(raw, i32::from(is_manual));
-        }
+        unsafe { ffi::nghttp2_option_set_no_auto_window_update(raw, 1) };
         Ok(RawOptions(raw))
     }
 

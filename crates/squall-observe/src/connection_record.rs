@@ -203,11 +203,16 @@ pub enum OpaqueReason {
 }
 
 impl OpaqueReason {
+    /// A violation of the protocol, in these words.
+    pub(crate) fn unclear(what: impl Into<String>) -> OpaqueReason {
+        OpaqueReason::Unclear(what.into())
+    }
+
     /// The reason for a failed parse as HTTP/1.1.
     pub(crate) fn of_http(error: &ConnectionError) -> OpaqueReason {
         match error {
             ConnectionError::Connect => OpaqueReason::Switched,
-            error => OpaqueReason::Unclear(error.to_string()),
+            error => OpaqueReason::unclear(error.to_string()),
         }
     }
 }

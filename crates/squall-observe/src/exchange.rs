@@ -7,6 +7,7 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, FrameFacts, FrameRecord, PerWay, Side};
 
+use crate::connection_record::ConnectionRecord;
 use crate::trail::{Passage, Trail};
 
 /// The hop of all rows. On a path of several hops the caller renumbers them.
@@ -20,7 +21,7 @@ pub struct Observations {
     /// HTTP/2, HTTP/3 and QUIC frames.
     pub frames: Vec<FrameRecord>,
     /// Connections that have ended, or that were still open when the observer finished.
-    pub connections: Vec<crate::ConnectionRecord>,
+    pub connections: Vec<ConnectionRecord>,
 }
 
 impl Observations {
@@ -44,6 +45,22 @@ pub(crate) struct Sink<'a> {
 }
 
 impl Sink<'_> {
+    /// Where the parsers of a connection write; `beginning` is that of its exchanges.
+    pub(crate) fn of<'a>(
+        record: &'a mut ConnectionRecord,
+        beginning: Beginning,
+        rows: &'a mut Observations,
+    ) -> Sink<'a> {
+        Sink {
+            side: record.side,
+            connection: record.connection,
+            beginning,
+            exchanges: &mut record.exchanges,
+            frames: &mut record.frames,
+            rows,
+        }
+    }
+
     /// Adds the row of an exchange.
     pub(crate) fn exchange(
         &mut self,

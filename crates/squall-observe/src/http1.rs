@@ -104,8 +104,8 @@ impl Http1 {
             ..
         } = self;
         if pending.len() >= MAX_PIPELINED {
-            return Err(OpaqueReason::Unclear(
-                "more requests are pipelined than anybody waits for".to_owned(),
+            return Err(OpaqueReason::unclear(
+                "more requests are pipelined than anybody waits for",
             ));
         }
         let result = requests.step(bytes, |part| {
@@ -152,8 +152,8 @@ impl Http1 {
     ) -> Result<Result<usize, Upgrade>, OpaqueReason> {
         let trail = trails.of(self.client.opposite());
         let Some(first) = self.pending.front_mut() else {
-            return Err(OpaqueReason::Unclear(
-                "a response came that no request asked for".to_owned(),
+            return Err(OpaqueReason::unclear(
+                "a response came that no request asked for",
             ));
         };
         let (mut has_ended, mut switch) = (false, None);

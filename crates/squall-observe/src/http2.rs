@@ -78,7 +78,7 @@ enum TraceContext {
 
 impl Http2Half {
     fn new(boundary: u64) -> Result<Http2Half, OpaqueReason> {
-        let inflater = Inflater::new().map_err(|error| OpaqueReason::Unclear(error.to_string()))?;
+        let inflater = Inflater::new().map_err(|error| OpaqueReason::unclear(error.to_string()))?;
         Ok(Http2Half {
             inflater,
             boundary,
@@ -192,7 +192,7 @@ impl Http2 {
             && frame.kind != FrameKind::GOAWAY
             && frame.length_bytes > MAX_READ_BYTES
         {
-            return Err(OpaqueReason::Unclear(format!(
+            return Err(OpaqueReason::unclear(format!(
                 "a frame of header fields has {} bytes",
                 frame.length_bytes
             )));
@@ -203,8 +203,8 @@ impl Http2 {
         let is_new = way == self.client && frame.stream % 2 == 1 && frame.stream > self.newest;
         if is_new {
             if self.open.len() >= MAX_OPEN {
-                return Err(OpaqueReason::Unclear(
-                    "more streams are open than anybody allows".to_owned(),
+                return Err(OpaqueReason::unclear(
+                    "more streams are open than anybody allows",
                 ));
             }
             self.newest = frame.stream;
@@ -302,13 +302,13 @@ impl Http2 {
             (FrameKind::CONTINUATION, Some(section)) if section.stream == frame.stream => section,
             (FrameKind::HEADERS | FrameKind::PUSH_PROMISE, None) => fresh,
             _ => {
-                return Err(OpaqueReason::Unclear(
-                    "header fields of two streams are mixed".to_owned(),
+                return Err(OpaqueReason::unclear(
+                    "header fields of two streams are mixed",
                 ));
             }
         };
         let unreadable =
-            |what: &str| OpaqueReason::Unclear(format!("header fields cannot be read: {what}"));
+            |what: &str| OpaqueReason::unclear(format!("header fields cannot be read: {what}"));
         let bytes = field_block(frame, &half.payload)
             .ok_or_else(|| unreadable("the frame is too short"))?;
         // END_HEADERS is the same bit in HEADERS, PUSH_PROMISE and CONTINUATION.

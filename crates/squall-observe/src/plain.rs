@@ -149,8 +149,8 @@ impl Plaintext {
         match detection.start {
             StreamStart::Missed(_) => Some(OpaqueReason::BeganBefore),
             StreamStart::Seen(_) if detection.first.is_empty() => None,
-            StreamStart::Seen(_) => Some(OpaqueReason::Unclear(
-                "the client sent no whole request line".to_owned(),
+            StreamStart::Seen(_) => Some(OpaqueReason::unclear(
+                "the client sent no whole request line",
             )),
         }
     }

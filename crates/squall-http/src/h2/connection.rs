@@ -150,11 +150,7 @@ impl<L: Listener> Connection<L> {
     fn receive_piece(&mut self, bytes: &[u8]) -> usize {
         let listener = self.session.handler_mut();
         let inbox = listener.inbox();
-        let are_wanted = inbox.wants().frames;
-        let mut tap = |bytes| {
-            let facts = are_wanted.then_some(&mut inbox.frames);
-            self.tap.step(Way::Received, bytes, facts)
-        };
+        let mut tap = |bytes| self.tap.step(Way::Received, bytes, inbox.wanted_frames());
         let mut step = tap(bytes);
         let mut len = step.len;
         let mut payload_bytes = step.len;
@@ -399,8 +395,7 @@ impl<L: Listener> Engine for Connection<L> {
 
     fn advance_output(&mut self, n: usize, inbox: &mut Inbox<L::Event>) {
         let taken = self.output.advance(n, |mark| inbox.push(L::event_of(mark)));
-        let facts = inbox.wants().frames.then_some(&mut inbox.frames);
-        self.tap.walk(Way::Sent, taken, facts);
+        self.tap.walk(Way::Sent, taken, inbox.wanted_frames());
         self.move_events(inbox);
     }
 

@@ -2,7 +2,7 @@
 
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;
-use squall_nghttp2::{Error, Http2Session, MAX_WINDOW_BYTES, Options, Setting, WindowUpdateMode};
+use squall_nghttp2::{Error, Http2Session, MAX_WINDOW_BYTES, Options, Setting};
 
 use crate::error::CreateError;
 
@@ -84,7 +84,6 @@ pub(super) fn options(settings: &Http2Settings) -> Result<Options, CreateError> 
     Ok(Options {
         assumed_max_concurrent_streams: settings.max_concurrent_streams,
         data_bytes: number(settings.data_size)?.max(1),
-        updates: WindowUpdateMode::Manual,
     })
 }
 

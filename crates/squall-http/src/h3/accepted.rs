@@ -150,8 +150,7 @@ impl Listener<'_> {
 
 impl Side for Listener<'_> {
     fn head(&mut self, id: u64, block: &[u8]) -> Result<HeadKind, StreamError> {
-        let headers = head::decode(block)?;
-        let head = head::request(headers).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
+        let head = head::request(head::decode(block)?)?;
         if let Some(state) = self.streams.open.get_mut(&id) {
             state.has_head = true;
             state.is_head = head.method == "HEAD";
@@ -175,11 +174,8 @@ impl Side for Listener<'_> {
     }
 
     fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), StreamError> {
-        let fields =
-            head::trailers(head::decode(block)?).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
-        if self.inbox.wants().fields {
-            self.inbox.push_trailers(StreamId(id), fields);
-        }
+        let fields = head::trailers(head::decode(block)?)?;
+        self.inbox.push_trailers(StreamId(id), fields);
         Ok(())
     }
 
@@ -246,7 +242,6 @@ impl Side for Listener<'_> {
     }
 
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>> {
-        let wants = self.inbox.wants();
-        wants.frames.then_some(&mut self.inbox.frames)
+        self.inbox.wanted_frames()
     }
 }

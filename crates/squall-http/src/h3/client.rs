@@ -265,8 +265,7 @@ struct Listener<'a> {
 
 impl Side for Listener<'_> {
     fn head(&mut self, id: u64, block: &[u8]) -> Result<HeadKind, StreamError> {
-        let headers = head::decode(block)?;
-        let head = head::response(headers).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
+        let head = head::response(head::decode(block)?)?;
         if head.status < 200 {
             if let Some(state) = self.streams.open.get_mut(&id) {
                 state.interims += 1;
@@ -302,11 +301,8 @@ impl Side for Listener<'_> {
     }
 
     fn trailers(&mut self, id: u64, block: &[u8]) -> Result<(), StreamError> {
-        let fields =
-            head::trailers(head::decode(block)?).map_err(|_| StreamError(code::MESSAGE_ERROR))?;
-        if self.inbox.wants().fields {
-            self.inbox.push_trailers(StreamId(id), fields);
-        }
+        let fields = head::trailers(head::decode(block)?)?;
+        self.inbox.push_trailers(StreamId(id), fields);
         Ok(())
     }
 
@@ -374,7 +370,6 @@ impl Side for Listener<'_> {
     }
 
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>> {
-        let wants = self.inbox.wants();
-        wants.frames.then_some(&mut self.inbox.frames)
+        self.inbox.wanted_frames()
     }
 }

@@ -39,8 +39,7 @@ pub(super) struct RegularFields {
 }
 
 /// The peer's header section is malformed (RFC 9114, section 4.1.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MalformedSection;
+const MALFORMED: StreamError = StreamError(code::MESSAGE_ERROR);
 
 /// A field in the form that quiche's encoder takes.
 struct Pair<'a>(&'a [u8], &'a [u8]);
@@ -92,7 +91,7 @@ pub(super) fn decode(block: &[u8]) -> Result<Vec<Header>, StreamError> {
 }
 
 /// Validates a request's header section.
-pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, MalformedSection> {
+pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, StreamError> {
     let (pseudo, regular) = split(headers)?;
     let (mut method, mut target, mut scheme, mut authority) = (None, None, None, None::<String>);
     for header in pseudo {
@@ -101,21 +100,21 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, MalformedSect
             b":path" => &mut target,
             b":scheme" => &mut scheme,
             b":authority" => &mut authority,
-            _ => return Err(MalformedSection),
+            _ => return Err(MALFORMED),
         };
-        let value = String::from_utf8(header.value().to_vec()).map_err(|_| MalformedSection)?;
+        let value = String::from_utf8(header.value().to_vec()).map_err(|_| MALFORMED)?;
         if value.is_empty() || !is_visible(value.as_bytes()) || place.replace(value).is_some() {
-            return Err(MalformedSection);
+            return Err(MALFORMED);
         }
     }
     check_authority(authority.as_deref(), &regular)?;
-    let method = method.ok_or(MalformedSection)?;
+    let method = method.ok_or(MALFORMED)?;
     let target = match (method.as_str(), target, scheme) {
         // It requests a tunnel to an authority, and has no path (RFC 9114, section 4.4).
         ("CONNECT", None, None) if authority.is_some() => String::new(),
-        ("CONNECT", ..) => return Err(MalformedSection),
+        ("CONNECT", ..) => return Err(MALFORMED),
         (_, Some(target), Some(_)) => target,
-        _ => return Err(MalformedSection),
+        _ => return Err(MALFORMED),
     };
     Ok(RequestHead {
         method,
@@ -126,10 +125,7 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, MalformedSect
 }
 
 /// A request must state its authority, in `:authority`, `host`, or both with the same value (RFC 9114, section 4.3.1).
-fn check_authority(
-    authority: Option<&str>,
-    regular: &RegularFields,
-) -> Result<(), MalformedSection> {
+fn check_authority(authority: Option<&str>, regular: &RegularFields) -> Result<(), StreamError> {
     let mut hosts = regular
         .fields
         .iter()
@@ -144,39 +140,39 @@ fn check_authority(
     if is_one && hosts.next().is_none() {
         Ok(())
     } else {
-        Err(MalformedSection)
+        Err(MALFORMED)
     }
 }
 
 /// Validates a response's header section.
-pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, MalformedSection> {
+pub(super) fn response(headers: Vec<Header>) -> Result<ResponseHead, StreamError> {
     let (pseudo, regular) = split(headers)?;
     let [status] = pseudo.as_slice() else {
-        return Err(MalformedSection);
+        return Err(MALFORMED);
     };
     let digits = status.value();
     if status.name() != b":status" || digits.len() != 3 || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(MalformedSection);
+        return Err(MALFORMED);
     }
     let status = digits
         .iter()
         .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
     if !(100..=599).contains(&status) {
-        return Err(MalformedSection);
+        return Err(MALFORMED);
     }
     Ok(ResponseHead { status, regular })
 }
 
 /// Validates a trailer section, which has no pseudo-header fields (RFC 9114, section 4.3).
-pub(super) fn trailers(headers: Vec<Header>) -> Result<Vec<Field>, MalformedSection> {
+pub(super) fn trailers(headers: Vec<Header>) -> Result<Vec<Field>, StreamError> {
     match split(headers)? {
         (pseudo, regular) if pseudo.is_empty() => Ok(regular.fields),
-        _ => Err(MalformedSection),
+        _ => Err(MALFORMED),
     }
 }
 
 /// Separates pseudo-header fields, which must come first, from the others.
-fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), MalformedSection> {
+fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), StreamError> {
     let is_pseudo = |header: &Header| header.name().first() == Some(&b':');
     let n = headers
         .iter()
@@ -191,12 +187,12 @@ fn split(mut headers: Vec<Header>) -> Result<(Vec<Header>, RegularFields), Malfo
             && !is_of_one_hop(name)
             && (name != b"te" || header.value() == b"trailers");
         if !is_fine {
-            return Err(MalformedSection);
+            return Err(MALFORMED);
         }
         if name == b"content-length" {
-            let value = parse_content_length(header.value()).ok_or(MalformedSection)?;
+            let value = parse_content_length(header.value()).ok_or(MALFORMED)?;
             if length.is_some_and(|length| length != value) {
-                return Err(MalformedSection);
+                return Err(MALFORMED);
             }
             length = Some(value);
         }

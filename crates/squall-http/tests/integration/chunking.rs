@@ -20,10 +20,7 @@ fn answered_client(protocol: Protocol) -> (ClientConnection, Vec<u8>) {
         .collect();
     while pair.up() > 0 {}
     for stream in streams {
-        pair.server
-            .streams()
-            .respond(stream, &response(200, 5000))
-            .unwrap();
+        pair.respond(stream, &response(200, 5000));
     }
     let mut bytes = Vec::new();
     while !pair.server.output(NOW).is_empty() {

@@ -9,10 +9,10 @@ use squall_http::h2::Client;
 use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, StreamId};
 
 use crate::common::h2::{
-    ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
+    ACK, ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
     RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, cases, field, frame, setting,
 };
-use crate::common::request;
+use crate::common::{request, take_output};
 
 /// How the client reacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,6 @@ const STREAM_CLOSED: u64 = 5;
 const FRAME_SIZE_ERROR: u64 = 6;
 const COMPRESSION_ERROR: u64 = 9;
 const ENHANCE_YOUR_CALM: u64 = 11;
-
-const ACK: u8 = 1;
 
 /// `:status: 200` from HPACK's static table.
 const OK: &[u8] = &[0x88];
@@ -68,21 +66,15 @@ fn judge(method: &str, frames: &[Vec<u8>], step: usize) -> Verdict {
     let mut inbox = Inbox::new(ALL);
     // More than any window, so that such a request is not completely sent.
     let body = if method == "POST" { 1_000_000 } else { 0 };
-    let flush = |client: &mut Client, inbox: &mut Inbox<ClientEvent>| {
-        while !client.output().is_empty() {
-            let len = client.output().len();
-            client.advance_output(len, inbox);
-        }
-    };
     for _ in 0..2 {
         client.submit(&request(method, body)).unwrap();
-        flush(&mut client, &mut inbox);
+        take_output(&mut client, &mut inbox);
     }
     let second = frame(HEADERS, WHOLE | END, 3, OK);
     for bytes in frames.iter().chain([&second]) {
         for piece in bytes.chunks(step) {
             let result = client.receive(piece, &mut inbox);
-            flush(&mut client, &mut inbox);
+            take_output(&mut client, &mut inbox);
             if let Err(ConnectionError::Http2 { code, .. }) = result {
                 let mut sent = inbox.frames.iter().filter(|f| f.way == Way::Sent);
                 let goaway = sent.find(|f| f.kind == u64::from(GOAWAY)).unwrap();
@@ -372,8 +364,7 @@ fn data_beyond_a_window_is_an_error() {
     let mut inbox = Inbox::new(ALL);
     client.set_manual_consumption();
     client.submit(&request("GET", 0)).unwrap();
-    let len = client.output().len();
-    client.advance_output(len, &mut inbox);
+    take_output(&mut client, &mut inbox);
     let mut bytes = [frame(SETTINGS, 0, 0, &[]), ok(0)].concat();
     bytes.extend((0..5).flat_map(|_| data(0, &[0; 16_000])));
     let error = client.receive(&bytes, &mut inbox).unwrap_err();
@@ -411,8 +402,7 @@ fn requests_beyond_a_goaway_are_refused() {
     let mut inbox = Inbox::new(ALL);
     for _ in 0..2 {
         client.submit(&request("GET", 0)).unwrap();
-        let len = client.output().len();
-        client.advance_output(len, &mut inbox);
+        take_output(&mut client, &mut inbox);
     }
     let bytes = [
         frame(SETTINGS, 0, 0, &[]),

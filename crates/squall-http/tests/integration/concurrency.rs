@@ -111,20 +111,14 @@ fn a_response_frees_its_stream_slot() {
     let streams = [pair.submit(&request), pair.submit(&request)];
     pair.settle();
     assert!(!pair.client.is_ready());
-    pair.server
-        .streams()
-        .respond(streams[1], &pair.response.clone())
-        .unwrap();
+    pair.respond(streams[1], &pair.response.clone());
     pair.settle();
     assert!(pair.client.is_ready());
     assert_eq!(pair.client.in_flight(), 1);
     let third = pair.submit(&request);
     for stream in [streams[0], third] {
         pair.settle();
-        pair.server
-            .streams()
-            .respond(stream, &pair.response.clone())
-            .unwrap();
+        pair.respond(stream, &pair.response.clone());
     }
     pair.settle();
     assert_eq!(

@@ -9,8 +9,9 @@ use squall_http::h2::Server;
 use squall_http::{ConnectionError, Engine, Inbox, ServerEvent};
 
 use crate::common::h2::{
-    ALL, CONTINUATION, DATA, END, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PUSH_PROMISE,
-    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, cases, field, frame, setting,
+    ALL, CONTINUATION, DATA, END, GET, GOAWAY, HEADERS, PADDED, PING, POST, PRIORITY, PUSH_PROMISE,
+    RST_STREAM, SETTINGS, WHOLE, WINDOW_UPDATE, WITH_PRIORITY, cases, client_opening, field, frame,
+    setting,
 };
 use crate::common::response;
 
@@ -31,10 +32,6 @@ const FLOW_CONTROL_ERROR: u64 = 3;
 const STREAM_CLOSED: u64 = 5;
 const FRAME_SIZE_ERROR: u64 = 6;
 const COMPRESSION_ERROR: u64 = 9;
-
-/// ":method: GET", ":scheme: http", ":path: /" from HPACK's static table, and ":authority: a".
-const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
-const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
 
 fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, WHOLE | END, stream, GET)
@@ -60,8 +57,7 @@ fn with(flags: u8, name: &str, value: &str) -> Vec<u8> {
 fn judge(frames: &[Vec<u8>]) -> Verdict {
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::new(ALL);
-    let opening = [&CLIENT_PREFACE[..], &frame(SETTINGS, 0, 0, &[])].concat();
-    server.receive(&opening, &mut inbox).unwrap();
+    server.receive(&client_opening(), &mut inbox).unwrap();
     let mut answered = 0;
     for bytes in frames.iter().chain([&get(101)]) {
         let result = server.receive(bytes, &mut inbox);
@@ -306,7 +302,7 @@ fn a_ping_is_answered_with_its_payload() {
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::default();
     let ping = frame(PING, 0, 0, b"squalls!");
-    let bytes = [&CLIENT_PREFACE[..], &frame(SETTINGS, 0, 0, &[]), &ping].concat();
+    let bytes = [client_opening(), ping].concat();
     server.receive(&bytes, &mut inbox).unwrap();
     let answer = frame(PING, 1, 0, b"squalls!");
     let output = server.output();

@@ -1,6 +1,6 @@
 //! Abnormal ends of HTTP/2 exchanges and connections: RST_STREAM, GOAWAY, errors, end of stream.
 //!
-//! The peer is a bare nghttp2 session, which can do what our own sides never do.
+//! The peer is a bare nghttp2 session, or frames written by hand: both can do what our own sides never do.
 // Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
@@ -11,9 +11,10 @@ use squall_http::{
 };
 use squall_nghttp2::{Body, Handler, HeaderBlock, Http2Session, Options, Session};
 
+use crate::common::h2::{DATA, END, HEADERS, POST, RST_STREAM, WHOLE, client_opening, frame};
 use crate::common::{
-    self, Answers, PROTOCOLS, Pair, request, response, response_headers, without_offsets,
-    without_server_offsets,
+    self, Answers, PROTOCOLS, Pair, request, response, response_headers, take_output,
+    without_offsets, without_server_offsets,
 };
 
 struct Silent;
@@ -34,8 +35,7 @@ fn client_and_peer(requests: usize) -> (Client, Session<Silent>) {
 }
 
 fn to_peer(client: &mut Client, peer: &mut Session<Silent>) {
-    let output = client.output().to_vec();
-    client.advance_output(output.len(), &mut Inbox::default());
+    let output = take_output(client, &mut Inbox::default());
     peer.receive(&output).unwrap();
 }
 
@@ -206,80 +206,67 @@ fn the_end_of_input_is_an_error_while_requests_are_in_flight() {
     assert_eq!(client.in_flight(), 1);
 }
 
-/// A client that can do what ours never does, with a request of `body` bytes submitted.
-fn peer_with_request(body: usize) -> Session<Silent> {
-    let mut peer = Session::client(Silent, &Options::default()).unwrap();
-    peer.submit_settings(&[]).unwrap();
-    let head = HeaderBlock::new([
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "server"),
-        (":path", "/"),
-    ])
-    .unwrap();
-    peer.submit_request(&head, Body::Whole(&common::bytes(body)))
-        .unwrap();
-    peer
+/// What a client sends: its preface, and a request without body or with one that goes on after these bytes.
+fn opening(body: &[u8]) -> Vec<u8> {
+    let request = match body {
+        [] => frame(HEADERS, WHOLE | END, 1, POST),
+        _ => [frame(HEADERS, WHOLE, 1, POST), frame(DATA, 0, 1, body)].concat(),
+    };
+    [client_opening(), request].concat()
 }
 
-/// That client, and a server that has received its request.
-fn peer_and_server(body: usize) -> (Session<Silent>, Server, Inbox<ServerEvent>) {
-    let mut peer = peer_with_request(body);
+fn cancellation() -> Vec<u8> {
+    frame(RST_STREAM, 0, 1, &CANCEL.to_be_bytes())
+}
+
+/// A server that has received these bytes.
+fn server_given(bytes: &[u8]) -> (Server, Inbox<ServerEvent>) {
     let mut server = Server::new(&Http2Settings::default()).unwrap();
     let mut inbox = Inbox::default();
-    server.receive(&output_of(&mut peer), &mut inbox).unwrap();
-    (peer, server, inbox)
+    server.receive(bytes, &mut inbox).unwrap();
+    (server, inbox)
+}
+
+/// Checks that a cancelled request takes no response, and that the connection goes on.
+fn assert_cancelled(server: &mut Server) {
+    let stream = StreamId(1);
+    let late = server.respond(stream, &response(200, 10));
+    assert_eq!(late, Err(RespondError::NotWaiting(stream)));
+    assert!(server.is_open());
 }
 
 #[test]
 fn a_client_that_cancels_gets_no_response() {
-    let (mut peer, mut server, mut inbox) = peer_and_server(100_000);
-    let stream = StreamId(1);
+    let (mut server, mut inbox) = server_given(&opening(b"some of it"));
     let is_end = |event: &ServerEvent| matches!(event, ServerEvent::RequestEnd { .. });
     assert!(!inbox.events.iter().any(is_end));
-    peer.submit_reset(1, CANCEL).unwrap();
-    server.receive(&output_of(&mut peer), &mut inbox).unwrap();
-    assert_eq!(
-        inbox.events.last(),
-        Some(&ServerEvent::StreamReset {
-            stream,
-            code: CANCEL.into()
-        })
-    );
-    let late = server.respond(stream, &response(200, 10));
-    assert_eq!(late, Err(RespondError::NotWaiting(stream)));
-    assert!(server.is_open());
+    server.receive(&cancellation(), &mut inbox).unwrap();
+    let reset = ServerEvent::StreamReset {
+        stream: StreamId(1),
+        code: CANCEL.into(),
+    };
+    assert_eq!(inbox.events.last(), Some(&reset));
+    assert_cancelled(&mut server);
 }
 
+/// A caller that responds at the end of the request, before reading on, gets the error.
 #[test]
 fn a_request_cancelled_in_the_same_read_cannot_be_answered() {
-    let mut peer = peer_with_request(0);
-    let mut bytes = output_of(&mut peer);
-    peer.submit_reset(1, CANCEL).unwrap();
-    bytes.extend(output_of(&mut peer));
-    let mut server = Server::new(&Http2Settings::default()).unwrap();
-    let (stream, mut inbox) = (StreamId(1), Inbox::default());
-    server.receive(&bytes, &mut inbox).unwrap();
+    let bytes = [opening(&[]), cancellation()].concat();
+    let (mut server, inbox) = server_given(&bytes);
     let events: Vec<_> = without_server_offsets(inbox.events).collect();
+    let (stream, code) = (StreamId(1), CANCEL.into());
+    let end = ServerEvent::RequestEnd { stream, end: 0 };
     assert_eq!(
         events[2..],
-        [
-            ServerEvent::RequestEnd { stream, end: 0 },
-            ServerEvent::StreamReset {
-                stream,
-                code: CANCEL.into()
-            }
-        ]
+        [end, ServerEvent::StreamReset { stream, code }]
     );
-    // A caller that responds at the end of the request, before reading on, gets this error.
-    let late = server.respond(stream, &response(200, 10));
-    assert_eq!(late, Err(RespondError::NotWaiting(stream)));
-    assert!(server.is_open());
+    assert_cancelled(&mut server);
 }
 
 #[test]
 fn a_response_is_accepted_once_and_only_for_a_known_stream() {
-    let (_, mut server, _) = peer_and_server(10);
+    let (mut server, _) = server_given(&opening(&[]));
     let (stream, unknown) = (StreamId(1), StreamId(3));
     assert_eq!(server.respond(stream, &response(200, 10)), Ok(()));
     let twice = server.respond(stream, &response(200, 10));
@@ -298,7 +285,7 @@ fn a_server_refuses_a_wrong_preface_and_a_broken_frame() {
     );
     assert!(!server.is_open());
 
-    let (_, mut server, mut inbox) = peer_and_server(10);
+    let (mut server, mut inbox) = server_given(&opening(&[]));
     let error = server
         .receive(&[0, 0, 1, 0, 0, 0, 0, 0, 0, 1], &mut inbox)
         .unwrap_err();
@@ -323,10 +310,7 @@ fn a_server_is_open_until_its_last_response_is_written() {
         pair.settle();
         pair.server.receive_end(&mut pair.server_inbox).unwrap();
         assert!(pair.server.is_open(), "{protocol}: a request waits");
-        pair.server
-            .streams()
-            .respond(stream, &pair.response.clone())
-            .unwrap();
+        pair.respond(stream, &pair.response.clone());
         assert!(pair.server.is_open(), "{protocol}: output waits");
         while pair.down() > 0 {}
         assert!(!pair.server.is_open(), "{protocol}: all was written");

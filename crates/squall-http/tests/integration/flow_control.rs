@@ -65,10 +65,7 @@ fn a_larger_connection_window_applies_from_the_start() {
     pair.answers = Answers::Never;
     let stream = pair.submit(&request("GET", 0));
     pair.settle();
-    pair.server
-        .streams()
-        .respond(stream, &pair.response.clone())
-        .unwrap();
+    pair.respond(stream, &pair.response.clone());
     // Only the server sends, so every byte must fit the windows it was given at the start.
     while pair.down() > 0 {}
     assert_eq!(

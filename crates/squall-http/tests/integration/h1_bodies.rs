@@ -12,7 +12,8 @@ use squall_http::{
     ServerEvent, StreamId, StreamIo, SubmitError, h1,
 };
 
-const STREAM: StreamId = StreamId(0);
+use crate::common::h1::{STREAM, output};
+use crate::common::rows;
 
 fn chunks_of(bytes: u64) -> Http1Settings {
     Http1Settings {
@@ -57,17 +58,6 @@ fn sent(client: &mut h1::Client, step: usize, inbox: &mut Inbox<ClientEvent>) ->
         bytes.extend(piece);
     }
     bytes
-}
-
-/// Takes all output of a server.
-fn said(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
-    let mut bytes = Vec::new();
-    while !server.output().is_empty() {
-        let piece = server.output().to_vec();
-        server.advance_output(piece.len(), inbox);
-        bytes.extend(piece);
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 fn written(end: usize) -> [ClientEvent; 2] {
@@ -129,7 +119,7 @@ fn empty_bodies_are_never_chunked() {
     );
     let mut server = server(&chunks_of(4), "GET / HTTP/1.1", Body::EMPTY);
     assert_eq!(
-        said(&mut server, &mut Inbox::default()),
+        output(&mut server, &mut Inbox::default()),
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
     );
 }
@@ -220,55 +210,27 @@ fn streamed_responses_are_framed_for_their_client() {
     let known = Body::Streamed { length: Some(3) };
     let settings = Http1Settings::default();
     let chunk = "3\r\nabc\r\n0\r\n\r\n";
-    for (settings, line, body, text) in [
-        (
-            settings,
-            "GET / HTTP/1.1",
-            &unknown,
-            format!("{CHUNKED_OK}{chunk}"),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.1",
-            &known,
-            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc".to_owned(),
-        ),
-        (
-            chunks_of(9),
-            "GET / HTTP/1.1",
-            &known,
-            format!("{CHUNKED_OK}{chunk}"),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.0",
-            &unknown,
-            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-        (
-            settings,
-            "GET / HTTP/1.0\r\nconnection: keep-alive",
-            &unknown,
-            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-        (
-            chunks_of(9),
-            "GET / HTTP/1.0",
-            &known,
-            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned(),
-        ),
-    ] {
+    for (settings, line, body, text) in rows! {
+        settings, "GET / HTTP/1.1", &unknown, format!("{CHUNKED_OK}{chunk}");
+        settings, "GET / HTTP/1.1", &known, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc".to_owned();
+        chunks_of(9), "GET / HTTP/1.1", &known, format!("{CHUNKED_OK}{chunk}");
+        settings, "GET / HTTP/1.0", &unknown, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned();
+        settings, "GET / HTTP/1.0\r\nconnection: keep-alive", &unknown,
+            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nabc".to_owned();
+        chunks_of(9), "GET / HTTP/1.0", &known,
+            "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned();
+    } {
         let mut server = server(&settings, line, body.clone());
         let mut inbox = Inbox::default();
-        let mut heard = said(&mut server, &mut inbox);
+        let mut heard = output(&mut server, &mut inbox);
         assert!(
             heard.ends_with("\r\n\r\n"),
             "the head does not wait for the body"
         );
         assert_eq!(server.send_body(STREAM, b"abc"), 3);
-        heard += &said(&mut server, &mut inbox);
+        heard += &output(&mut server, &mut inbox);
         server.end_body(STREAM);
-        heard += &said(&mut server, &mut inbox);
+        heard += &output(&mut server, &mut inbox);
         assert_eq!(heard, text, "{line} {body:?}");
         assert_eq!(server.is_open(), line.ends_with("1.1"));
         server.advance_output(0, &mut inbox);
@@ -306,11 +268,11 @@ fn a_response_waiting_for_its_turn_buffers_no_body() {
 
     assert_eq!(server.send_body(STREAM, b"1"), 1);
     server.end_body(STREAM);
-    let mut heard = said(&mut server, &mut inbox);
+    let mut heard = output(&mut server, &mut inbox);
     assert!(server.body_room(second) > 0, "it is its turn");
     assert_eq!(server.send_body(second, b"2"), 1);
     server.end_body(second);
-    heard += &said(&mut server, &mut inbox);
+    heard += &output(&mut server, &mut inbox);
     let chunk = |text: &str| format!("{CHUNKED_OK}1\r\n{text}\r\n0\r\n\r\n");
     let last = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n4";
     assert_eq!(
@@ -330,7 +292,7 @@ fn a_waiting_response_that_is_cut_short_ends_the_connection() {
     let three = response(Body::Streamed { length: Some(3) });
     server.respond(StreamId(1), &three).unwrap();
     server.end_body(StreamId(1));
-    assert!(said(&mut server, &mut inbox).ends_with("\r\n\r\n1"));
+    assert!(output(&mut server, &mut inbox).ends_with("\r\n\r\n1"));
     assert!(!server.is_open());
 }
 
@@ -352,7 +314,7 @@ fn a_head_request_gets_the_head_of_a_streamed_response() {
                 server.end_body(STREAM);
             }
             let mut inbox = Inbox::default();
-            assert_eq!(said(&mut server, &mut inbox), text);
+            assert_eq!(output(&mut server, &mut inbox), text);
             assert_eq!(inbox.events.len(), 2);
             server.end_body(STREAM);
             assert_eq!(server.is_open(), line.ends_with("1.1"));
@@ -399,7 +361,7 @@ fn a_server_ends_the_connection_with_its_last_response() {
         .unwrap();
     assert!(server.respond(StreamId(2), &response(Body::EMPTY)).is_err());
     assert_eq!(
-        said(&mut server, &mut inbox),
+        output(&mut server, &mut inbox),
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n\
          HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx"
     );

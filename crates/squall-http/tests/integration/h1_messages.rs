@@ -2,39 +2,19 @@
 // Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
-use squall_base::plan::Http1Settings;
 use squall_http::{
-    ChunkError, ClientEvent, ConnectionError, Engine, Field, Inbox, InboxOptions, Request,
-    RespondError, Response, Scheme, ServerEvent, StreamId, SubmitError, h1,
+    ChunkError, ClientEvent, ConnectionError, Engine, Field, Inbox, InboxOptions, RespondError,
+    ServerEvent, StreamId, SubmitError, h1,
 };
 
-const STREAM: StreamId = StreamId(0);
-
-fn request(method: &str, body: usize) -> Arc<Request> {
-    let body = vec![b'x'; body];
-    Arc::new(Request::new(method, Scheme::Http, "server", "/path?query", &[], body).unwrap())
-}
-
-fn response(status: u16, body: usize) -> Arc<Response> {
-    Arc::new(Response::new(status, &[], vec![b'x'; body]).unwrap())
-}
-
-fn new_client() -> h1::Client {
-    h1::Client::new(&Http1Settings::default()).unwrap()
-}
-
-fn new_server() -> h1::Server {
-    h1::Server::new(&Http1Settings::default()).unwrap()
-}
+use crate::common::h1::{STREAM, new_client, new_server, output};
+use crate::common::{request, response, rows, take_output};
 
 /// A client whose request has been written.
 fn client(method: &str) -> h1::Client {
     let mut client = new_client();
     client.submit(&request(method, 0)).unwrap();
-    let len = client.output().len();
-    client.advance_output(len, &mut Inbox::default());
+    take_output(&mut client, &mut Inbox::default());
     client
 }
 
@@ -67,48 +47,19 @@ fn whole(status: u16, len: u64, end: usize) -> Vec<ClientEvent> {
 
 #[test]
 fn responses_with_a_known_end_leave_the_connection_open() {
-    for (method, text, status, len) in [
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-        ("GET", "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", 200, 0),
-        ("GET", "HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, 0),
-        ("GET", "HTTP/1.1 503 \r\ncontent-length: 1\r\n\r\nx", 503, 1),
-        ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, 0),
-        (
-            "GET",
-            "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n",
-            304,
-            0,
-        ),
-        (
-            "HEAD",
-            "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n",
-            200,
-            0,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-            200,
-            2,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-        (
-            "GET",
-            "HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi",
-            200,
-            2,
-        ),
-    ] {
+    for (method, text, status, len) in rows! {
+        "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, 2;
+        "GET", "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 503 \r\ncontent-length: 1\r\n\r\nx", 503, 1;
+        "GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, 0;
+        "GET", "HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", 304, 0;
+        "HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", 200, 0;
+        "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 200, 2;
+        "GET", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n\
+            HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi", 200, 2;
+        "GET", "HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi", 200, 2;
+    } {
         let mut client = client(method);
         assert_eq!(
             hear(&mut client, text),
@@ -144,8 +95,7 @@ fn a_repeated_head_is_interpreted_anew_for_each_request() {
     {
         let stream = client.submit(&request(method, 0)).unwrap();
         assert_eq!(stream, StreamId(number as u64));
-        let written = client.output().len();
-        client.advance_output(written, &mut Inbox::default());
+        take_output(&mut client, &mut Inbox::default());
         let mut inbox = Inbox::default();
         let text = format!("{head}{body}");
         // In one piece, then split inside the head and after it.
@@ -172,8 +122,7 @@ fn a_repeated_head_is_interpreted_anew_for_each_request() {
     }
     // Finally a head that differs only in its last bytes, and closes.
     let stream = client.submit(&request("GET", 0)).unwrap();
-    let written = client.output().len();
-    client.advance_output(written, &mut Inbox::default());
+    take_output(&mut client, &mut Inbox::default());
     let last = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
     let mut inbox = Inbox::default();
     client.receive(last.as_bytes(), &mut inbox).unwrap();
@@ -253,33 +202,15 @@ fn folded_fields_of_a_response_are_unfolded_however_it_is_split() {
 #[test]
 fn malformed_responses_are_errors() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000));
-    for (text, error) in [
-        (
-            "220 smtp.example ESMTP\r\n",
-            ConnectionError::Head(httparse::Error::Version),
-        ),
-        (
-            "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            ConnectionError::UnexpectedUpgrade,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (
-            "HTTP/1.1 200 OK\r\n x: y\r\ncontent-length: 0\r\n\r\n",
-            ConnectionError::Head(httparse::Error::HeaderName),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-            ConnectionError::Chunk(ChunkError::Size),
-        ),
-        (
-            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n",
-            ConnectionError::UnexpectedBytes,
-        ),
-        (&long, ConnectionError::HeadTooLong),
-    ] {
+    for (text, error) in rows! {
+        "220 smtp.example ESMTP\r\n", ConnectionError::Head(httparse::Error::Version);
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n", ConnectionError::UnexpectedUpgrade;
+        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", ConnectionError::BodyLength;
+        "HTTP/1.1 200 OK\r\n x: y\r\ncontent-length: 0\r\n\r\n", ConnectionError::Head(httparse::Error::HeaderName);
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", ConnectionError::Chunk(ChunkError::Size);
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n", ConnectionError::UnexpectedBytes;
+        &long, ConnectionError::HeadTooLong;
+    } {
         let mut client = client("GET");
         assert_eq!(hear(&mut client, text), Err(error.clone()));
         assert!(!client.is_open());
@@ -350,17 +281,6 @@ fn a_server_that_speaks_first_is_an_error() {
     unwritten.submit(&request("GET", 0)).unwrap();
     let error = unwritten.receive(response, &mut Inbox::default());
     assert_eq!(error, Err(ConnectionError::UnexpectedBytes));
-}
-
-/// Takes the server's whole output.
-fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
-    let mut bytes = Vec::new();
-    while !server.output().is_empty() {
-        let piece = server.output().to_vec();
-        server.advance_output(piece.len(), inbox);
-        bytes.extend(piece);
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 fn ended(inbox: &Inbox<ServerEvent>) -> Vec<u64> {
@@ -518,21 +438,12 @@ fn an_http_1_0_client_that_pipelines_gets_one_response_and_the_end() {
 #[test]
 fn malformed_requests_are_errors() {
     let flood = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(h1::MAX_PIPELINED + 1);
-    for (text, error) in [
-        (
-            "\x16\x03\x01\x02\x00",
-            ConnectionError::Head(httparse::Error::Token),
-        ),
-        (
-            "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (
-            "GET / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
-            ConnectionError::BodyLength,
-        ),
-        (&flood, ConnectionError::TooManyPipelined),
-    ] {
+    for (text, error) in rows! {
+        "\x16\x03\x01\x02\x00", ConnectionError::Head(httparse::Error::Token);
+        "GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n", ConnectionError::BodyLength;
+        "GET / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n", ConnectionError::BodyLength;
+        &flood, ConnectionError::TooManyPipelined;
+    } {
         let mut server = new_server();
         assert_eq!(
             server.receive(text.as_bytes(), &mut Inbox::default()),

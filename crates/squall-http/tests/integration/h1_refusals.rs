@@ -4,28 +4,14 @@
 
 use std::sync::Arc;
 
-use squall_base::plan::Http1Settings;
 use squall_http::{
     Body, ConnectionError, Engine, Field, Inbox, InboxOptions, Response, ServerEvent, StreamId, h1,
 };
 
-fn new_server() -> h1::Server {
-    h1::Server::new(&Http1Settings::default()).unwrap()
-}
+use crate::common::h1::{STREAM, new_server, output};
 
 fn empty(status: u16) -> Arc<Response> {
     Arc::new(Response::new(status, &[], Body::EMPTY).unwrap())
-}
-
-/// Takes the server's whole output.
-fn output(server: &mut h1::Server, inbox: &mut Inbox<ServerEvent>) -> String {
-    let mut bytes = Vec::new();
-    while !server.output().is_empty() {
-        let piece = server.output().to_vec();
-        server.advance_output(piece.len(), inbox);
-        bytes.extend(piece);
-    }
-    String::from_utf8(bytes).unwrap()
 }
 
 fn refusal(status: &str) -> String {
@@ -57,7 +43,7 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
         let said = output(&mut server, &mut inbox);
         assert_eq!(said, refusal(status), "{of:?}");
         // These events are not about a response by the owner.
-        let stream = StreamId(0);
+        let stream = STREAM;
         let told = [
             ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },
             ServerEvent::RequestRefused {
@@ -75,73 +61,48 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
 
 #[test]
 fn ambiguous_requests_are_rejected() {
-    for (fields, status) in [
-        (
-            "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
-            "400 Bad Request",
-        ),
-        ("host: a\r\ncontent-length: 5, 6", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 5, 5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: +5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 0x5", "400 Bad Request"),
-        ("host: a\r\ncontent-length: 5 5", "400 Bad Request"),
-        ("host: a\r\ncontent-length:", "400 Bad Request"),
-        (
-            "host: a\r\ncontent-length: 99999999999999999999",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked, chunked",
-            "400 Bad Request",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked, gzip",
-            "400 Bad Request",
-        ),
-        ("host: a\r\ntransfer-encoding: ,chunked", "400 Bad Request"),
-        ("host: a\r\ntransfer-encoding:", "400 Bad Request"),
-        (
-            "host: a\r\ntransfer-encoding: gzip, chunked",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: identity",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: \"chunked\"",
-            "501 Not Implemented",
-        ),
-        (
-            "host: a\r\ntransfer-encoding: chunked;q=1",
-            "501 Not Implemented",
-        ),
-        ("accept: */*", "400 Bad Request"),
-        ("host: a\r\nHost: a", "400 Bad Request"),
-        ("host: a/b", "400 Bad Request"),
-        ("host: a b", "400 Bad Request"),
-        ("host: a\nx: y", "400 Bad Request"),
-        ("host: a\rx: y", "400 Bad Request"),
-        ("host: a\r\n\n", "400 Bad Request"),
-        ("host: a\r\nx: y\r\n z", "400 Bad Request"),
-        (" host: a", "400 Bad Request"),
-        ("host: a\r\nx : y", "400 Bad Request"),
-        ("host: a\r\nx\t: y", "400 Bad Request"),
-        ("host: a\r\n: y", "400 Bad Request"),
-        ("host: a\r\nx", "400 Bad Request"),
-        ("host: a\r\nx: \0", "400 Bad Request"),
-        ("host: a\r\nx: \x0b", "400 Bad Request"),
-        ("host: a\r\nx: \x7f", "400 Bad Request"),
-        ("host: a\r\nx\0: y", "400 Bad Request"),
-    ] {
+    let bad = [
+        "host: a\r\ncontent-length: 5\r\ncontent-length: 6",
+        "host: a\r\ncontent-length: 5, 6",
+        "host: a\r\ncontent-length: 5, 5",
+        "host: a\r\ncontent-length: +5",
+        "host: a\r\ncontent-length: 0x5",
+        "host: a\r\ncontent-length: 5 5",
+        "host: a\r\ncontent-length:",
+        "host: a\r\ncontent-length: 99999999999999999999",
+        "host: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
+        "host: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5",
+        "host: a\r\ntransfer-encoding: chunked, chunked",
+        "host: a\r\ntransfer-encoding: chunked, gzip",
+        "host: a\r\ntransfer-encoding: ,chunked",
+        "host: a\r\ntransfer-encoding:",
+        "accept: */*",
+        "host: a\r\nHost: a",
+        "host: a/b",
+        "host: a b",
+        "host: a\nx: y",
+        "host: a\rx: y",
+        "host: a\r\n\n",
+        "host: a\r\nx: y\r\n z",
+        " host: a",
+        "host: a\r\nx : y",
+        "host: a\r\nx\t: y",
+        "host: a\r\n: y",
+        "host: a\r\nx",
+        "host: a\r\nx: \0",
+        "host: a\r\nx: \x0b",
+        "host: a\r\nx: \x7f",
+        "host: a\r\nx\0: y",
+    ];
+    let unsupported = [
+        "host: a\r\ntransfer-encoding: gzip, chunked",
+        "host: a\r\ntransfer-encoding: identity",
+        "host: a\r\ntransfer-encoding: \"chunked\"",
+        "host: a\r\ntransfer-encoding: chunked;q=1",
+    ];
+    let bad = bad.map(|fields| (fields, "400 Bad Request"));
+    let unsupported = unsupported.map(|fields| (fields, "501 Not Implemented"));
+    for (fields, status) in bad.into_iter().chain(unsupported) {
         let text = format!("POST / HTTP/1.1\r\n{fields}\r\n\r\n");
         assert_refused(text.as_bytes(), status, 0..=text.len());
     }
@@ -225,7 +186,7 @@ fn an_error_response_follows_the_pending_responses() {
     assert_eq!(server.receive(text, &mut inbox), error);
     assert_eq!(server.output(), b"");
     server.respond(StreamId(1), &empty(404)).unwrap();
-    server.respond(StreamId(0), &empty(200)).unwrap();
+    server.respond(STREAM, &empty(200)).unwrap();
     assert!(server.respond(StreamId(2), &empty(200)).is_err());
     assert_eq!(server.receive_end(&mut inbox), error);
     let expected = format!(
@@ -243,7 +204,7 @@ fn an_answered_request_gets_no_error_response() {
         let mut server = new_server();
         let mut inbox = Inbox::default();
         server.receive(head, &mut inbox).unwrap();
-        server.respond(StreamId(0), &empty(200)).unwrap();
+        server.respond(STREAM, &empty(200)).unwrap();
         let mut text = String::new();
         if is_written {
             text = output(&mut server, &mut inbox);
@@ -337,7 +298,7 @@ fn the_host_in_the_target_overrides_the_host_field() {
     assert_eq!(
         inbox.events[1],
         ServerEvent::RequestHead {
-            stream: StreamId(0),
+            stream: STREAM,
             method: "GET".to_owned(),
             target: "/".to_owned(),
             fields: vec![field(b"host", b"b"), field(b"x-y", b"Z")],

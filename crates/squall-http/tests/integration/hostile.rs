@@ -8,7 +8,7 @@ use squall_http::h2::{Client, Server};
 use squall_http::{ClientEvent, ConnectionError, Engine, Inbox, ServerEvent, StreamId};
 use squall_nghttp2::Error;
 
-use crate::common::h2::frame;
+use crate::common::h2::{POST, client_opening, frame};
 use crate::common::{request, response};
 
 /// Upper bound on buffered output: the limit of `output`, and the same again for a GOAWAY.
@@ -19,9 +19,6 @@ const END_HEADERS: u8 = 0x4;
 const FLOW_CONTROL_ERROR: u32 = 0x3;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// ":method: POST, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
-const POST: [u8; 6] = [0x83, 0x86, 0x84, 0x41, 1, b'a'];
-
 /// Whether the peer reads what it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
@@ -29,12 +26,8 @@ enum Peer {
     IsDeaf,
 }
 
-fn opening() -> Vec<u8> {
-    [&CLIENT_PREFACE[..], &frame(4, 0, 0, &[])].concat()
-}
-
 fn head(stream: u32) -> Vec<u8> {
-    frame(1, END_HEADERS, stream, &POST)
+    frame(1, END_HEADERS, stream, POST)
 }
 
 /// The attacked server, its events, and the result.
@@ -53,7 +46,7 @@ fn attack_server_with(
     let mut server = Server::new(settings).unwrap();
     let (mut inbox, mut events) = (Inbox::default(), Vec::new());
     let answer = response(200, 100);
-    let mut result = server.receive(&opening(), &mut inbox);
+    let mut result = server.receive(&client_opening(), &mut inbox);
     let (mut n, mut sum) = (0, 0);
     while result.is_ok() && sum < 20_000_000 && n < 300_000 {
         let mut piece = Vec::new();
@@ -93,7 +86,7 @@ fn is_flood(result: &Result<(), ConnectionError>) -> bool {
 fn an_endless_header_section_is_an_error() {
     for peer in [Peer::Reads, Peer::IsDeaf] {
         let (_, events, result) = attack_server(peer, |n| match n {
-            0 => frame(1, 0, 1, &POST),
+            0 => frame(1, 0, 1, POST),
             // A field that is not indexed: "x: y".
             _ => frame(9, 0, 1, &[0, 1, b'x', 1, b'y']),
         });
@@ -254,7 +247,7 @@ fn bytes_hidden_in_padding_are_an_error() {
 fn frames_about_windows_are_accepted_while_responses_are_sent() {
     let (server, events, result) = attack_server(Peer::Reads, |n| {
         let update = frame(8, 0, 0, &4_u32.to_be_bytes());
-        let ask = frame(1, END_HEADERS | END_STREAM, 2 * n + 1, &POST);
+        let ask = frame(1, END_HEADERS | END_STREAM, 2 * n + 1, POST);
         [ask, update.repeat(50)].concat()
     });
     assert_eq!(result, Ok(()));
@@ -273,7 +266,7 @@ fn a_client_without_windows_gets_no_body_and_costs_no_memory() {
     server.receive(&opening, &mut inbox).unwrap();
     let large = response(200, 10_000_000);
     for n in 0..100 {
-        let ask = frame(1, END_HEADERS | END_STREAM, 2 * n + 1, &POST);
+        let ask = frame(1, END_HEADERS | END_STREAM, 2 * n + 1, POST);
         server.receive(&ask, &mut inbox).unwrap();
         server
             .respond(StreamId(u64::from(2 * n + 1)), &large)

@@ -35,7 +35,7 @@ fn settings_that_differ_from_the_defaults_are_announced() {
     for _ in 0..3 {
         let stream = pair.submit(&request("POST", 10));
         pair.settle();
-        pair.server.respond(stream, &response(200, 10)).unwrap();
+        pair.respond(stream, &response(200, 10));
         pair.settle();
     }
     assert_eq!(pair.client.in_flight(), 0);
@@ -60,7 +60,7 @@ fn data_frames_have_the_configured_size_up_to_the_peers_limit() {
         let mut pair = H2Pair::new(&client, &server);
         let stream = pair.submit(&request("GET", 0));
         pair.settle();
-        pair.server.respond(stream, &response(200, 50_000)).unwrap();
+        pair.respond(stream, &response(200, 50_000));
         pair.settle();
         let data = pair.client_inbox.frames.iter();
         let data = data.filter(|frame| frame.way == Way::Received && frame.kind == 0);
@@ -80,9 +80,7 @@ fn frames_of_16_mib_pass_one_at_a_time() {
     let mut pair = H2Pair::new(&settings, &settings);
     let stream = pair.submit(&request("GET", 0));
     pair.settle();
-    pair.server
-        .respond(stream, &response(200, 40_000_000))
-        .unwrap();
+    pair.respond(stream, &response(200, 40_000_000));
     assert!(pair.server.output().len() <= 9 + (1 << 24));
     pair.settle();
     assert_eq!(pair.client_inbox.bodies.len(), 40_000_000);
@@ -101,9 +99,7 @@ fn data_frames_of_streamed_bodies_have_the_configured_size() {
     let mut pair = H2Pair::new(&settings, &settings);
     let stream = pair.submit(&streamed_request(None));
     pair.settle();
-    pair.server
-        .respond(stream, &streamed_response(None))
-        .unwrap();
+    pair.respond(stream, &streamed_response(None));
     let much = vec![7; SIZE];
     for _ in 0..3 {
         assert_eq!(pair.client.send_body(stream, &much), SIZE);
@@ -132,7 +128,7 @@ fn a_client_takes_only_the_configured_number_of_requests() {
         // The last request keeps the connection open, but no other one may follow it.
         assert!(pair.client.is_open());
         assert_eq!(pair.client.is_ready(), !is_last);
-        pair.server.respond(stream, &response(200, 10)).unwrap();
+        pair.respond(stream, &response(200, 10));
         pair.settle();
         assert_eq!(
             (pair.client.in_flight(), pair.client.is_open()),
@@ -180,9 +176,7 @@ fn a_server_sends_goaway_after_the_configured_number_of_requests() {
         pair.client.end_body(*stream);
         pair.settle();
         assert!(pair.server.is_open());
-        pair.server
-            .respond(*stream, &response(200, 100_000))
-            .unwrap();
+        pair.respond(*stream, &response(200, 100_000));
         pair.settle();
     }
     assert_eq!(pair.client.in_flight(), 0);

@@ -98,7 +98,7 @@ fn streams_without_window_hold_no_bytes() {
     pair.settle();
     for stream in &streams {
         let response = streamed_response(None);
-        pair.server.respond(*stream, &response).unwrap();
+        pair.respond(*stream, &response);
         let taken = pair.server.send_body(*stream, &[7; 100_000]);
         assert_eq!((taken, pair.server.body_waiting(*stream)), (1, 1));
     }
@@ -118,9 +118,7 @@ fn a_response_can_be_streamed_too() {
     let mut pair = pair();
     let stream = pair.submit(&request("GET", 0));
     pair.settle();
-    pair.server
-        .respond(stream, &streamed_response(None))
-        .unwrap();
+    pair.respond(stream, &streamed_response(None));
     pair.settle();
     assert!(pair.server.is_open());
     for _ in 0..10 {
@@ -141,9 +139,7 @@ fn an_empty_streamed_body_is_a_body() {
     pair.client.end_body(stream);
     pair.settle();
     assert!(pair.server_inbox.events.iter().any(is_request_end));
-    pair.server
-        .respond(stream, &streamed_response(Some(0)))
-        .unwrap();
+    pair.respond(stream, &streamed_response(Some(0)));
     pair.server.end_body(stream);
     pair.settle();
     assert_eq!(pair.client.in_flight(), 0);
@@ -202,9 +198,7 @@ fn a_streamed_response_to_head_has_no_body() {
     let mut pair = pair();
     let stream = pair.submit(&request("HEAD", 0));
     pair.settle();
-    pair.server
-        .respond(stream, &streamed_response(None))
-        .unwrap();
+    pair.respond(stream, &streamed_response(None));
     pair.settle();
     assert_eq!(
         (pair.client.in_flight(), pair.server.body_room(stream)),
@@ -212,7 +206,7 @@ fn a_streamed_response_to_head_has_no_body() {
     );
     let next = pair.submit(&request("GET", 0));
     pair.settle();
-    pair.server.respond(next, &response(200, 10)).unwrap();
+    pair.respond(next, &response(200, 10));
     pair.settle();
     assert_eq!(pair.client_inbox.bodies.len(), 10);
 }
@@ -297,7 +291,7 @@ proptest! {
                     ServerEvent::RequestHead { stream, .. } => {
                         let length = lengths[stream.0 as usize / 2].1;
                         let response = streamed_response(Some(length as u64));
-                        pair.server.respond(*stream, &response).unwrap();
+                        pair.respond(*stream, &response);
                         down.push((*stream, length));
                     }
                     ServerEvent::RequestBody { stream, len } => pair.server.consume(*stream, *len),

@@ -6,12 +6,13 @@
 use squall_base::plan::{Http2Settings, WindowUpdates, find_preset};
 use squall_base::record::{FrameFacts, Way};
 use squall_base::{Bytes, Side};
-use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
 use squall_http::{ClientEvent, Engine, Inbox, ServerEvent, StreamId, StreamIo};
 
-use crate::common::h2::{ALL, H2Pair, frame, streamed_request, streamed_response};
-use crate::common::{request, response};
+use crate::common::h2::{
+    ALL, H2Pair, POST, client_opening, frame, streamed_request, streamed_response,
+};
+use crate::common::{request, response, take_output};
 
 const CANCEL: u64 = 8;
 
@@ -46,7 +47,7 @@ impl Getter {
                 let stream = self.pair.submit(&request("GET", 0));
                 self.pair.settle();
                 let answer = streamed_response(None);
-                self.pair.server.respond(stream, &answer).unwrap();
+                self.pair.respond(stream, &answer);
                 stream
             }
             Side::Server => self.pair.submit(&streamed_request(None)),
@@ -90,7 +91,7 @@ impl Getter {
 
     fn answer(&mut self, stream: StreamId, len: usize) {
         let answer = response(200, len);
-        self.pair.server.respond(stream, &answer).unwrap();
+        self.pair.respond(stream, &answer);
         self.pair.settle();
     }
 
@@ -371,17 +372,13 @@ fn frames_of_client(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts
     let mut client = Client::new(&settings(policy)).unwrap();
     let mut inbox = Inbox::<ClientEvent>::new(ALL);
     client.submit(&request("GET", 0)).unwrap();
-    let take = |client: &mut Client, inbox: &mut Inbox<ClientEvent>| {
-        let len = client.output().len();
-        client.advance_output(len, inbox);
-    };
-    take(&mut client, &mut inbox);
+    take_output(&mut client, &mut inbox);
     // ":status: 200" from HPACK's static table.
     let opening = [frame(4, 0, 0, &[]), frame(1, 4, 1, &[0x88])].concat();
     client.receive(&opening, &mut inbox).unwrap();
     for bytes in frames {
         client.receive(bytes, &mut inbox).unwrap();
-        take(&mut client, &mut inbox);
+        take_output(&mut client, &mut inbox);
     }
     inbox.frames
 }
@@ -389,14 +386,11 @@ fn frames_of_client(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts
 fn frames_of_server(policy: WindowUpdates, frames: &[Vec<u8>]) -> Vec<FrameFacts> {
     let mut server = Server::new(&settings(policy)).unwrap();
     let mut inbox = Inbox::<ServerEvent>::new(ALL);
-    // ":method: POST, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
-    let head = frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']);
-    let opening = [&CLIENT_PREFACE[..], &frame(4, 0, 0, &[]), &head].concat();
+    let opening = [client_opening(), frame(1, 4, 1, POST)].concat();
     server.receive(&opening, &mut inbox).unwrap();
     for bytes in frames {
         server.receive(bytes, &mut inbox).unwrap();
-        let len = server.output().len();
-        server.advance_output(len, &mut inbox);
+        take_output(&mut server, &mut inbox);
     }
     inbox.frames
 }

@@ -642,14 +642,7 @@ impl Connection {
             },
             Side::Server => record::Beginning::default(),
         };
-        let sink = Sink {
-            side: self.record.side,
-            connection: self.record.connection,
-            beginning,
-            exchanges: &mut self.record.exchanges,
-            frames: &mut self.record.frames,
-            rows,
-        };
+        let sink = Sink::of(&mut self.record, beginning, rows);
         (sink, &mut self.http3)
     }
 }

@@ -103,7 +103,7 @@ impl Handshake {
     }
 
     fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), OpaqueReason> {
-        let unreadable = || OpaqueReason::Unclear("a hello of TLS cannot be read".to_owned());
+        let unreadable = || OpaqueReason::unclear("a hello of TLS cannot be read");
         let is_client = way == self.client;
         match kind {
             CLIENT_HELLO if is_client && self.client_hello.is_none() => {

@@ -411,7 +411,7 @@ impl Http3 {
 }
 
 fn unreadable(QpackError(what): QpackError) -> OpaqueReason {
-    OpaqueReason::Unclear(format!("header fields cannot be read: {what}"))
+    OpaqueReason::unclear(format!("header fields cannot be read: {what}"))
 }
 
 /// The value of SETTINGS_QPACK_MAX_TABLE_CAPACITY; 0 if it is absent, because there is no dynamic table then.

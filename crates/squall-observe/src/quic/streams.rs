@@ -119,8 +119,8 @@ impl Streams {
         }
         let open = self.open.of_mut(way);
         if open.len() >= MAX_STREAMS && !open.contains_key(&stream) {
-            return Err(OpaqueReason::Unclear(
-                "more streams are open than anybody allows".to_owned(),
+            return Err(OpaqueReason::unclear(
+                "more streams are open than anybody allows",
             ));
         }
         let half = open.entry(stream).or_default();

@@ -147,8 +147,8 @@ impl TlsHalf {
         let kind = *kind;
         let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
         if length > MAX_MESSAGE_BYTES {
-            return Err(OpaqueReason::Unclear(
-                "a message of the TLS handshake is too long".to_owned(),
+            return Err(OpaqueReason::unclear(
+                "a message of the TLS handshake is too long",
             ));
         }
         if self.messages.len() < 4 + length {

@@ -125,8 +125,8 @@ impl Tls {
         let mut bytes = piece.bytes;
         while !bytes.is_empty() {
             let Some(used) = half.gather(bytes, piece.way, &piece.carrier, self.pieces) else {
-                let what = "what follows is no record of TLS".to_owned();
-                return self.fail(OpaqueReason::Unclear(what), sink);
+                let what = "what follows is no record of TLS";
+                return self.fail(OpaqueReason::unclear(what), sink);
             };
             bytes = &bytes[used.clamp(1, bytes.len())..];
         }
@@ -248,9 +248,7 @@ impl Tls {
             }
             (Epoch::Clear, ALERT) => Ok(true),
             (Epoch::Clear, APPLICATION_DATA) if self.server_hello.is_none() => Ok(false),
-            (Epoch::Clear, _) => Err(OpaqueReason::Unclear(
-                "data came before the handshake".to_owned(),
-            )),
+            (Epoch::Clear, _) => Err(OpaqueReason::unclear("data came before the handshake")),
             (Epoch::Undecided, _) => Ok(false),
             // A cleartext alert, from a peer that has no keys.
             (_, ALERT) if is_tls13 => Ok(true),
@@ -367,7 +365,7 @@ impl Tls {
     }
 
     fn message(&mut self, way: Way, kind: u8, body: &[u8], at: Time) -> Result<(), OpaqueReason> {
-        let unreadable = || OpaqueReason::Unclear("a hello of TLS cannot be read".to_owned());
+        let unreadable = || OpaqueReason::unclear("a hello of TLS cannot be read");
         let is_tls13 = self.facts.version == Some(TLS13);
         let is_clear = self.halves.of(way).epoch == Epoch::Clear;
         let is_client = way == self.client;
@@ -381,9 +379,7 @@ impl Tls {
                 self.on_server_hello(hello, at);
             }
             CLIENT_HELLO => {
-                return Err(OpaqueReason::Unclear(
-                    "the client renegotiates TLS".to_owned(),
-                ));
+                return Err(OpaqueReason::unclear("the client renegotiates TLS"));
             }
             ENCRYPTED_EXTENSIONS if is_tls13 && !is_client => {
                 let read = hello::encrypted_extensions(body).ok_or_else(unreadable)?;

@@ -292,11 +292,8 @@ impl Backs {
         let Some(connection) = self.connection_mut(at) else {
             return 0;
         };
-        let taken = connection
-            .dialed
-            .transport
-            .streams()
-            .send_body(stream, bytes);
+        let mut streams = connection.dialed.transport.streams();
+        let taken = streams.send_body(stream, bytes);
         // A connection that accepts nothing has nothing new to write: touching it would give it turns forever.
         if taken > 0 {
             self.touch(at);

@@ -116,15 +116,9 @@ impl Connections {
         if let FrontKey::Tcp(id) = at
             && !inbox.frames.is_empty()
         {
-            let number = self
-                .relay
-                .fronts
-                .tcp_mut(id)
-                .map_or(0, |front| front.tcp.number);
-            self.relay
-                .fronts
-                .log
-                .record_frames(number, now, &inbox.frames);
+            let front = self.relay.fronts.tcp_mut(id);
+            let number = front.map_or(0, |front| front.tcp.number);
+            (self.relay.fronts.log).record_frames(number, now, &inbox.frames);
         }
         self.relay.apply_front(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
@@ -136,9 +130,7 @@ impl Connections {
         let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
         };
-        front.tcp.is_ending = true;
-        let open: Vec<_> = front.open.streams.drain().collect();
-        front.waiting.clear();
+        let open = front.take_open();
         let was_serving = !open.is_empty();
         self.relay.abandon(open);
         let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() else {
@@ -172,12 +164,8 @@ impl Connections {
             if exchange.up.has_ended {
                 continue;
             }
-            *self
-                .relay
-                .report
-                .failures
-                .entry(Failure::BadRequest)
-                .or_default() += 1;
+            let failures = &mut self.relay.report.failures;
+            *failures.entry(Failure::BadRequest).or_default() += 1;
             exchange.down.is_closed = true;
             if !is_http1 || exchange.is_answered {
                 self.relay.abort(key, None);
@@ -221,10 +209,7 @@ impl Connections {
             };
             self.relay.apply_front(at, now, EventBatch::of(&mut inbox));
         }
-        self.relay.fronts.touch(FrontKey::Quic {
-            listener,
-            connection: 0,
-        });
+        self.relay.fronts.touch_listener(listener);
     }
 
     /// Serves a connection to an upstream that is ready.
@@ -276,12 +261,7 @@ impl Connections {
         if let Some(connection) = self.relay.backs.connection_mut(at) {
             let _ = connection.write(&mut self.back_inbox);
             let (number, frames) = (connection.dialed.number, &self.back_inbox.frames);
-            if !frames.is_empty() {
-                self.relay
-                    .backs
-                    .log
-                    .record_frames(number, clock::now(), frames);
-            }
+            (self.relay.backs.log).record_frames(number, clock::now(), frames);
             self.back_inbox.clear();
         }
     }
@@ -304,15 +284,9 @@ impl Connections {
         }
         let mut inbox = std::mem::take(&mut self.back_inbox);
         if !inbox.frames.is_empty() {
-            let number = self
-                .relay
-                .backs
-                .connection_mut(at)
-                .map_or(0, |back| back.dialed.number);
-            self.relay
-                .backs
-                .log
-                .record_frames(number, now, &inbox.frames);
+            let back = self.relay.backs.connection_mut(at);
+            let number = back.map_or(0, |back| back.dialed.number);
+            (self.relay.backs.log).record_frames(number, now, &inbox.frames);
         }
         self.relay.apply_back(at, now, EventBatch::of(&mut inbox));
         inbox.clear();
@@ -363,23 +337,16 @@ impl Connections {
                         // In this very turn it has sent GOAWAY, or SETTINGS with a lower limit of streams, or more
                         // than clients take. Its pool learns of that now.
                         self.relay.backs.settle(at);
-                        self.relay
-                            .backs
-                            .pools
-                            .get_mut(upstream)
-                            .waiting
-                            .push_front(key);
+                        let pool = self.relay.backs.pools.get_mut(upstream);
+                        pool.waiting.push_front(key);
                     }
                 }
                 Choice::Open(connection) => {
-                    self.open_back(
-                        BackKey {
-                            pool: upstream,
-                            connection,
-                        },
-                        Some(key),
-                        reactor,
-                    )?;
+                    let at = BackKey {
+                        pool: upstream,
+                        connection,
+                    };
+                    self.open_back(at, Some(key), reactor)?;
                 }
                 Choice::Wait => {
                     pool.waiting.push_front(key);
@@ -401,11 +368,8 @@ impl Connections {
             exchange.back = BackState::Opening { at };
             exchange.beginning.slot = wants.then(clock::now);
         }
-        match self
-            .relay
-            .backs
-            .open(at, self.upstreams.dial(at.pool), first)
-        {
+        let dial = self.upstreams.dial(at.pool);
+        match self.relay.backs.open(at, dial, first) {
             Ok(()) => {
                 let token = UPSTREAMS << KIND_SHIFT | at.token();
                 if let Some(connection) = self.relay.backs.connection_mut(at)
@@ -547,9 +511,7 @@ impl Connections {
         if !front.is_finished() {
             return;
         }
-        let open: Vec<_> = front.open.streams.drain().collect();
-        front.waiting.clear();
-        front.tcp.is_ending = true;
+        let open = front.take_open();
         self.relay.abandon(open);
         let Some(front) = self.relay.fronts.tcp[id as usize].as_deref_mut() else {
             return;
@@ -596,12 +558,8 @@ impl Connections {
 
     /// When the next timer is due: of QUIC on either side, or of a response that is held.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let fronts = self
-            .relay
-            .fronts
-            .quic
-            .iter()
-            .filter_map(QuicFront::deadline);
+        let fronts = self.relay.fronts.quic.iter();
+        let fronts = fronts.filter_map(QuicFront::deadline);
         let backs = if self.is_quic() {
             (self.relay.backs.pools.connections())
                 .filter_map(|(_, back)| back.dialed.transport.deadline())
@@ -623,10 +581,7 @@ impl Connections {
             let quic = &mut self.relay.fronts.quic[listener as usize];
             if quic.deadline().is_some_and(|due| due <= now) {
                 quic.run_timers();
-                self.relay.fronts.touch(FrontKey::Quic {
-                    listener,
-                    connection: 0,
-                });
+                self.relay.fronts.touch_listener(listener);
             }
         }
         if self.is_quic() {
@@ -679,9 +634,7 @@ impl Connections {
             } else if front.is_idle() && is_over(front.tcp.last_progress, self.timeouts.idle) {
                 front.announce_close(&mut self.front_inbox);
                 let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
-                if !frames.is_empty() {
-                    self.relay.fronts.log.record_frames(number, now, frames);
-                }
+                self.relay.fronts.log.record_frames(number, now, frames);
                 self.front_inbox.clear();
                 self.drop_front(id);
             }
@@ -691,10 +644,7 @@ impl Connections {
         };
         for listener in 0..self.relay.fronts.quic.len() as u32 {
             if self.relay.fronts.quic[listener as usize].sweep(now, idle) {
-                self.relay.fronts.touch(FrontKey::Quic {
-                    listener,
-                    connection: 0,
-                });
+                self.relay.fronts.touch_listener(listener);
             }
         }
     }
@@ -709,9 +659,8 @@ impl Connections {
             }
         }
         for (_, back) in self.relay.backs.pools.connections() {
-            back.dialed
-                .transport
-                .sample(back.dialed.number, false, &mut self.relay.backs.log);
+            let (number, log) = (back.dialed.number, &mut self.relay.backs.log);
+            back.dialed.transport.sample(number, false, log);
         }
     }
 
@@ -721,8 +670,7 @@ impl Connections {
             let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 continue;
             };
-            let open: Vec<_> = front.open.streams.drain().collect();
-            front.waiting.clear();
+            let open = front.take_open();
             self.relay.abandon(open);
             if let Some(mut front) = self.relay.fronts.remove(id) {
                 front.tcp.record_end(&mut self.relay.fronts.log);
@@ -736,13 +684,8 @@ impl Connections {
         for key in open {
             self.relay.abort(key, None);
         }
-        let all: Vec<BackKey> = self
-            .relay
-            .backs
-            .pools
-            .connections()
-            .map(|(at, _)| at)
-            .collect();
+        let connections = self.relay.backs.pools.connections();
+        let all: Vec<BackKey> = connections.map(|(at, _)| at).collect();
         for at in all {
             self.relay.fail_back(at, Failure::UpstreamClosed);
         }

@@ -255,12 +255,10 @@ impl Relay {
             return;
         };
         let log = &mut self.backs.log;
-        connection
-            .dialed
-            .transport
-            .sample(connection.dialed.number, true, log);
-        connection.dialed.transport.count_settings(&mut log.counts);
-        log.record_keys(connection.dialed.transport.take_key_log());
+        let (number, transport) = (connection.dialed.number, &mut connection.dialed.transport);
+        transport.sample(number, true, log);
+        transport.count_settings(&mut log.counts);
+        log.record_keys(transport.take_key_log());
         let failure = if connection.is_given_up {
             Failure::UpstreamClosed
         } else {
@@ -271,7 +269,7 @@ impl Relay {
         let open: Vec<(StreamId, ExchangeKey)> = connection.streams.drain().collect();
         let mut inbox = Inbox::new(self.backs.wants);
         connection.dialed.transport.close(&mut inbox);
-        (self.backs.log).record_frames(connection.dialed.number, clock::now(), &inbox.frames);
+        (self.backs.log).record_frames(number, clock::now(), &inbox.frames);
         if let Some(key) = first {
             self.backs.leave(at.pool);
             if let Some(exchange) = self.exchanges.get_mut(key) {

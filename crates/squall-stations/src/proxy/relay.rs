@@ -100,12 +100,11 @@ impl Relay {
                     }
                 }
                 ServerEvent::ResponseFirstByteWritten { stream, offset } => {
-                    let wants = self.fronts.log.wants_exchanges();
-                    let place = wants.then(|| self.locate_front(at, Way::Sent, offset));
-                    if let (Some(place), Some(exchange)) =
-                        (place, self.exchange_of_front(at, stream))
-                    {
-                        exchange.front_marks.response.begin(now, offset, place);
+                    if self.fronts.log.wants_exchanges() {
+                        let place = self.locate_front(at, Way::Sent, offset);
+                        if let Some(exchange) = self.exchange_of_front(at, stream) {
+                            exchange.front_marks.response.begin(now, offset, place);
+                        }
                     }
                 }
                 ServerEvent::ResponseWritten { stream, end } => {
@@ -125,8 +124,10 @@ impl Relay {
         self.exchanges.get_mut(key)
     }
 
+    /// Where a byte is on the wire, if rows of exchanges are wanted.
     fn locate_front(&mut self, at: FrontKey, way: Way, offset: u64) -> Option<WireExtent> {
         match at {
+            _ if !self.fronts.log.wants_exchanges() => None,
             FrontKey::Tcp(id) => self.fronts.tcp_mut(id)?.tcp.engine.locate(way, offset),
             // The frames table shows which packets carried which bytes of a stream.
             FrontKey::Quic { .. } => None,
@@ -134,11 +135,11 @@ impl Relay {
     }
 
     fn locate_back(&mut self, at: BackKey, way: Way, offset: u64) -> Option<WireExtent> {
-        self.backs
-            .connection_mut(at)?
-            .dialed
-            .transport
-            .locate(way, offset)
+        if !self.backs.log.wants_exchanges() {
+            return None;
+        }
+        let connection = self.backs.connection_mut(at)?;
+        connection.dialed.transport.locate(way, offset)
     }
 
     /// Handles a request's head, with the whole body if that is known.
@@ -319,11 +320,7 @@ impl Relay {
         end: u64,
         trailers: Option<Trailers>,
     ) {
-        let place = if self.fronts.log.wants_exchanges() {
-            self.locate_front(at, Way::Received, end.saturating_sub(1))
-        } else {
-            None
-        };
+        let place = self.locate_front(at, Way::Received, end.saturating_sub(1));
         let Some(key) = self.fronts.key(at, stream) else {
             return;
         };
@@ -376,11 +373,7 @@ impl Relay {
         now: Time,
         end: u64,
     ) -> Option<ExchangeKey> {
-        let place = if self.fronts.log.wants_exchanges() {
-            self.locate_front(at, Way::Sent, end.saturating_sub(1))
-        } else {
-            None
-        };
+        let place = self.locate_front(at, Way::Sent, end.saturating_sub(1));
         let key = self.fronts.key(at, stream)?;
         let exchange = self.exchanges.get_mut(key)?;
         exchange.front_marks.response.end(now, end, place);
@@ -464,11 +457,7 @@ impl Relay {
                     }
                 }
                 ClientEvent::ResponseFirstByte { stream, offset } => {
-                    let place = if wants {
-                        self.locate_back(at, Way::Received, offset)
-                    } else {
-                        None
-                    };
+                    let place = self.locate_back(at, Way::Received, offset);
                     if let Some((_, exchange)) = self.exchange_of_back(at, stream) {
                         exchange.has_response_begun = true;
                         exchange.last_progress = now;
@@ -686,11 +675,7 @@ impl Relay {
         end: u64,
         trailers: Option<Trailers>,
     ) {
-        let place = if self.backs.log.wants_exchanges() {
-            self.locate_back(at, Way::Received, end.saturating_sub(1))
-        } else {
-            None
-        };
+        let place = self.locate_back(at, Way::Received, end.saturating_sub(1));
         let Some((key, exchange)) = self.exchange_of_back(at, stream) else {
             return;
         };

@@ -78,6 +78,25 @@ struct OpenSection {
 /// Why a connection ends: the code and reason of our GOAWAY.
 pub(super) type Offence = (u32, &'static str);
 
+/// Why a frame ends the connection.
+pub(super) enum Fault {
+    Offence(Offence),
+    /// No GOAWAY can answer it.
+    Session(Error),
+}
+
+impl From<Offence> for Fault {
+    fn from(offence: Offence) -> Fault {
+        Fault::Offence(offence)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Session(error)
+    }
+}
+
 fn parse(header: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
     let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *header;
     FrameHeader {
@@ -355,12 +374,12 @@ impl<H: Handler> ClientSession<H> {
     /// Handles a complete frame other than DATA.
     fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Error> {
         let result = match header.kind {
-            FrameKind::HEADERS => self.headers(header, payload)?,
-            FrameKind::CONTINUATION => self.continuation(header, payload)?,
-            FrameKind::SETTINGS => self.settings(header, payload)?,
-            FrameKind::PING => self.ping(header, payload)?,
-            FrameKind::GOAWAY => self.goaway(payload),
-            FrameKind::WINDOW_UPDATE => self.window_update(header, payload),
+            FrameKind::HEADERS => self.headers(header, payload),
+            FrameKind::CONTINUATION => self.continuation(header, payload),
+            FrameKind::SETTINGS => self.settings(header, payload),
+            FrameKind::PING => self.ping(header, payload),
+            FrameKind::GOAWAY => self.goaway(payload).map_err(Fault::from),
+            FrameKind::WINDOW_UPDATE => self.window_update(header, payload).map_err(Fault::from),
             FrameKind::RST_STREAM => {
                 self.handler.frame_received(ReceivedFrame::Other(header));
                 self.close(header.stream, word(payload, 0));
@@ -372,33 +391,31 @@ impl<H: Handler> ClientSession<H> {
             }
             _ => Ok(()),
         };
-        if let Err((code, reason)) = result {
-            self.offend(code, reason);
+        match result {
+            Err(Fault::Offence((code, reason))) => self.offend(code, reason),
+            Err(Fault::Session(error)) => return Err(error),
+            Ok(()) => {}
         }
         Ok(())
     }
 
-    fn headers(
-        &mut self,
-        header: FrameHeader,
-        payload: &[u8],
-    ) -> Result<Result<(), Offence>, Error> {
+    fn headers(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
         let mut fragment = payload;
         let mut padding = 0;
         if header.flags & PADDED != 0 {
             let Some((length, rest)) = fragment.split_first() else {
-                return Ok(Err((FRAME_SIZE_ERROR, "padding without its length")));
+                return Err((FRAME_SIZE_ERROR, "padding without its length").into());
             };
             (padding, fragment) = (usize::from(*length), rest);
         }
         if header.flags & PRIORITY != 0 {
             let Some(rest) = fragment.get(5..) else {
-                return Ok(Err((FRAME_SIZE_ERROR, "a priority that is cut off")));
+                return Err((FRAME_SIZE_ERROR, "a priority that is cut off").into());
             };
             fragment = rest;
         }
         let Some(len) = fragment.len().checked_sub(padding) else {
-            return Ok(Err((PROTOCOL_ERROR, "more padding than payload")));
+            return Err((PROTOCOL_ERROR, "more padding than payload").into());
         };
         let fragment = &fragment[..len];
         if header.flags & END_HEADERS != 0 {
@@ -409,72 +426,63 @@ impl<H: Handler> ClientSession<H> {
             block: fragment.to_vec(),
             continuations: 0,
         });
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn continuation(
-        &mut self,
-        header: FrameHeader,
-        payload: &[u8],
-    ) -> Result<Result<(), Offence>, Error> {
+    fn continuation(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
         let Some(mut open) = self.input.section.take() else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         open.continuations += 1;
         if open.continuations > MAX_CONTINUATIONS
             || open.block.len() + payload.len() > MAX_BLOCK_BYTES
         {
-            return Err(Error::FLOODED);
+            return Err(Error::FLOODED.into());
         }
         open.block.extend_from_slice(payload);
         if header.flags & END_HEADERS != 0 {
             return self.section(open.header, &open.block);
         }
         self.input.section = Some(open);
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Handles a complete header section.
-    fn section(&mut self, header: FrameHeader, block: &[u8]) -> Result<Result<(), Offence>, Error> {
+    fn section(&mut self, header: FrameHeader, block: &[u8]) -> Result<(), Fault> {
         let id = header.stream;
         if block.len() > MAX_BLOCK_BYTES {
-            return Err(Error::FLOODED);
+            return Err(Error::FLOODED.into());
         }
         // Decode it in any case, for its effect on the dynamic table.
         let section = match self.sections.decode(block) {
             Ok(section) => section,
-            Err(error) if error == Error::FLOODED => return Err(error),
+            Err(error) if error == Error::FLOODED => return Err(error.into()),
             Err(_) => {
-                return Ok(Err((
-                    COMPRESSION_ERROR,
-                    "a header section that is no HPACK",
-                )));
+                return Err((COMPRESSION_ERROR, "a header section that is no HPACK").into());
             }
         };
         let Some(stream) = self.streams.find(id).filter(|stream| !stream.is_reset) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         if stream.is_answered {
-            return Ok(Err((STREAM_CLOSED, "HEADERS after the end of its stream")));
+            return Err((STREAM_CLOSED, "HEADERS after the end of its stream").into());
         }
         if section.is_too_long() {
             self.give_up(id, INTERNAL_ERROR);
-            return Ok(Ok(()));
+            return Ok(());
         }
         let ends_stream = header.flags & END_STREAM != 0;
         let mut result = stream.response.head(section.facts, ends_stream);
         if stream.response.has_too_many_interims() {
-            return Ok(Err((
-                ENHANCE_YOUR_CALM,
-                "more than 100 interim responses to one request",
-            )));
+            let reason = "more than 100 interim responses to one request";
+            return Err((ENHANCE_YOUR_CALM, reason).into());
         }
         if ends_stream {
             result = result.and_then(|()| stream.response.end());
         }
         if result.is_err() {
             self.give_up(id, PROTOCOL_ERROR);
-            return Ok(Ok(()));
+            return Ok(());
         }
         self.handler.headers_begun(id);
         let handler = &mut self.handler;
@@ -487,22 +495,22 @@ impl<H: Handler> ClientSession<H> {
         drop(fields);
         if is_refused {
             self.give_up(id, INTERNAL_ERROR);
-            return Ok(Ok(()));
+            return Ok(());
         }
         self.handler.frame_received(ReceivedFrame::Headers(header));
         if ends_stream {
             self.answered(id);
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn ping(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
+    fn ping(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
         if header.flags & ACK == 0
             && let Ok(payload) = payload.try_into()
         {
             self.queue_acknowledgement(Control::PingAck(payload))?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     pub(super) fn queue_acknowledgement(&mut self, control: Control) -> Result<(), Error> {

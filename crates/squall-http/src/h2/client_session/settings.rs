@@ -1,10 +1,10 @@
 //! SETTINGS (RFC 9113, section 6.5). The peer's take effect immediately, ours once the peer has acknowledged them.
 
-use squall_nghttp2::{Error, FrameHeader, Handler, ReceivedFrame, Setting};
+use squall_nghttp2::{FrameHeader, Handler, ReceivedFrame, Setting};
 
 use super::ClientSession;
 use super::receive::{
-    ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, Offence, PROTOCOL_ERROR, word,
+    ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, Fault, Offence, PROTOCOL_ERROR, word,
 };
 use super::send::{ACK, Control};
 
@@ -20,19 +20,15 @@ const MAX_FRAME_SIZE: u16 = 0x5;
 
 impl<H: Handler> ClientSession<H> {
     /// Handles a SETTINGS frame.
-    pub(super) fn settings(
-        &mut self,
-        header: FrameHeader,
-        payload: &[u8],
-    ) -> Result<Result<(), Offence>, Error> {
+    pub(super) fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
         if header.flags & ACK != 0 {
             return self.settings_acknowledged(payload);
         }
         if !payload.len().is_multiple_of(6) {
-            return Ok(Err((FRAME_SIZE_ERROR, "SETTINGS that are cut off")));
+            return Err((FRAME_SIZE_ERROR, "SETTINGS that are cut off").into());
         }
         if payload.len() / 6 > MAX_SETTINGS {
-            return Ok(Err((ENHANCE_YOUR_CALM, "too many SETTINGS")));
+            return Err((ENHANCE_YOUR_CALM, "too many SETTINGS").into());
         }
         if !std::mem::replace(&mut self.peer.have_arrived, true) {
             // A limit that is not announced does not exist (RFC 9113, section 6.5.2).
@@ -40,33 +36,28 @@ impl<H: Handler> ClientSession<H> {
         }
         for entry in payload.chunks_exact(6) {
             let id = u16::from_be_bytes([entry[0], entry[1]]);
-            if let Err(offence) = self.setting(id, word(entry, 2))? {
-                return Ok(Err(offence));
-            }
+            self.setting(id, word(entry, 2))?;
         }
         self.queue_acknowledgement(Control::SettingsAck)?;
         self.handler.frame_received(ReceivedFrame::Other(header));
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn setting(&mut self, id: u16, value: u32) -> Result<Result<(), Offence>, Error> {
+    fn setting(&mut self, id: u16, value: u32) -> Result<(), Fault> {
         match id {
             HEADER_TABLE_SIZE => self.encoder.allow_table(value)?,
             ENABLE_PUSH if value != 0 => {
-                return Ok(Err((PROTOCOL_ERROR, "a server that enables push")));
+                return Err((PROTOCOL_ERROR, "a server that enables push").into());
             }
             MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
-            INITIAL_WINDOW_SIZE => return Ok(self.initial_window(value)),
+            INITIAL_WINDOW_SIZE => self.initial_window(value)?,
             MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
-                return Ok(Err((
-                    PROTOCOL_ERROR,
-                    "a SETTINGS_MAX_FRAME_SIZE that cannot be",
-                )));
+                return Err((PROTOCOL_ERROR, "a SETTINGS_MAX_FRAME_SIZE that cannot be").into());
             }
             MAX_FRAME_SIZE => self.peer.max_frame_bytes = value,
             _ => {}
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// A new initial window changes all stream windows by the difference (RFC 9113, section 6.9.2).
@@ -88,15 +79,13 @@ impl<H: Handler> ClientSession<H> {
     }
 
     /// Applies our SETTINGS, which the peer has acknowledged.
-    fn settings_acknowledged(&mut self, payload: &[u8]) -> Result<Result<(), Offence>, Error> {
+    fn settings_acknowledged(&mut self, payload: &[u8]) -> Result<(), Fault> {
         if !payload.is_empty() {
-            return Ok(Err((
-                FRAME_SIZE_ERROR,
-                "an acknowledgement of SETTINGS with SETTINGS",
-            )));
+            let reason = "an acknowledgement of SETTINGS with SETTINGS";
+            return Err((FRAME_SIZE_ERROR, reason).into());
         }
         let Some(settings) = self.unacknowledged.pop_front() else {
-            return Ok(Err((PROTOCOL_ERROR, "an acknowledgement of no SETTINGS")));
+            return Err((PROTOCOL_ERROR, "an acknowledgement of no SETTINGS").into());
         };
         for setting in settings {
             match setting {
@@ -112,6 +101,6 @@ impl<H: Handler> ClientSession<H> {
                 _ => {}
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }

@@ -10,20 +10,11 @@ fn lost_datagrams_are_retransmitted() {
             congestion_control,
             ..Http3Settings::default()
         };
-        let mut pair = Pair::with(
-            &settings,
-            InboxOptions {
-                frames: false,
-                ..FRAMES
-            },
-        );
+        let mut pair = Pair::with(&settings, MESSAGES);
         pair.run_until(|pair| pair.client.is_ready());
         pair.lose = |n| n.is_multiple_of(17);
-        pair.client.submit(&request("POST", megabyte())).unwrap();
-        pair.run_until(|pair| {
-            let last = pair.to_server.events.last();
-            matches!(last, Some(ServerEvent::RequestEnd { .. }))
-        });
+        pair.submit(&request("POST", megabyte()));
+        pair.run_until(Pair::has_ended);
         assert!(pair.to_server.bodies == megabyte());
         assert!(pair.client.path().lost > 0);
         let marks = pair
@@ -82,7 +73,7 @@ fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
         ..Http3Settings::default()
     };
     let mut pair = Pair::established(&settings, InboxOptions::default());
-    pair.client.submit(&request("POST", megabyte())).unwrap();
+    pair.submit(&request("POST", megabyte()));
     // Adjacent datagrams are one loss event for congestion control, and they carry bytes of the body.
     pair.lose = |n| (100..104).contains(&n);
     let mut least = f64::INFINITY;
@@ -137,13 +128,11 @@ fn sessions_are_resumed_unless_a_side_disables_it() {
 /// Every mark must be reported by the call that sent the packet which carries the bytes according to quiche's own log.
 #[test]
 fn marks_belong_to_the_packets_that_carry_the_bytes() {
-    let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
+    let mut pair = Pair::usual(FRAMES);
     for _ in 0..5 {
-        pair.client
-            .submit(&request("POST", megabyte().slice(..200_000)))
-            .unwrap();
+        pair.submit(&request("POST", megabyte().slice(..200_000)));
     }
-    pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    pair.submit(&request("GET", Body::EMPTY));
     pair.lose = |n| n.is_multiple_of(23);
     let mut sent: BTreeMap<u64, u64> = BTreeMap::new();
     let mut ended = BTreeSet::new();
@@ -187,11 +176,8 @@ fn marks_belong_to_the_packets_that_carry_the_bytes() {
 
 #[test]
 fn frames_of_quic_and_http3_are_reported() {
-    let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
-    let stream = pair
-        .client
-        .submit(&request("POST", vec![1; 3_000]))
-        .unwrap();
+    let mut pair = Pair::usual(FRAMES);
+    let stream = pair.submit(&request("POST", vec![1; 3_000]));
     pair.run();
     pair.answer(&response(b"hello".to_vec()));
     pair.run();
@@ -253,16 +239,11 @@ fn unknown_versions_are_answered_with_version_negotiation() {
     datagram[14] = 8;
     let (from, to): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
     for _ in 0..100 {
-        let owner = pair
-            .server
-            .receive(&mut datagram, from, to, &mut pair.to_server);
+        let owner = pair.give_server(&mut datagram, from, to);
         assert_eq!(owner, None);
     }
     let mut answers = 0;
-    while let Some(sender) = pair
-        .server
-        .output(now(), &mut pair.batch, &mut pair.to_server)
-    {
+    while let Some(sender) = pair.server_output(now()) {
         assert_eq!((sender, pair.batch.to()), (BatchSource::Endpoint, from));
         answers += 1;
     }
@@ -276,15 +257,13 @@ fn short_first_packets_are_dropped() {
         .output(now(), &mut pair.batch, &mut pair.to_client);
     let (from, to) = (pair.batch.from(), pair.batch.to());
     let mut datagram = pair.batch.bytes()[..1_199].to_vec();
-    let owner = pair
-        .server
-        .receive(&mut datagram, from, to, &mut pair.to_server);
+    let owner = pair.give_server(&mut datagram, from, to);
     assert_eq!((owner, pair.server.len()), (None, 0));
 }
 
 #[test]
 fn a_protocol_violation_is_reported_in_words() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     assert!(pair.client.connection.open(0));
     pair.client.connection.send(0, |out| {
         out.push(wire::frame(wire::SETTINGS, b""));
@@ -310,7 +289,7 @@ fn a_thousand_connections_share_a_server() {
         std::mem::swap(&mut pair.client, client);
         pair.run();
         assert!(pair.client.is_ready());
-        pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+        pair.submit(&request("GET", Body::EMPTY));
         pair.run();
         std::mem::swap(&mut pair.client, client);
     }
@@ -346,7 +325,7 @@ proptest! {
     fn garbage_in_streams_never_panics(
         pieces in proptest::collection::vec((0_u64..3, proptest::collection::vec(any::<u8>(), 1..80)), 1..20),
     ) {
-        let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
+        let mut pair = Pair::usual(FRAMES);
         for (lane, bytes) in pieces {
             // A request stream, the control stream, and a unidirectional stream without a type yet.
             let id = [0, 2, 6][lane as usize];

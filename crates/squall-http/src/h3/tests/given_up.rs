@@ -57,19 +57,13 @@ fn responses_stopped_after_they_were_sent_free_their_streams() {
     let get = request("GET", Body::EMPTY);
     for _ in 0..150 {
         assert!(pair.client.is_ready(), "no stream left");
-        let stream = pair.client.submit(&get).unwrap();
+        let stream = pair.submit(&get);
         pair.run();
         pair.to_server.clear();
-        pair.server
-            .streams(0)
-            .respond(stream, &response(vec![7; 5_000]))
-            .unwrap();
+        pair.respond(stream, &response(vec![7; 5_000]));
         // All of it is sent, and the client stops it before any of it has arrived.
         let mut datagrams = Vec::new();
-        while (pair.server)
-            .output(now(), &mut pair.batch, &mut pair.to_server)
-            .is_some()
-        {
+        while pair.server_output(now()).is_some() {
             datagrams.extend(pair.batch.datagrams().map(<[u8]>::to_vec));
         }
         let is_last = |event: &ServerEvent| matches!(event, ServerEvent::ResponseWritten { .. });
@@ -83,12 +77,9 @@ fn responses_stopped_after_they_were_sent_free_their_streams() {
         }
         pair.run();
     }
-    let stream = pair.client.submit(&get).unwrap();
+    let stream = pair.submit(&get);
     pair.run();
-    pair.server
-        .streams(0)
-        .respond(stream, &response(b"hello".to_vec()))
-        .unwrap();
+    pair.respond(stream, &response(b"hello".to_vec()));
     pair.run();
     assert_eq!(pair.answers(), 1);
 }
@@ -99,8 +90,7 @@ fn a_separately_sent_end_completes_an_upload_once() {
     let mut pair = Pair::with(&Http3Settings::default(), InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
-    let body = Body::Streamed { length: None };
-    let stream = pair.client.submit(&request("POST", body)).unwrap();
+    let stream = pair.submit_streamed();
     let mut left = READ_AHEAD;
     while left > 0 {
         left -= pair.client.send_body(stream, &vec![7; left]);
@@ -112,12 +102,12 @@ fn a_separately_sent_end_completes_an_upload_once() {
     pair.run();
     assert_eq!((ends(&pair), resets(&pair)), (1, 0));
     // Nothing that arrives later changes that.
-    let other = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let other = pair.submit(&request("GET", Body::EMPTY));
     pair.run();
     assert_eq!((ends(&pair), resets(&pair)), (2, 0));
     for stream in [stream, other] {
         let answer = response(b"hello".to_vec());
-        pair.server.streams(0).respond(stream, &answer).unwrap();
+        pair.respond(stream, &answer);
     }
     pair.run();
     assert_eq!(pair.answers(), 2);
@@ -135,13 +125,13 @@ fn stopped_uploads_return_their_window() {
     pair.run();
     let upload = request("POST", megabyte().slice(..300_000));
     for _ in 0..10 {
-        let stream = pair.client.submit(&upload).unwrap();
+        let stream = pair.submit(&upload);
         pair.run();
         stop(&mut pair, stream);
         pair.run();
     }
     assert_eq!(resets(&pair), 10);
-    let stream = pair.client.submit(&upload).unwrap();
+    let stream = pair.submit(&upload);
     for _ in 0..100 {
         pair.run();
         consume(&mut pair, stream);
@@ -150,7 +140,7 @@ fn stopped_uploads_return_their_window() {
     // Their streams are freed too.
     for _ in 0..150 {
         assert!(pair.client.is_ready(), "no stream left");
-        let stream = pair.client.submit(&upload).unwrap();
+        let stream = pair.submit(&upload);
         pair.run();
         stop(&mut pair, stream);
         pair.run();
@@ -159,11 +149,11 @@ fn stopped_uploads_return_their_window() {
 
 #[test]
 fn a_reset_after_the_end_is_noticed_while_data_is_missing() {
-    let mut pair = Pair::established(&Http3Settings::default(), FRAMES);
+    let mut pair = Pair::usual(FRAMES);
     pair.sent = 0;
     pair.lose = |n| n == 2;
     let body = megabyte().slice(..3_500);
-    let stream = pair.client.submit(&request("POST", body)).unwrap();
+    let stream = pair.submit(&request("POST", body));
     pair.step();
     // Bit 0x1 of a STREAM frame (RFC 9000, section 19.8).
     let is_end = |frame: &FrameFacts| {
@@ -184,7 +174,7 @@ fn a_reset_after_the_end_is_noticed_while_data_is_missing() {
 
 #[test]
 fn stopping_the_control_stream_closes_the_connection() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     stop(&mut pair, StreamId(3));
     pair.run();
     let words = pair.failure.expect("the connection is over");
@@ -196,7 +186,7 @@ fn other_streams_are_not_read_after_a_violation() {
     let mut pair = Pair::with(&Http3Settings::default(), InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
-    let fine = pair.client.submit(&request("POST", megabyte())).unwrap();
+    let fine = pair.submit(&request("POST", megabyte()));
     // The violation comes after more bytes than are read ahead.
     let wrong = StreamId(wire::STREAM_STEP);
     let post = request("POST", Body::Streamed { length: None });
@@ -225,12 +215,9 @@ fn connection_close_is_not_paced() {
         ..Http3Settings::default()
     };
     let mut pair = Pair::established_at_distance(&settings);
-    let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let stream = pair.submit(&request("GET", Body::EMPTY));
     pair.run();
-    (pair.server)
-        .streams(0)
-        .respond(stream, &response(megabyte()))
-        .unwrap();
+    pair.respond(stream, &response(megabyte()));
     pair.run_until_paced();
     // quiche sends no CONNECTION_CLOSE while the congestion window is full. The acknowledgements free some of it and do
     // not affect the pacing.
@@ -239,7 +226,7 @@ fn connection_close_is_not_paced() {
     while pair.carry_up() {}
     pair.server.close(0, code::NO_ERROR);
     pair.batch.clear();
-    let _ = (pair.server).output(held_at, &mut pair.batch, &mut pair.to_server);
+    let _ = pair.server_output(held_at);
     assert!(!pair.batch.is_empty(), "it waits");
     assert_eq!(pair.batch.delay(), Duration::ZERO);
     let (from, to) = (SERVER.parse().unwrap(), CLIENT.parse().unwrap());
@@ -256,19 +243,19 @@ fn connection_close_is_not_paced() {
 
 #[test]
 fn endless_interim_responses_end_their_request() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     let interim = crate::message::Interim::relayed(103, Vec::new()).unwrap();
     let most = crate::h1::MAX_INTERIM_RESPONSES;
     for (count, is_answered) in [(most, true), (most + 1, false)] {
-        let stream = pair.client.submit(&get).unwrap();
+        let stream = pair.submit(&get);
         pair.run();
         for _ in 0..count {
             pair.server.streams(0).inform(stream, &interim);
         }
         pair.to_client.clear();
         let answer = response(b"hello".to_vec());
-        pair.server.streams(0).respond(stream, &answer).unwrap();
+        pair.respond(stream, &answer);
         pair.run();
         let refused = ClientEvent::ResponseRefused {
             stream,
@@ -287,8 +274,8 @@ fn endless_interim_responses_end_their_request() {
 #[test]
 fn unread_interim_responses_are_limited() {
     const MOST_BYTES: u64 = 200_000;
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
-    let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let mut pair = Pair::usual(InboxOptions::default());
+    let stream = pair.submit(&request("GET", Body::EMPTY));
     pair.run();
     let field = Field::new("x-hint", "y".repeat(1_000));
     let interim = crate::message::Interim::relayed(103, vec![field]).unwrap();
@@ -296,7 +283,7 @@ fn unread_interim_responses_are_limited() {
         pair.server.streams(0).inform(stream, &interim);
     }
     let answer = response(b"hello".to_vec());
-    pair.server.streams(0).respond(stream, &answer).unwrap();
+    pair.respond(stream, &answer);
     pair.run();
     assert_eq!(pair.answers(), 1);
     assert!(pair.server.sent_bytes(0) < MOST_BYTES);

@@ -46,18 +46,12 @@ fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
     let mut initial = first_datagram(&mut pair.client);
     let received = initial.len();
     let (from, to) = addresses();
-    let owner = pair
-        .server
-        .receive(&mut initial, from, to, &mut pair.to_server);
+    let owner = pair.give_server(&mut initial, from, to);
     assert_eq!(owner, Some(0));
     let mut sent = 0;
     let start = now();
     while start.elapsed().as_millis() < 500 {
-        while pair
-            .server
-            .output(now(), &mut pair.batch, &mut pair.to_server)
-            .is_some()
-        {
+        while pair.server_output(now()).is_some() {
             sent += pair.batch.bytes().len();
         }
         wait(initial_rtt);
@@ -75,9 +69,7 @@ fn an_unvalidated_connection_takes_no_datagram_of_another_address() {
     let other = SocketAddr::from(([10, 0, 0, 9], 4_000));
     for (from, expected) in [(from, Some(0)), (other, None), (from, Some(0))] {
         let mut datagram = initial.clone();
-        let owner = pair
-            .server
-            .receive(&mut datagram, from, to, &mut pair.to_server);
+        let owner = pair.give_server(&mut datagram, from, to);
         assert_eq!(owner, expected, "{from}");
     }
     // The rest of the handshake.
@@ -93,15 +85,11 @@ fn clients_get_retry_while_too_many_addresses_are_not_validated() {
     for _ in 0..5 {
         let mut silent = connect(&mut pair.context, "server");
         let mut initial = first_datagram(&mut silent);
-        pair.server
-            .receive(&mut initial, from, to, &mut pair.to_server);
+        pair.give_server(&mut initial, from, to);
     }
     assert_eq!(pair.server.len(), 2);
     let mut retries = 0;
-    while let Some(source) = pair
-        .server
-        .output(now(), &mut pair.batch, &mut pair.to_server)
-    {
+    while let Some(source) = pair.server_output(now()) {
         if source == BatchSource::Endpoint {
             assert_eq!((pair.batch.to(), pair.batch.from()), (from, to));
             assert!(pair.batch.bytes().len() < 200);
@@ -132,8 +120,7 @@ fn validated_and_ended_connections_make_room_for_others_without_retry() {
     pair.server.config.set_initial_rtt(initial_rtt);
     let mut initial = first_datagram(&mut connect(&mut pair.context, "server"));
     let (from, to) = addresses();
-    pair.server
-        .receive(&mut initial, from, to, &mut pair.to_server);
+    pair.give_server(&mut initial, from, to);
     assert_eq!(pair.server.unvalidated, 1);
     pair.server.close(3, code::NO_ERROR);
     pair.run_until(|pair| pair.server.len() == 3);
@@ -142,11 +129,9 @@ fn validated_and_ended_connections_make_room_for_others_without_retry() {
 
 #[test]
 fn bodies_that_clients_do_not_take_are_bounded_and_given_back() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
-    let streams: Vec<StreamId> = (0..100)
-        .map(|_| pair.client.submit(&get).unwrap())
-        .collect();
+    let streams: Vec<StreamId> = (0..100).map(|_| pair.submit(&get)).collect();
     pair.run();
     let streamed = response(Body::Streamed { length: None });
     for stream in &streams {
@@ -175,15 +160,10 @@ fn uploads_that_are_not_consumed_are_bounded() {
     pair.run();
     let post = request("POST", vec![7; 90_000]);
     for _ in 0..64 {
-        pair.client.submit(&post).unwrap();
+        pair.submit(&post);
     }
     pair.run();
-    let arrived: u64 = (pair.to_server.events.iter())
-        .map(|event| match event {
-            ServerEvent::RequestBody { len, .. } => *len,
-            _ => 0,
-        })
-        .sum();
+    let arrived = pair.arrived_bytes();
     // Each stream's share shrinks while they begin; 64 KiB each would be 4 MiB.
     assert!((500_000..2_500_000).contains(&arrived), "{arrived}");
 }
@@ -193,11 +173,10 @@ type Flood = (u64, &'static [u8], &'static [u8]);
 
 /// A server that a client floods with `count` copies of a frame on a stream.
 fn flooded((stream, opening, frame): Flood, count: usize) -> Pair {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     match stream {
         0 => {
-            let body = Body::Streamed { length: None };
-            pair.client.submit(&request("POST", body)).unwrap();
+            pair.submit_streamed();
         }
         // Our client's control stream.
         2 => {}
@@ -230,7 +209,7 @@ fn floods_of_frames_without_content_end_the_connection_with_excessive_load() {
 
 #[test]
 fn a_flood_of_pings_ends_the_connection_with_excessive_load() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     for _ in 0..FLOOD {
         // The client gets an acknowledgement for each, and is not to be the first to give up.
         pair.client.connection.allowance = Allowance::new(&Http3Settings::default());
@@ -249,9 +228,8 @@ fn a_flood_of_pings_ends_the_connection_with_excessive_load() {
 
 /// Sends `count` pieces of a body, each in its own datagram.
 fn trickled(count: usize, send: impl Fn(&mut Client, StreamId)) -> Pair {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
-    let body = Body::Streamed { length: None };
-    let stream = pair.client.submit(&request("POST", body)).unwrap();
+    let mut pair = Pair::usual(InboxOptions::default());
+    let stream = pair.submit_streamed();
     let header = wire::frame_header(wire::DATA, 1_000_000);
     (pair.client.connection).send(stream.0, |out| out.push(header.into()));
     for _ in 0..count {
@@ -278,17 +256,11 @@ fn a_body_in_single_bytes_ends_the_connection_but_one_in_small_pieces_does_not()
 
 #[test]
 fn a_conversation_in_frames_of_one_byte_goes_on() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let streamed = Body::Streamed { length: None };
-    let stream = pair
-        .client
-        .submit(&request("POST", streamed.clone()))
-        .unwrap();
+    let stream = pair.submit(&request("POST", streamed.clone()));
     pair.run();
-    pair.server
-        .streams(0)
-        .respond(stream, &response(streamed))
-        .unwrap();
+    pair.respond(stream, &response(streamed));
     for _ in 0..FLOOD {
         assert_eq!(pair.client.send_body(stream, b"x"), 1);
         assert_eq!(pair.server.streams(0).send_body(stream, b"y"), 1);

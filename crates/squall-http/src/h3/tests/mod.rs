@@ -18,6 +18,7 @@ use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::*;
 use crate::engine::StreamIo;
+use crate::error::ConnectionError;
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 use crate::inbox::{Inbox, InboxOptions};
 use crate::message::{Body, Request, Response, Scheme, Trailers};
@@ -25,10 +26,15 @@ use crate::message::{Body, Request, Response, Scheme, Trailers};
 const CLIENT: &str = "10.0.0.1:4000";
 const SERVER: &str = "10.0.0.2:443";
 
-const FRAMES: InboxOptions = InboxOptions {
+const MESSAGES: InboxOptions = InboxOptions {
     fields: true,
     bodies: true,
+    frames: false,
+};
+
+const FRAMES: InboxOptions = InboxOptions {
     frames: true,
+    ..MESSAGES
 };
 
 #[expect(
@@ -133,6 +139,11 @@ impl Pair {
         }
     }
 
+    /// An established pair with default settings.
+    fn usual(wants: InboxOptions) -> Pair {
+        Pair::established(&Http3Settings::default(), wants)
+    }
+
     fn established(settings: &Http3Settings, wants: InboxOptions) -> Pair {
         let mut pair = Pair::with(settings, wants);
         pair.run();
@@ -165,20 +176,11 @@ impl Pair {
     /// Carries one batch of the client.
     fn carry_up(&mut self) -> bool {
         let now = now() + self.ahead;
-        let has_sent = self
-            .client
-            .output(now, &mut self.batch, &mut self.to_client);
+        let has_sent = (self.client).output(now, &mut self.batch, &mut self.to_client);
         if has_sent {
-            self.ahead += self.batch.delay().into();
             let (from, to) = (self.batch.from(), self.batch.to());
-            for datagram in self.batch.datagrams() {
-                self.sent += 1;
-                self.longest = self.longest.max(datagram.len());
-                if !(self.lose)(self.sent) {
-                    let mut bytes = datagram.to_vec();
-                    self.server
-                        .receive(&mut bytes, from, to, &mut self.to_server);
-                }
+            for mut datagram in self.take_batch() {
+                self.give_server(&mut datagram, from, to);
             }
         }
         has_sent
@@ -186,32 +188,53 @@ impl Pair {
 
     /// Carries one batch of the server.
     fn carry_down(&mut self) -> bool {
-        let now = now() + self.ahead;
-        let has_answered = self
-            .server
-            .output(now, &mut self.batch, &mut self.to_server)
-            .is_some();
+        let has_answered = self.server_output(now() + self.ahead).is_some();
         if has_answered {
-            self.ahead += self.batch.delay().into();
             let (from, to) = (self.batch.from(), self.batch.to());
-            for datagram in self.batch.datagrams() {
-                self.sent += 1;
-                self.longest = self.longest.max(datagram.len());
-                if !(self.lose)(self.sent) {
-                    let mut bytes = datagram.to_vec();
-                    let result = self
-                        .client
-                        .receive(&mut bytes, from, to, &mut self.to_client);
-                    if let Err(error) = result {
-                        self.failure.get_or_insert(error.to_string());
-                    }
-                }
+            for mut datagram in self.take_batch() {
+                let result = (self.client).receive(&mut datagram, from, to, &mut self.to_client);
+                self.note(result);
             }
         }
         while let Some(ended) = self.server.take_ended() {
             self.ended.push((ended.connection, ended.closing));
         }
         has_answered
+    }
+
+    /// The datagrams of the batch that are not lost.
+    fn take_batch(&mut self) -> Vec<Vec<u8>> {
+        self.ahead += self.batch.delay().into();
+        let mut carried = Vec::new();
+        for datagram in self.batch.datagrams() {
+            self.sent += 1;
+            self.longest = self.longest.max(datagram.len());
+            if !(self.lose)(self.sent) {
+                carried.push(datagram.to_vec());
+            }
+        }
+        carried
+    }
+
+    /// Fills the batch with the server's output.
+    fn server_output(&mut self, now: Instant) -> Option<BatchSource> {
+        (self.server).output(now, &mut self.batch, &mut self.to_server)
+    }
+
+    /// Gives the server a datagram; returns its connection.
+    fn give_server(
+        &mut self,
+        datagram: &mut [u8],
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Option<u32> {
+        (self.server).receive(datagram, from, to, &mut self.to_server)
+    }
+
+    fn note(&mut self, result: Result<(), ConnectionError>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error.to_string());
+        }
     }
 
     /// Runs until the server has held a batch back.
@@ -256,36 +279,54 @@ impl Pair {
             let now = now();
             if self.client.timeout(now) == Some(Duration::ZERO) {
                 let result = self.client.on_timeout(now);
-                if let Err(error) = result {
-                    self.failure.get_or_insert(error.to_string());
-                }
+                self.note(result);
             }
             while self.server.on_timeout(now).is_some() {}
         }
     }
 
+    fn submit(&mut self, request: &Arc<Request>) -> StreamId {
+        self.client.submit(request).unwrap()
+    }
+
+    /// Submits a POST whose body is streamed.
+    fn submit_streamed(&mut self) -> StreamId {
+        self.submit(&request("POST", Body::Streamed { length: None }))
+    }
+
+    fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        (self.server.streams(0)).respond(stream, response).unwrap();
+    }
+
+    /// Whether the last thing that the server reported is the end of a request.
+    fn has_ended(&self) -> bool {
+        let last = self.to_server.events.last();
+        matches!(last, Some(ServerEvent::RequestEnd { .. }))
+    }
+
+    /// How many bytes of bodies the server has reported.
+    fn arrived_bytes(&self) -> u64 {
+        let len = |event: &ServerEvent| match event {
+            ServerEvent::RequestBody { len, .. } => *len,
+            _ => 0,
+        };
+        self.to_server.events.iter().map(len).sum()
+    }
+
     /// Answers every request that is complete and not answered.
     fn answer(&mut self, response: &Arc<Response>) {
-        let ends: Vec<StreamId> = self
-            .to_server
-            .events
-            .iter()
-            .filter_map(|event| match event {
-                ServerEvent::RequestEnd { stream, .. } => Some(*stream),
-                _ => None,
-            })
-            .collect();
-        for stream in ends {
+        let ended = |event: &ServerEvent| match event {
+            ServerEvent::RequestEnd { stream, .. } => Some(*stream),
+            _ => None,
+        };
+        for stream in self.to_server.events.iter().filter_map(ended) {
             let _ = self.server.streams(0).respond(stream, response);
         }
     }
 
     fn answers(&self) -> usize {
-        self.to_client
-            .events
-            .iter()
-            .filter(|event| matches!(event, ClientEvent::ResponseEnd { .. }))
-            .count()
+        let is_end = |event: &&ClientEvent| matches!(event, ClientEvent::ResponseEnd { .. });
+        self.to_client.events.iter().filter(is_end).count()
     }
 }
 
@@ -301,14 +342,8 @@ fn connect(context: &mut ClientContext, name: &str) -> Client {
 
 #[test]
 fn a_request_and_its_response_report_all_events_in_order() {
-    let mut pair = Pair::established(
-        &Http3Settings::default(),
-        InboxOptions {
-            frames: false,
-            ..FRAMES
-        },
-    );
-    let stream = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let mut pair = Pair::usual(MESSAGES);
+    let stream = pair.submit(&request("GET", Body::EMPTY));
     assert_eq!(pair.client.in_flight(), 1);
     pair.run();
     let request_end = match pair.to_server.events.as_slice() {
@@ -330,16 +365,9 @@ fn a_request_and_its_response_report_all_events_in_order() {
         other => panic!("{other:?}"),
     };
     pair.to_server.clear();
-    pair.server
-        .streams(0)
-        .respond(stream, &response(b"hello".to_vec()))
-        .unwrap();
-    assert!(
-        pair.server
-            .streams(0)
-            .respond(stream, &response(Body::EMPTY))
-            .is_err()
-    );
+    pair.respond(stream, &response(b"hello".to_vec()));
+    let twice = (pair.server.streams(0)).respond(stream, &response(Body::EMPTY));
+    assert!(twice.is_err());
     pair.run();
     let [
         ServerEvent::ResponseFirstByteWritten { offset: 0, .. },
@@ -375,7 +403,7 @@ fn a_request_and_its_response_report_all_events_in_order() {
 
 #[test]
 fn key_log_and_path_statistics_are_available() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     assert!(pair.client.path().sent > 0);
     assert!(pair.server.path(0).is_some_and(|path| path.cwnd_bytes > 0));
     let keys = pair.client.take_key_log().join("\n");
@@ -386,14 +414,8 @@ fn key_log_and_path_statistics_are_available() {
 
 #[test]
 fn a_megabyte_is_transferred_each_way() {
-    let mut pair = Pair::established(
-        &Http3Settings::default(),
-        InboxOptions {
-            frames: false,
-            ..FRAMES
-        },
-    );
-    pair.client.submit(&request("POST", megabyte())).unwrap();
+    let mut pair = Pair::usual(MESSAGES);
+    pair.submit(&request("POST", megabyte()));
     pair.run();
     assert!(pair.to_server.bodies == megabyte());
     pair.answer(&response(megabyte()));
@@ -419,7 +441,7 @@ fn small_windows_neither_grow_nor_stop_a_transfer() {
     };
     let mut pair = Pair::established(&settings, FRAMES);
     for _ in 0..3 {
-        pair.client.submit(&request("POST", megabyte())).unwrap();
+        pair.submit(&request("POST", megabyte()));
     }
     pair.run();
     assert_eq!(pair.to_server.bodies.len(), 3_000_000);
@@ -441,10 +463,10 @@ fn small_windows_neither_grow_nor_stop_a_transfer() {
 
 #[test]
 fn a_hundred_concurrent_requests_are_answered() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     for i in 0..100 {
-        assert_eq!(pair.client.submit(&get).unwrap(), StreamId(4 * i));
+        assert_eq!(pair.submit(&get), StreamId(4 * i));
     }
     assert!(!pair.client.is_ready());
     assert!(pair.client.submit(&get).is_err());
@@ -457,17 +479,8 @@ fn a_hundred_concurrent_requests_are_answered() {
 
 #[test]
 fn streamed_bodies_wait_for_room() {
-    let mut pair = Pair::established(
-        &Http3Settings::default(),
-        InboxOptions {
-            frames: false,
-            ..FRAMES
-        },
-    );
-    let stream = pair
-        .client
-        .submit(&request("POST", Body::Streamed { length: None }))
-        .unwrap();
+    let mut pair = Pair::usual(MESSAGES);
+    let stream = pair.submit_streamed();
     let body = megabyte();
     let mut sent = 0;
     while sent < body.len() {
@@ -480,10 +493,7 @@ fn streamed_bodies_wait_for_room() {
     assert_eq!(pair.client.send_body(stream, b"more"), 0);
     pair.run();
     assert!(pair.to_server.bodies == body);
-    assert!(matches!(
-        pair.to_server.events.last(),
-        Some(ServerEvent::RequestEnd { .. })
-    ));
+    assert!(pair.has_ended());
     assert!(matches!(
         pair.to_client.events.last(),
         Some(ClientEvent::RequestWritten { .. })
@@ -492,30 +502,18 @@ fn streamed_bodies_wait_for_room() {
 
 #[test]
 fn trailers_follow_a_body() {
-    let mut pair = Pair::established(
-        &Http3Settings::default(),
-        InboxOptions {
-            frames: false,
-            ..FRAMES
-        },
-    );
+    let mut pair = Pair::usual(MESSAGES);
     let streamed = Body::Streamed { length: None };
     let field = Field::new("x-sum", "1");
     let trailers = Trailers::relayed(vec![field]).unwrap();
-    let stream = pair
-        .client
-        .submit(&request("POST", streamed.clone()))
-        .unwrap();
+    let stream = pair.submit(&request("POST", streamed.clone()));
     pair.client.send_body(stream, b"abc");
     pair.client.end_body_with(stream, &trailers);
     pair.run();
     assert_eq!(pair.to_server.bodies, b"abc");
     let heard = pair.to_server.take_trailers(stream);
     assert_eq!(heard.as_deref(), Some(trailers.fields()));
-    pair.server
-        .streams(0)
-        .respond(stream, &response(streamed))
-        .unwrap();
+    pair.respond(stream, &response(streamed));
     pair.run();
     pair.server.streams(0).end_body_with(stream, &trailers);
     pair.run();
@@ -533,39 +531,27 @@ fn unconsumed_bytes_stay_in_the_window() {
     let mut pair = Pair::with(&settings, InboxOptions::default());
     pair.server.set_manual_consumption();
     pair.run();
-    let stream = pair.client.submit(&request("POST", megabyte())).unwrap();
+    let stream = pair.submit(&request("POST", megabyte()));
     pair.run();
-    let heard = |pair: &Pair| -> u64 {
-        let events = pair.to_server.events.iter();
-        events
-            .map(|event| match event {
-                ServerEvent::RequestBody { len, .. } => *len,
-                _ => 0,
-            })
-            .sum()
-    };
-    let most = heard(&pair);
+    let most = pair.arrived_bytes();
     assert!((60_000..=65_536).contains(&most), "{most}");
     let mut consumed = 0;
-    while heard(&pair) < 1_000_000 {
-        let new = heard(&pair) - consumed;
+    while pair.arrived_bytes() < 1_000_000 {
+        let new = pair.arrived_bytes() - consumed;
         assert!(new > 0 && new <= 65_536);
         pair.server.streams(0).consume(stream, new);
         consumed += new;
         pair.run();
     }
-    assert!(matches!(
-        pair.to_server.events.last(),
-        Some(ServerEvent::RequestEnd { .. })
-    ));
+    assert!(pair.has_ended());
 }
 
 #[test]
 fn either_side_can_reset() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let streamed = request("POST", Body::Streamed { length: None });
-    let first = pair.client.submit(&streamed).unwrap();
-    let second = pair.client.submit(&streamed).unwrap();
+    let first = pair.submit(&streamed);
+    let second = pair.submit(&streamed);
     pair.run();
     pair.to_server.clear();
     pair.client.reset(first, code::REQUEST_CANCELLED);
@@ -575,12 +561,8 @@ fn either_side_can_reset() {
         code: code::REQUEST_CANCELLED,
     };
     assert_eq!(pair.to_server.events, [reset]);
-    assert!(
-        pair.server
-            .streams(0)
-            .respond(first, &response(Body::EMPTY))
-            .is_err()
-    );
+    let late = (pair.server.streams(0)).respond(first, &response(Body::EMPTY));
+    assert!(late.is_err());
     pair.server.streams(0).reset(second, code::INTERNAL_ERROR);
     pair.run();
     let reset = ClientEvent::StreamReset {
@@ -594,15 +576,12 @@ fn either_side_can_reset() {
 
 #[test]
 fn a_client_can_cancel_before_and_during_a_response() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
-    let unanswered = pair.client.submit(&get).unwrap();
-    let answered = pair.client.submit(&get).unwrap();
+    let unanswered = pair.submit(&get);
+    let answered = pair.submit(&get);
     pair.run();
-    pair.server
-        .streams(0)
-        .respond(answered, &response(vec![0; 20_000_000]))
-        .unwrap();
+    pair.respond(answered, &response(vec![0; 20_000_000]));
     for _ in 0..50 {
         pair.step();
     }
@@ -619,7 +598,7 @@ fn a_client_can_cancel_before_and_during_a_response() {
     };
     assert_eq!(events, [reset(unanswered), reset(answered)]);
     assert_eq!(pair.answers(), 0);
-    pair.client.submit(&get).unwrap();
+    pair.submit(&get);
     pair.run();
     pair.answer(&response(b"hi".to_vec()));
     pair.run();
@@ -628,12 +607,12 @@ fn a_client_can_cancel_before_and_during_a_response() {
 
 #[test]
 fn goaway_rejects_requests_not_yet_seen() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
-    let first = pair.client.submit(&get).unwrap();
+    let first = pair.submit(&get);
     pair.run();
     pair.server.go_away(0);
-    let second = pair.client.submit(&get).unwrap();
+    let second = pair.submit(&get);
     pair.run();
     assert!(!pair.client.is_open());
     assert!(pair.client.submit(&get).is_err());
@@ -658,7 +637,7 @@ fn goaway_rejects_requests_not_yet_seen() {
 
 #[test]
 fn both_sides_report_the_same_settings_and_resets() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     let (client, server) = (pair.client.announced(), pair.server.announced(0).unwrap());
     assert_eq!(client.endings, server.endings);
     assert_eq!(client.endings, squall_base::record::EndingCounts::default());
@@ -668,9 +647,8 @@ fn both_sides_report_the_same_settings_and_resets() {
         (&server.received, &server.sent)
     );
     // A request that was sent completely, and one that is not complete.
-    let whole = pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
-    let body = Body::Streamed { length: None };
-    let open = pair.client.submit(&request("POST", body)).unwrap();
+    let whole = pair.submit(&request("GET", Body::EMPTY));
+    let open = pair.submit_streamed();
     pair.run();
     pair.client.reset(whole, code::REQUEST_CANCELLED);
     pair.client.reset(open, code::REQUEST_CANCELLED);
@@ -685,7 +663,7 @@ fn both_sides_report_the_same_settings_and_resets() {
 
 #[test]
 fn a_clean_close_is_no_error() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
+    let mut pair = Pair::usual(InboxOptions::default());
     pair.server.close(0, code::NO_ERROR);
     pair.run();
     assert_eq!(pair.failure, None);
@@ -702,8 +680,8 @@ fn a_clean_close_is_no_error() {
 
 #[test]
 fn a_close_with_exchanges_in_flight_is_an_error() {
-    let mut pair = Pair::established(&Http3Settings::default(), InboxOptions::default());
-    pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+    let mut pair = Pair::usual(InboxOptions::default());
+    pair.submit(&request("GET", Body::EMPTY));
     pair.run();
     pair.server.close(0, code::INTERNAL_ERROR);
     pair.run();

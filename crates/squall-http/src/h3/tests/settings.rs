@@ -49,7 +49,7 @@ fn a_client_takes_only_the_configured_number_of_requests() {
     let mut pair = Pair::established(&settings, InboxOptions::default());
     for is_last in [false, true] {
         let answers = pair.answers();
-        pair.client.submit(&request("GET", Body::EMPTY)).unwrap();
+        pair.submit(&request("GET", Body::EMPTY));
         // The last request keeps the connection open, but no other one may follow it.
         assert!(pair.client.is_open());
         assert_eq!(pair.client.is_ready(), !is_last);
@@ -64,10 +64,8 @@ fn a_client_takes_only_the_configured_number_of_requests() {
 
 /// A megabyte each way.
 fn exchange(mut pair: Pair) -> Pair {
-    pair.client.submit(&request("POST", megabyte())).unwrap();
-    pair.run_until(|pair| {
-        (pair.to_server.events.iter()).any(|event| matches!(event, ServerEvent::RequestEnd { .. }))
-    });
+    pair.submit(&request("POST", megabyte()));
+    pair.run_until(Pair::has_ended);
     pair.answer(&response(megabyte()));
     pair.run_until(|pair| pair.answers() == 1);
     pair
@@ -115,7 +113,7 @@ fn stream_windows_do_not_grow() {
             ..Http3Settings::default()
         };
         let mut pair = Pair::established(&settings, FRAMES);
-        pair.client.submit(&request("GET", Bytes::new())).unwrap();
+        pair.submit(&request("GET", Bytes::new()));
         pair.run();
         let body = vec![7; 50 * window as usize];
         pair.answer(&response(Bytes::from(body)));

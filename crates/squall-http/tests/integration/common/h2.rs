@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use squall_base::plan::Http2Settings;
 use squall_base::record::{FrameFacts, Way};
+use squall_http::frames::CLIENT_PREFACE;
 use squall_http::h2::{Client, Server};
 use squall_http::{
     Body, ClientEvent, Engine, Inbox, InboxOptions, Request, Response, Scheme, ServerEvent,
@@ -84,6 +85,10 @@ impl H2Pair {
         self.client.submit(request).unwrap()
     }
 
+    pub fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        self.server.respond(stream, response).unwrap();
+    }
+
     /// The frames of one kind that the server sent, as both sides recorded them.
     pub fn frames_of_server(&self, kind: u64) -> Vec<FrameFacts> {
         recorded(&self.server_inbox.frames, &self.client_inbox.frames, kind)
@@ -143,6 +148,15 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// How a client begins: its preface and SETTINGS.
+pub fn client_opening() -> Vec<u8> {
+    [&CLIENT_PREFACE[..], &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
+/// ":method: GET, :scheme: http, :path: /" from HPACK's static table, and ":authority: a".
+pub const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
+pub const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
+
 /// Frame types and flags.
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
@@ -155,6 +169,7 @@ pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
 pub const END: u8 = 1;
+pub const ACK: u8 = 1;
 pub const WHOLE: u8 = 4;
 pub const PADDED: u8 = 8;
 pub const WITH_PRIORITY: u8 = 0x20;

@@ -5,6 +5,7 @@
 // The helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+pub mod h1;
 pub mod h2;
 
 use std::sync::Arc;
@@ -12,9 +13,17 @@ use std::sync::Arc;
 use squall_base::Time;
 use squall_base::plan::{Http2Settings, Protocol, SideSettings};
 use squall_http::{
-    Bytes, ClientConnection, ClientEvent, Inbox, Request, Response, Scheme, ServerConnection,
-    ServerEvent, StreamId,
+    Bytes, ClientConnection, ClientEvent, Engine, Inbox, Request, Response, Scheme,
+    ServerConnection, ServerEvent, StreamId,
 };
+
+/// A table of cases, a row each.
+macro_rules! rows {
+    ($($($cell:expr),+;)+) => {
+        [$(($($cell),+)),+]
+    };
+}
+pub(crate) use rows;
 
 /// The protocols whose messages are the same over TLS.
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::H1, Protocol::H2c];
@@ -53,6 +62,17 @@ pub fn request(method: &str, body: usize) -> Arc<Request> {
 
 pub fn response(status: u16, body: usize) -> Arc<Response> {
     Arc::new(Response::new(status, &[], bytes(body)).unwrap())
+}
+
+/// Takes the engine's whole output.
+pub fn take_output<E: Engine>(engine: &mut E, inbox: &mut Inbox<E::Event>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while !engine.output().is_empty() {
+        let piece = engine.output().to_vec();
+        engine.advance_output(piece.len(), inbox);
+        bytes.extend(piece);
+    }
+    bytes
 }
 
 pub fn windows(stream: u64, connection: u64) -> Http2Settings {
@@ -118,10 +138,7 @@ impl Pair {
             .filter_map(|event| self.due(event))
             .collect();
         for stream in due {
-            self.server
-                .streams()
-                .respond(stream, &self.response)
-                .unwrap();
+            self.respond(stream, &self.response.clone());
         }
         piece.len()
     }
@@ -132,6 +149,10 @@ impl Pair {
             | (ServerEvent::RequestEnd { stream, .. }, Answers::AtTheEnd) => Some(*stream),
             _ => None,
         }
+    }
+
+    pub fn respond(&mut self, stream: StreamId, response: &Arc<Response>) {
+        (self.server.streams()).respond(stream, response).unwrap();
     }
 
     /// Moves one piece from the server to the client; returns its length.

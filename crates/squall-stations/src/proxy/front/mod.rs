@@ -112,6 +112,14 @@ impl Fronts {
         }
     }
 
+    /// The same for a listener for HTTP/3, with all its connections.
+    pub(super) fn touch_listener(&mut self, listener: u32) {
+        self.touch(FrontKey::Quic {
+            listener,
+            connection: 0,
+        });
+    }
+
     pub(super) fn take_dirty(&mut self) -> Option<FrontKey> {
         let at = self.dirty.pop()?;
         if let Some(is_dirty) = self.is_dirty(at) {

@@ -7,7 +7,7 @@ use std::io;
 
 use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
-use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent};
+use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent, StreamId};
 
 use super::OpenExchanges;
 use crate::accept::{Drained, Received, TcpConnection, Written};
@@ -99,6 +99,13 @@ impl TcpFront {
     /// Whether everything was sent, and only the client's end is awaited.
     pub(in crate::proxy) fn is_lingering(&self) -> bool {
         self.tcp.linger_until().is_some()
+    }
+
+    /// Ends reading, and takes what is open.
+    pub(in crate::proxy) fn take_open(&mut self) -> Vec<(StreamId, ExchangeKey)> {
+        self.tcp.is_ending = true;
+        self.waiting.clear();
+        self.open.streams.drain().collect()
     }
 
     /// Reads once.
