@@ -16,7 +16,7 @@ use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 use crate::wire::{ACK, SYN};
 
-/// Of this many acknowledgements after a SYN, none later overtakes all.
+/// No later acknowledgement overtakes this many that follow a SYN.
 const FIRST_ACKS: u32 = 64;
 
 /// A packet that may carry bytes, as it was read.

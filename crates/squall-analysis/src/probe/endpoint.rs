@@ -82,7 +82,7 @@ pub struct VersionFacts {
     pub latency: Latency,
     /// Downloads over one connection.
     pub download: Rates,
-    /// What the time of the downloads over one connection went into, one for each round.
+    /// Where the time of the downloads over one connection went, one for each round.
     pub download_times: Vec<DownloadTime>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
@@ -91,7 +91,7 @@ pub struct VersionFacts {
 }
 
 impl VersionFacts {
-    /// Whether windows of this client or of its machine took a tenth of the time of downloads.
+    /// Whether downloads waited for windows of this client or its machine for at least a tenth of their time.
     pub fn is_held_up_here(&self) -> bool {
         const SHARE: f64 = 0.1;
         let sum = |part: fn(&DownloadTime) -> Duration| -> f64 {
@@ -212,7 +212,7 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// With a note for each version whose downloads this client itself held up.
+    /// Adds a note for each version whose downloads this client itself held up.
     fn with_own_limits(mut self) -> Endpoint {
         for facts in self.versions.iter().filter(|facts| facts.is_held_up_here()) {
             self.notes.push(format!(
@@ -448,7 +448,7 @@ fn coding(seen: &Observations) -> Option<CodingFacts> {
     })
 }
 
-/// What is said of HTTP/3 if it cannot be used; `None` if it works or was not tried.
+/// Why HTTP/3 cannot be used; `None` if it works or was not tried.
 pub(super) fn http3_problem(reach: &Http3Reach) -> Option<&str> {
     match reach {
         Http3Reach::Silent(why) | Http3Reach::Refused(why) => Some(why),

@@ -17,7 +17,7 @@ squall_base::words! {
         NoAnswer = "no_answer",
         /// The URL is answered with an error.
         ErrorStatus = "error_status",
-        /// A download or an upload does not get to its end in time.
+        /// A download or an upload does not end in time.
         Stalled = "stalled",
         /// The stream's window for uploads is small.
         StreamWindow = "stream_window",

@@ -1,7 +1,8 @@
-//! What quiche reports of the QUIC connections of a probe, and what the frames show of the server's losses.
+//! What quiche reports about the QUIC connections of a probe, and what the frames show of the server's losses.
 //!
-//! The packets that this client sent and lost are quiche's counts. What the server lost is not reported to a client; data
-//! that comes behind later data of its stream was lost and sent again, or overtaken. `transfer` does this for TCP.
+//! quiche counts the packets that this client sent and lost. A client is not told what the server lost; data that arrives
+//! after later data of its stream was lost and sent again, or overtaken. Nothing is judged here (`detect` does that);
+//! `transfer` has the losses of TCP.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub struct QuicFacts {
     pub sent: u64,
     /// Packets sent that quiche declared lost.
     pub lost: u64,
-    /// How often it declared some lost: the samples with more of them than the one before.
+    /// How often quiche declared packets lost: the samples with more lost packets than the one before.
     pub losses: u64,
     /// Packets sent with data that had been sent before.
     pub retransmitted: u64,
@@ -32,7 +33,7 @@ pub struct QuicFacts {
     pub received: u64,
     /// STREAM frames received with data.
     pub stream_frames: u64,
-    /// Those of them that came behind later data of their stream: lost and sent again, or overtaken.
+    /// How many of these came after later data of their stream: lost and sent again, or overtaken.
     pub late_frames: u64,
     /// Datagrams that this machine dropped because the receive buffer of its socket was full.
     pub dropped_here: u64,
@@ -87,7 +88,7 @@ fn last_paths(step: &Step) -> Vec<&QuicPath> {
     last.into_values().collect()
 }
 
-/// The samples of a step's QUIC connections with more lost packets than the one before.
+/// How many samples of a step's QUIC connections have more lost packets than the one before.
 fn losses(step: &Step) -> u64 {
     let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
     let mut losses = 0;
@@ -100,7 +101,7 @@ fn losses(step: &Step) -> u64 {
     losses
 }
 
-/// STREAM frames received with data, and those that came behind later data.
+/// How many STREAM frames with data were received, and how many of them came after later data of their stream.
 fn late(step: &Step) -> (u64, u64) {
     let mut ends: BTreeMap<(u32, u64), u64> = BTreeMap::new();
     let (mut frames, mut late) = (0, 0);
@@ -155,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Frames of 1,000 bytes, of which every `nth` comes after the one behind it.
+    /// Frames of 1,000 bytes; every `nth` arrives after its successor.
     fn received(count: u64, nth: u64) -> Vec<squall_base::record::FrameRecord> {
         let mut order: Vec<u64> = (0..count).collect();
         for place in (nth..count.saturating_sub(1)).step_by(usize::try_from(nth).unwrap()) {
@@ -205,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_the_client_lost_are_a_finding() {
+    fn packets_that_the_client_lost_are_reported() {
         assert_eq!(evidence(&seen(path(1_000, 5), Vec::new())), None);
         let mut seen = seen(path(1_000, 30), Vec::new());
         let said = evidence(&seen).expect("a finding");
         assert!(said.contains("30 of 1,000 packets"), "{said}");
-        // One full buffer loses many packets at once.
+        // One full buffer can lose many packets at once.
         let samples = &mut seen.steps.last_mut().expect("a step").sockets;
         let gradual = samples.clone();
         samples.drain(1..3);
@@ -222,13 +223,12 @@ mod tests {
     }
 
     #[test]
-    fn data_of_the_server_that_comes_late_is_a_finding() {
+    fn data_of_the_server_that_comes_late_is_reported() {
         let said = evidence(&seen(path(1_000, 0), received(2_000, 40))).expect("a finding");
         assert!(said.contains("of 2,000 STREAM frames"), "{said}");
         assert_eq!(evidence(&seen(path(1_000, 0), received(2_000, 500))), None);
     }
 
-    /// What this machine dropped itself is no loss of the path.
     #[test]
     fn datagrams_that_this_machine_dropped_are_not_blamed_on_the_path() {
         let own = QuicPath {

@@ -1,8 +1,8 @@
-//! What several probes of one endpoint say, each behind a link with another value of one condition: the figures of each
+//! Compares several probes of one endpoint, each behind a link with another value of one condition: the figures of each
 //! version over that condition, and where one version overtakes another.
 //!
 //! A probe's figures are the middle ones of its rounds. There is one probe for each value, so a version counts as faster
-//! only by more than a tenth.
+//! only by more than a tenth. Nothing is probed here: `probe/sweep.rs` of the binary runs the probes.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -234,14 +234,14 @@ fn versions(points: &[SweepPoint]) -> Vec<&str> {
     names
 }
 
-/// What is said of all measures, in one sentence.
+/// Which version is ahead at which values by every measure, in one sentence.
 fn crossover(condition: &str, points: &[SweepPoint]) -> String {
     let said = SweepMeasure::ALL
         .into_iter()
         .filter_map(|measure| of_measure(measure, condition, points));
     let said: Vec<String> = said.collect();
     if said.is_empty() {
-        return format!("There are not two versions to compare over the {condition}.");
+        return format!("No two versions have figures to compare over the {condition}.");
     }
     let said = said.join("; ");
     // The names of measures are ASCII.
@@ -287,7 +287,7 @@ fn of_measure(measure: SweepMeasure, condition: &str, points: &[SweepPoint]) -> 
             let rest = if is_always_led {
                 ""
             } else {
-                ", otherwise none by more than 10 %"
+                ", elsewhere no version is ahead by more than 10 %"
             };
             format!("{name}: {}{rest}", words.join(", "))
         }
@@ -359,7 +359,7 @@ mod tests {
         ];
         assert_eq!(
             sentence(points),
-            "Downloads: HTTP/1.1 is fastest from 10ms to 20ms, HTTP/3 is fastest at 100ms, otherwise none by more than 10 %."
+            "Downloads: HTTP/1.1 is fastest from 10ms to 20ms, HTTP/3 is fastest at 100ms, elsewhere no version is ahead by more than 10 %."
         );
     }
 
@@ -376,7 +376,7 @@ mod tests {
             "Downloads: HTTP/1.1 is fastest at every delay."
         );
         let only = vec![point("10ms", &[("HTTP/1.1", 100.0)])];
-        assert!(sentence(only).starts_with("There are not two versions"));
+        assert!(sentence(only).starts_with("No two versions have figures"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The report in Chinese: that none of its texts is English, and that it fits a terminal. What each text is in Chinese is
-//! tested in the crate.
+//! The report in Chinese: it has no English text, and it fits a terminal.
+//!
+//! The translations of single texts are tested in the crate (`lang/tests.rs`).
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -98,7 +99,7 @@ fn texts(page: &str) -> Vec<String> {
     texts
 }
 
-/// Two words of English that follow each other in a text without the names of the run.
+/// Two consecutive English words in a text, leaving out the names of the run.
 fn english_words(text: &str) -> Option<String> {
     let mut text = text.to_owned();
     for name in [
@@ -221,7 +222,7 @@ fn findings_in_chinese_name_the_fix_as_the_program_does() {
 }
 
 #[test]
-fn english_reports_are_the_same_with_and_without_a_language() {
+fn english_reports_are_the_same_whether_or_not_the_language_is_named() {
     let run = troubled();
     let (summary, cells) = (summary(&run), [found(&run, vec![REQUEST])]);
     for detail in [Detail::Usual, Detail::Full] {

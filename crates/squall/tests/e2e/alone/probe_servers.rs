@@ -126,7 +126,7 @@ impl Bench {
         Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
     }
 
-    /// Probes the server once, whatever comes of it.
+    /// Probes the server once, and accepts any result.
     pub(super) fn try_probe(&self) -> Output {
         let url = format!("{}://localhost:{}/", self.scheme, self.port);
         squall(self.home.path())
@@ -138,7 +138,7 @@ impl Bench {
     }
 }
 
-/// Writes a self-signed certificate with this extension, and the key [`KEY`], into a folder. A key that is there is used.
+/// Writes a self-signed certificate with this extension into a folder, and its key as [`KEY`] unless that exists.
 pub(super) fn write_certificate(folder: &Path, name: &str, extension: &str) {
     let key = if folder.join(KEY).exists() {
         vec!["-key", KEY]
@@ -206,7 +206,7 @@ impl Seen {
         nanos.as_u64().expect("a time") as f64 / 1e9
     }
 
-    /// Bytes per second that the windows allow at most, and that are expected by the server's window updates.
+    /// Bytes per second: what the windows allow at most, and what is expected by the server's window updates.
     fn predicted(&self) -> (f64, f64) {
         let largest = ["largest_stream_bytes", "largest_connection_bytes"];
         let most = largest.map(|name| self.number(name)).into_iter().min();
@@ -371,8 +371,8 @@ backend back
     assert!(seen.fix().contains("initial-window-size"));
 }
 
-/// Both of its windows have 65,535 bytes and are given back by halves, so that it keeps some of each: about three eighths if it
-/// takes whole DATA frames.
+/// Both of its windows have 65,535 bytes, and it gives back halves. So it keeps some of each window: about three eighths if it
+/// reads whole DATA frames.
 #[test]
 fn nghttpx_gives_back_half_a_window_at_a_time() {
     if !have(&["nghttpx"]) {
@@ -418,7 +418,7 @@ fn nghttpd_that_echoes_uploads_has_a_rate() {
 
 /// Go's server has a window of 1 MiB for a stream.
 #[test]
-fn caddy_is_told_from_other_programs_in_go() {
+fn caddy_is_not_taken_for_other_programs_in_go() {
     if !have(&["caddy"]) {
         return;
     }
