@@ -476,7 +476,8 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     let is_up = quic.lost >= LOST && quic.losses >= LOSSES && share(quic.lost, quic.sent) >= LOSS;
     // What this machine dropped is sent again too.
     let late = quic.late_frames.saturating_sub(quic.dropped_here);
-    let is_down = late >= LOST && share(late, quic.stream_frames) >= LOSS;
+    let is_down =
+        late >= LOST && quic.late_times >= LOSSES && share(late, quic.stream_frames) >= LOSS;
     let mut evidence = vec![
         lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
         lost_of(

@@ -28,22 +28,31 @@ const PAUSE_AT_LEAST: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DownloadTime {
     /// From the end of the request to the last byte that was read.
+    #[serde(rename = "took_ns")]
     pub took: Duration,
     /// The round trip of the request.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Duration,
     /// The rest of the time to the first byte: the server's.
+    #[serde(rename = "answer_ns")]
     pub answer: Duration,
     /// The server's congestion window grew: slow start.
+    #[serde(rename = "slow_start_ns")]
     pub slow_start: Duration,
     /// After that, pauses of up to a round trip: the server's congestion window was used up.
+    #[serde(rename = "congestion_window_ns")]
     pub congestion_window: Duration,
     /// Longer pauses: of the server, or until a loss was repaired.
+    #[serde(rename = "pauses_ns")]
     pub pauses: Duration,
     /// Pauses for a window of HTTP/2 or QUIC that the client itself gave.
+    #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
     /// Round trips in which TCP's receive window of this machine was nearly used up.
+    #[serde(rename = "receive_window_ns")]
     pub receive_window: Duration,
     /// Bytes came without a pause, at the rate of the link or of the server.
+    #[serde(rename = "unpaused_ns")]
     pub unpaused: Duration,
 }
 

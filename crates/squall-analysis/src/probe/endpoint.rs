@@ -34,10 +34,13 @@ pub struct Endpoint {
     /// TLS over TCP; `None` in cleartext.
     pub tls: Option<TlsFacts>,
     /// The shortest round trip that was seen.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
     /// The middle time of a TCP handshake while nothing else was sent.
+    #[serde(rename = "connect_idle_ns")]
     pub connect_idle: Option<Duration>,
     /// The same during downloads over six connections.
+    #[serde(rename = "connect_loaded_ns")]
     pub connect_loaded: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
@@ -117,6 +120,7 @@ pub struct TlsFacts {
     /// The group of the key exchange.
     pub group: Option<String>,
     /// How long its handshake took.
+    #[serde(rename = "handshake_ns")]
     pub handshake: Option<Duration>,
     /// Bytes that the server sent before its first response: the handshake, tickets and SETTINGS.
     pub server_bytes: Option<u64>,
@@ -128,6 +132,7 @@ pub struct TlsFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// At this round trip ...
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Duration,
     /// ... at most this rate.
     pub bytes_per_s: f64,
@@ -139,8 +144,10 @@ pub struct Prediction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleFacts {
     /// Immediately after another one.
+    #[serde(rename = "warm_ns")]
     pub warm: Duration,
     /// After a pause.
+    #[serde(rename = "after_pause_ns")]
     pub after_pause: Duration,
     /// Their bytes.
     pub bytes: u64,

@@ -172,6 +172,7 @@ pub struct Found {
     /// What follows from it in numbers, each without a full stop.
     pub evidence: Vec<String>,
     /// Time that it costs, where that is known.
+    #[serde(rename = "lost_ns")]
     pub lost: Option<Duration>,
     /// What that time is lost for, such as `upload`.
     pub per: &'static str,

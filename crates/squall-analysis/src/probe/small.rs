@@ -20,10 +20,13 @@ const SHORT_RESPONSE: u64 = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// From the beginning of the connection to the first byte of the first response; the middle one of the rounds.
+    #[serde(rename = "first_ns")]
     pub first: Option<Duration>,
     /// From writing a later request to the first byte of its response; the middle one.
+    #[serde(rename = "later_ns")]
     pub later: Option<Duration>,
     /// The handshake of TLS or QUIC.
+    #[serde(rename = "handshake_ns")]
     pub handshake: Option<Duration>,
 }
 

@@ -40,6 +40,7 @@ pub struct SweepPoint {
     /// Whether nothing was found to be wrong.
     pub is_sound: bool,
     /// The shortest round trip that was seen.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
     /// The figures of each version that was tried.
     pub versions: Vec<SweepFigures>,
@@ -53,6 +54,7 @@ pub struct SweepFigures {
     /// Why it cannot be used, if it cannot.
     pub problem: Option<String>,
     /// The beginning of a fresh connection to the first byte of its first response.
+    #[serde(rename = "first_byte_ns")]
     pub first_byte: Option<Duration>,
     /// The middle rate of downloads.
     pub download_bytes_per_s: Option<f64>,
@@ -86,6 +88,7 @@ struct VerdictPart {
 
 #[derive(Clone, Debug, Deserialize)]
 struct EndpointPart {
+    #[serde(rename = "round_trip_ns")]
     round_trip: Option<Duration>,
     versions: Vec<VersionPart>,
 }
@@ -101,6 +104,7 @@ struct VersionPart {
 
 #[derive(Clone, Debug, Deserialize)]
 struct LatencyPart {
+    #[serde(rename = "first_ns")]
     first: Option<Duration>,
 }
 
@@ -112,6 +116,7 @@ struct RatesPart {
 #[derive(Clone, Debug, Deserialize)]
 struct UploadPart {
     bytes: u64,
+    #[serde(rename = "took_ns")]
     took: Duration,
 }
 
@@ -385,14 +390,14 @@ mod tests {
             "verdict": { "is_sound": true, "headline": "Nothing is wrong", "sentence": "", "cause": "", "fix": "" },
             "faults": [],
             "endpoint": {
-                "round_trip": 20_000_000,
+                "round_trip_ns": 20_000_000,
                 "versions": [{
                     "version": "HTTP/2",
                     "problem": null,
-                    "latency": { "first": 60_000_000, "later": 20_000_000, "handshake": null },
+                    "latency": { "first_ns": 60_000_000, "later_ns": 20_000_000, "handshake_ns": null },
                     "download": { "bytes_per_s": [1.0, 3.0, 2.0] },
                     "download_six": { "bytes_per_s": [] },
-                    "uploads": [{ "bytes": 1_000_000, "took": 500_000_000 }],
+                    "uploads": [{ "bytes": 1_000_000, "took_ns": 500_000_000 }],
                 }],
             },
         });

@@ -105,10 +105,13 @@ pub struct UploadWindows {
     /// WINDOW_UPDATE frames of its stream.
     pub updates: u64,
     /// From the first DATA frame to the last one.
+    #[serde(rename = "sending_ns")]
     pub sending: Duration,
     /// The part of it in which the stream's window was used up.
+    #[serde(rename = "blocked_by_stream_ns")]
     pub blocked_by_stream: Duration,
     /// The part of it in which only the connection's window was used up.
+    #[serde(rename = "blocked_by_connection_ns")]
     pub blocked_by_connection: Duration,
 }
 

@@ -28,6 +28,8 @@ use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartErro
 /// How often to try to remove a browser's folder, and the pause between tries.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often in a row it must be gone: a process that is ending may make it again.
+const ABSENT_TIMES: u32 = 3;
 
 /// A load generator that can be started.
 #[derive(Clone, Debug)]
@@ -188,8 +190,13 @@ pub fn remove_leftovers(folder: &Path) {
     // Most programs have no such file. If it cannot be removed, only its owner may read it.
     let _ = std::fs::remove_file(folder.join(SECRET_FIELDS));
     let profile = folder.join(PROFILE);
+    if !profile.exists() {
+        return;
+    }
+    let mut absent = 0;
     for _ in 0..TRIES {
-        if !profile.exists() {
+        absent = if profile.exists() { 0 } else { absent + 1 };
+        if absent == ABSENT_TIMES {
             return;
         }
         // What cannot be removed stays in the trial's folder.

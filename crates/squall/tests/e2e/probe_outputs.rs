@@ -215,7 +215,7 @@ fn link_captures_the_packets_of_a_probe_behind_it() {
     let asks = ["--json", "-k", "--http", "2", "--behind", "delay 2ms"];
     let arguments = [&asks[..], &["--pcap", "link.pcapng", url.as_str()]].concat();
     let result = json(&probe(home.path(), &arguments));
-    assert!(result["endpoint"]["round_trip"].as_u64() >= Some(4_000_000));
+    assert!(result["endpoint"]["round_trip_ns"].as_u64() >= Some(4_000_000));
     let names = fs::read_dir(home.path()).expect("a folder");
     let names: Vec<String> = names
         .map(|entry| {
@@ -260,7 +260,7 @@ fn sweep_over_the_delay_has_a_point_for_each_value() {
         .collect();
     assert_eq!(values, ["1ms", "10ms"]);
     assert_eq!(points[1]["link"], "loss 0%, delay 10ms");
-    let first_byte = |point: &Value| point["versions"][0]["first_byte"].as_u64();
+    let first_byte = |point: &Value| point["versions"][0]["first_byte_ns"].as_u64();
     assert!(first_byte(&points[0]) >= Some(2_000_000), "{result}");
     assert!(first_byte(&points[1]) >= Some(20_000_000), "{result}");
     let announced = stderr(&output);

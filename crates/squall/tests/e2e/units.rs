@@ -53,6 +53,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "ciphers",
         "connections",
         "connections_opened",
+        "data_frames",
         "goaways_received",
         "goaways_sent",
         "groups",
@@ -61,13 +62,17 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "lost",
         "machine_errors",
         "other_failures",
+        "out_of_order",
         "packets",
         "protocols",
         "quic",
+        "received",
         "resets_received",
         "resets_sent",
         "retransmitted",
         "segments",
+        "sent",
+        "settings",
         "settings_received",
         "settings_sent",
         "takes",
@@ -75,6 +80,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "threads",
         "tls_full",
         "tls_resumed",
+        "updates",
     ],
     // Ratios and probabilities.
     &[
@@ -202,7 +208,7 @@ fn is_named_well(path: &[&str], has_unit: bool) -> bool {
     let Some(name) = names.find(|name| !PARTS.contains(name)) else {
         return false;
     };
-    *name == "ns"
+    ["ns", "bytes"].contains(name)
         || UNITS.iter().any(|unit| name.ends_with(unit))
         || WITHOUT_UNIT.iter().any(|names| names.contains(name))
         || (has_unit && IN_UNIT_BESIDE.contains(name))

@@ -202,7 +202,7 @@ impl Seen {
     }
 
     fn round_trip_s(&self) -> f64 {
-        let nanos = &self.0["endpoint"]["round_trip"];
+        let nanos = &self.0["endpoint"]["round_trip_ns"];
         nanos.as_u64().expect("a time") as f64 / 1e9
     }
 
@@ -218,7 +218,7 @@ impl Seen {
     fn measured(&self) -> f64 {
         let upload = &self.0["endpoint"]["versions"][0]["uploads"][0];
         let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
-        of("bytes") / (of("took") / 1e9)
+        of("bytes") / (of("took_ns") / 1e9)
     }
 
     /// Whether the upload waited for a window nearly all the time.
