@@ -223,8 +223,8 @@ impl Seen {
 
     /// Whether the upload waited for a window nearly all the time.
     pub(super) fn is_limited(&self) -> bool {
-        let blocked = self.number("blocked_by_stream") + self.number("blocked_by_connection");
-        blocked * 10 >= self.number("sending") * 8
+        let blocked = self.number("blocked_by_stream_ns") + self.number("blocked_by_connection_ns");
+        blocked * 10 >= self.number("sending_ns") * 8
     }
 
     /// Whether the measured rate is the expected one: within 15 % if the upload waited for windows, otherwise no more than
