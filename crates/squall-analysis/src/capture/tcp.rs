@@ -6,15 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Way};
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
 use squall_base::{Duration, Time};
 
 use super::arrivals::{Arrivals, StreamKey};
 use super::ends::{Ends, RankedPacket};
-use super::losses::{Ack, Judgement, Sighting, judge};
+use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
-use crate::causes::tcp::Offsets;
-use crate::wire::{ACK, SYN};
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 
 /// One direction as it was seen.
 struct ObservedDirection {
@@ -28,6 +29,24 @@ struct ObservedDirection {
     acknowledged: Vec<Ack>,
     /// When its SYN was first seen.
     syn: Option<u64>,
+}
+
+/// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
+struct Offsets {
+    origin: u32,
+    latest: u64,
+}
+
+impl Offsets {
+    /// `None` for a number before the first.
+    fn offset(&mut self, seq: u32) -> Option<u64> {
+        // Modulo 2^32, as sequence numbers are.
+        let latest = (self.latest as u32).wrapping_add(self.origin);
+        let ahead = i64::from(seq.wrapping_sub(latest).cast_signed());
+        let offset = self.latest.checked_add_signed(ahead)?;
+        self.latest = self.latest.max(offset);
+        Some(offset)
+    }
 }
 
 fn has(row: &PacketRecord, flag: u8) -> bool {
@@ -67,7 +86,7 @@ impl ObservedDirection {
             acknowledged: Vec::new(),
             syn: None,
         };
-        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets::new(origin, 0));
+        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets { origin, latest: 0 });
         let mut acknowledged = None;
         for (place, row) in rows.iter().enumerate() {
             let time = row.arrived.as_nanos();
@@ -110,25 +129,44 @@ impl ObservedDirection {
 
     /// What happened to its bytes.
     fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
-        let whole = trips.whole().as_nanos();
-        let trip = trips.earliest_reply(self.direction);
-        judge(&self.sightings, whole, |(_, end, again)| {
-            let before = self.acknowledged.partition_point(|ack| ack.to < end);
-            let acknowledged = self.acknowledged.get(before);
-            acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
-        })
+        let trip = match self.direction {
+            Direction::Up => trips.server,
+            Direction::Down => trips.client,
+        };
+        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
+        judge(
+            &self.sightings,
+            trips.whole().as_nanos(),
+            |(_, end, again)| {
+                let before = self.acknowledged.partition_point(|ack| ack.to < end);
+                let acknowledged = self.acknowledged.get(before);
+                acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
+            },
+        )
     }
 }
 
 /// How far the point is from both ends.
 pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
-    RoundTrips::of(|direction| ObservedDirection::of(rows, direction)?.round_trip())
+    let of = |direction| ObservedDirection::of(rows, direction).and_then(|seen| seen.round_trip());
+    RoundTrips {
+        client: of(Direction::Down),
+        server: of(Direction::Up),
+    }
+}
+
+/// The sides that send and receive in `direction`.
+pub(super) fn sides(direction: Direction) -> [Side; 2] {
+    match direction {
+        Direction::Up => [Side::Client, Side::Server],
+        Direction::Down => [Side::Server, Side::Client],
+    }
 }
 
 /// The packet with the times at which it left its sender and reached its receiver.
 pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
-    let sender = row.direction.sender();
-    let released = ends.time(row.flow, sender.peer(), Way::Received, row.arrived);
+    let [sender, receiver] = sides(row.direction);
+    let released = ends.time(row.flow, receiver, Way::Received, row.arrived);
     PacketRecord {
         arrived: ends.time(row.flow, sender, Way::Sent, row.arrived),
         planned: Some(released),
@@ -289,7 +327,7 @@ mod tests {
             class: PacketClass::Data,
             class_index: 0,
             length: payload_len + 40,
-            protocol: crate::wire::TCP,
+            protocol: super::super::TCP,
             seq,
             ack,
             payload_len,

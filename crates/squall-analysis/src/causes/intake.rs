@@ -4,7 +4,6 @@
 //! `packed` says how they are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say what is kept
 //! of them.
 
-use squall_base::Time;
 use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
@@ -17,14 +16,19 @@ use super::request_marks::RequestMarks;
 use super::requests::Requests;
 use super::sending::Account;
 use super::{quic, tcp};
-use crate::wire::{SYN, TCP, UDP};
+
+/// IP protocols.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+const SYN: u8 = 0x02;
 
 /// A dropped packet without bytes that any request waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BareDrop {
     pub(super) packet: PacketRef,
     pub(super) flow: u32,
-    pub(super) arrived: Time,
+    pub(super) arrived: u64,
     pub(super) fate: Fate,
 }
 
@@ -131,7 +135,7 @@ impl Inputs {
     /// times.
     pub(super) fn first_sent(&mut self, side: Side) -> Vec<(u64, u32)> {
         let logs = self.sides[side as usize].iter_mut();
-        let times = logs.filter_map(|(number, log)| Some((log.first_sent?, number)));
+        let times = logs.filter_map(|(number, log)| Some((log.first_sent()?, number)));
         let mut times: Vec<(u64, u32)> = times.collect();
         times.sort_unstable();
         times
@@ -171,7 +175,7 @@ impl Inputs {
             self.bare_drops.push(BareDrop {
                 packet: row.name(),
                 flow: row.flow,
-                arrived: row.arrived,
+                arrived: row.arrived.as_nanos(),
                 fate: row.fate,
             });
         }
@@ -203,18 +207,17 @@ impl Inputs {
             return;
         }
         let paces = self.paces[row.side as usize];
-        let side = &mut self.side(row.side, row.connection).side;
+        let side = self.side(row.side, row.connection);
         if let Some(micros) = row.rto_us {
-            let rto = micros.saturating_mul(1_000);
-            side.least_rto = Some(side.least_rto.map_or(rto, |least| least.min(rto)));
+            side.add_rto(micros.saturating_mul(1_000));
         }
         if let Some(total) = row.total_rto {
-            side.timeouts.add(row.time.as_nanos(), total);
+            side.add_timeouts(row.time.as_nanos(), total);
         }
         if let Some(bytes) = row.quic_cwnd_bytes {
-            side.quic.add_window(row.time.as_nanos(), bytes);
+            side.add_cwnd(row.time.as_nanos(), bytes);
         } else {
-            side.accounts.push(account(&row, paces));
+            side.add_account(account(&row, paces));
         }
     }
 }

@@ -191,11 +191,17 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn slices() -> Slices {
-        Slices::of(span(0, 1_000))
+        Slices::of(Span {
+            from: 0,
+            to: 1_000 * MS,
+        })
     }
 
     fn span(from: u64, to: u64) -> Span {
-        Span::new(from * MS, to * MS)
+        Span {
+            from: from * MS,
+            to: to * MS,
+        }
     }
 
     fn millis(spans: &CauseSpans) -> Vec<(Cause, f64)> {

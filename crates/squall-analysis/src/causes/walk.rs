@@ -24,12 +24,6 @@ pub(super) struct Span {
     pub(super) to: u64,
 }
 
-impl Span {
-    pub(super) fn new(from: u64, to: u64) -> Span {
-        Span { from, to }
-    }
-}
-
 /// A span of the walk with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalkStage {
@@ -99,8 +93,14 @@ impl Walk {
             let span = &mut self.spans[cause];
             *span = *span + Duration::from_nanos(next - self.cursor);
             if let Some(stages) = &mut self.stages {
-                let span = Span::new(self.cursor, next);
-                push(stages, WalkStage { span, cause });
+                let (from, to) = (self.cursor, next);
+                push(
+                    stages,
+                    WalkStage {
+                        span: Span { from, to },
+                        cause,
+                    },
+                );
             }
             self.cursor = next;
         }
@@ -133,7 +133,9 @@ impl Walk {
 
     /// Continues from where `part`, which began here, has got to.
     pub(super) fn merge(&mut self, part: Walk) {
-        self.spans = self.spans.plus(&part.spans);
+        for cause in Cause::ALL {
+            self.spans[cause] = self.spans[cause] + part.spans[cause];
+        }
         self.cursor = self.cursor.max(part.cursor);
         self.blames.extend(part.blames);
         if let Some(stages) = &mut self.stages {

@@ -203,16 +203,9 @@ impl<'a> Case<'a> {
 
     /// What a cause cost the measured requests, including those that waited behind the ones it hit.
     pub(super) fn cost_of(&self, cause: Cause) -> Costs {
-        self.cost_of_all(&[cause])
-    }
-
-    /// What these causes cost together.
-    pub(super) fn cost_of_all(&self, of: &[Cause]) -> Costs {
         let mut costs = Costs::default();
         for (row, causes) in self.attributed() {
-            let roots = causes.root_spans();
-            let spans = of.iter().map(|cause| roots[*cause]);
-            costs.add(row.request, spans.fold(Duration::ZERO, |sum, it| sum + it));
+            costs.add(row.request, causes.root_spans()[cause]);
         }
         costs
     }
@@ -323,7 +316,11 @@ impl<'a> Case<'a> {
             up += row.request_body_bytes;
             down += row.response_body_bytes;
         }
-        side_with_more([up, down])
+        if up > down {
+            Side::Client
+        } else {
+            Side::Server
+        }
     }
 
     /// The station at that side of a hop, and what to set there.
@@ -354,15 +351,6 @@ fn of_hop(rows: &[CausesRecord], hop: u8) -> impl Iterator<Item = CausesRecord> 
         queue_roots: without_roots(&row.spans),
         ..*row
     })
-}
-
-/// The side with the larger number; the server if they are equal.
-pub(super) fn side_with_more([client, server]: [u64; 2]) -> Side {
-    if client > server {
-        Side::Client
-    } else {
-        Side::Server
-    }
 }
 
 /// A number with its unit.

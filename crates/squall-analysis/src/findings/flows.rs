@@ -9,7 +9,10 @@ use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
 use crate::causes::packed::{Coder, PackedRows};
-use crate::wire::{SYN, TCP};
+
+/// IP protocol of TCP.
+const TCP: u8 = 6;
+const SYN: u8 = 0x02;
 
 /// A packet of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,10 +333,14 @@ mod tests {
     #[test]
     fn sequence_numbers_wrap() {
         let packet = |seq: u32, payload| Packet {
+            arrived: Time::ZERO,
+            released: None,
             seq,
             ack: seq,
             payload,
-            ..NO_PACKET
+            direction: Direction::Up,
+            fate: Fate::Delivered,
+            is_syn: false,
         };
         let mut state = SendState::default();
         let near_end = u32::MAX - 99;

@@ -164,7 +164,10 @@ pub fn find(
             }));
         }
     }
-    findings.sort_by(Finding::worst_first);
+    findings.sort_by(|a, b| {
+        let by_severity = b.severity.cmp(&a.severity);
+        by_severity.then(b.share.part.total_cmp(&a.share.part))
+    });
     findings
 }
 
