@@ -78,7 +78,7 @@ impl FlowTap {
         packet_socket::bind(&self.socket, ANY_DEVICE)
     }
 
-    /// The next packet; `None` if there is none now. `buffer` must have room for [`crate::tap::PACKET_BYTES`].
+    /// The next packet, or `None` if no packet is waiting. `buffer` must have room for [`crate::tap::PACKET_BYTES`].
     ///
     /// # Errors
     /// Those of the operating system.

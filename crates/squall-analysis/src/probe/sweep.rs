@@ -35,7 +35,7 @@ pub struct SweepPoint {
     pub value: String,
     /// All settings of the link.
     pub link: String,
-    /// The verdict in a few words; without a result, why there is none.
+    /// The verdict in a few words, or why the probe gave no result.
     pub headline: String,
     /// Whether nothing was found to be wrong.
     pub is_sound: bool,

@@ -47,7 +47,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The range in a link's settings; `None` if there is none. `count` is the number of values, if the user chose it.
+    /// Finds the range in a link's settings, if it has one. `count` is the number of values, if the user chose it.
     ///
     /// # Errors
     /// The range cannot be understood, or is not one of delay, jitter, loss and rate; or there are several.

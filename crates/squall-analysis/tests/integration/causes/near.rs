@@ -1,4 +1,4 @@
-//! One request explained from the records near it: the result is the same as from all records, or there is none.
+//! One request explained from the records near it: the result equals that from all records, or nothing is returned.
 
 use std::collections::BTreeSet;
 
