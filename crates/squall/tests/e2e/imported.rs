@@ -20,6 +20,8 @@ use crate::explain::explain;
 use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
 
 const MILLISECOND_NS: u64 = 1_000_000;
+/// On a quiet machine `host` is at most 0.9 % of the time (docs/METHOD.md).
+const QUIET_HOST_PERCENT: u64 = 2;
 
 /// A load that the link can carry, so that bytes wait for its congestion window and its losses. HTTP/2's windows are
 /// too large to limit anything: seen from outside, bytes that they held back may still be in the sender's socket.
@@ -201,6 +203,13 @@ impl Comparison {
     fn elsewhere_percent(&self) -> f64 {
         100.0 * self.elsewhere_ns as f64 / self.total_ns as f64
     }
+
+    /// Whether the programs of the trial waited for a processor. A capture cannot show that: a server that waits to
+    /// fill its window again looks like a server without bytes, so its `cwnd` counts as `server`.
+    fn is_disturbed(&self) -> bool {
+        let [host_ns, _] = self.sums.get("host").copied().unwrap_or_default();
+        host_ns * 100 > self.total_ns * QUIET_HOST_PERCENT
+    }
 }
 
 #[test]
@@ -240,7 +249,11 @@ fn check(found: &Comparison, is_all_behind: bool) {
     assert!(found.invented * 100 <= of * 10, "{found:?}");
     if is_all_behind {
         assert!(found.same_losses * 100 >= of * 90, "{found:?}");
-        assert!(found.elsewhere_percent() < 15.0, "{found:?}");
+        if found.is_disturbed() {
+            eprintln!("other work disturbs this machine: {found:?}");
+        } else {
+            assert!(found.elsewhere_percent() < 15.0, "{found:?}");
+        }
     }
 }
 
