@@ -6,16 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Way};
 use squall_base::{Duration, Time};
 
 use super::arrivals::{Arrivals, StreamKey};
 use super::ends::{Ends, RankedPacket};
-use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
+use super::losses::{Ack, Judgement, Sighting, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
-
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+use crate::causes::tcp::Offsets;
+use crate::wire::{ACK, SYN};
 
 /// One direction as it was seen.
 struct ObservedDirection {
@@ -29,24 +28,6 @@ struct ObservedDirection {
     acknowledged: Vec<Ack>,
     /// When its SYN was first seen.
     syn: Option<u64>,
-}
-
-/// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
-struct Offsets {
-    origin: u32,
-    latest: u64,
-}
-
-impl Offsets {
-    /// `None` for a number before the first.
-    fn offset(&mut self, seq: u32) -> Option<u64> {
-        // Modulo 2^32, as sequence numbers are.
-        let latest = (self.latest as u32).wrapping_add(self.origin);
-        let ahead = i64::from(seq.wrapping_sub(latest).cast_signed());
-        let offset = self.latest.checked_add_signed(ahead)?;
-        self.latest = self.latest.max(offset);
-        Some(offset)
-    }
 }
 
 fn has(row: &PacketRecord, flag: u8) -> bool {
@@ -86,7 +67,7 @@ impl ObservedDirection {
             acknowledged: Vec::new(),
             syn: None,
         };
-        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets { origin, latest: 0 });
+        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets::new(origin, 0));
         let mut acknowledged = None;
         for (place, row) in rows.iter().enumerate() {
             let time = row.arrived.as_nanos();
@@ -129,44 +110,25 @@ impl ObservedDirection {
 
     /// What happened to its bytes.
     fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
-        let trip = match self.direction {
-            Direction::Up => trips.server,
-            Direction::Down => trips.client,
-        };
-        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
-        judge(
-            &self.sightings,
-            trips.whole().as_nanos(),
-            |(_, end, again)| {
-                let before = self.acknowledged.partition_point(|ack| ack.to < end);
-                let acknowledged = self.acknowledged.get(before);
-                acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
-            },
-        )
+        let whole = trips.whole().as_nanos();
+        let trip = trips.earliest_reply(self.direction);
+        judge(&self.sightings, whole, |(_, end, again)| {
+            let before = self.acknowledged.partition_point(|ack| ack.to < end);
+            let acknowledged = self.acknowledged.get(before);
+            acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
+        })
     }
 }
 
 /// How far the point is from both ends.
 pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
-    let of = |direction| ObservedDirection::of(rows, direction).and_then(|seen| seen.round_trip());
-    RoundTrips {
-        client: of(Direction::Down),
-        server: of(Direction::Up),
-    }
-}
-
-/// The sides that send and receive in `direction`.
-pub(super) fn sides(direction: Direction) -> [Side; 2] {
-    match direction {
-        Direction::Up => [Side::Client, Side::Server],
-        Direction::Down => [Side::Server, Side::Client],
-    }
+    RoundTrips::of(|direction| ObservedDirection::of(rows, direction)?.round_trip())
 }
 
 /// The packet with the times at which it left its sender and reached its receiver.
 pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
-    let [sender, receiver] = sides(row.direction);
-    let released = ends.time(row.flow, receiver, Way::Received, row.arrived);
+    let sender = row.direction.sender();
+    let released = ends.time(row.flow, sender.peer(), Way::Received, row.arrived);
     PacketRecord {
         arrived: ends.time(row.flow, sender, Way::Sent, row.arrived),
         planned: Some(released),
@@ -327,7 +289,7 @@ mod tests {
             class: PacketClass::Data,
             class_index: 0,
             length: payload_len + 40,
-            protocol: super::super::TCP,
+            protocol: crate::wire::TCP,
             seq,
             ack,
             payload_len,

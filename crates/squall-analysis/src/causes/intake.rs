@@ -4,6 +4,7 @@
 //! `packed` says how they are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say what is kept
 //! of them.
 
+use squall_base::Time;
 use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
@@ -16,19 +17,14 @@ use super::request_marks::RequestMarks;
 use super::requests::Requests;
 use super::sending::Account;
 use super::{quic, tcp};
-
-/// IP protocols.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
-const SYN: u8 = 0x02;
+use crate::wire::{SYN, TCP, UDP};
 
 /// A dropped packet without bytes that any request waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BareDrop {
     pub(super) packet: PacketRef,
     pub(super) flow: u32,
-    pub(super) arrived: u64,
+    pub(super) arrived: Time,
     pub(super) fate: Fate,
 }
 
@@ -135,7 +131,7 @@ impl Inputs {
     /// times.
     pub(super) fn first_sent(&mut self, side: Side) -> Vec<(u64, u32)> {
         let logs = self.sides[side as usize].iter_mut();
-        let times = logs.filter_map(|(number, log)| Some((log.first_sent()?, number)));
+        let times = logs.filter_map(|(number, log)| Some((log.first_sent?, number)));
         let mut times: Vec<(u64, u32)> = times.collect();
         times.sort_unstable();
         times
@@ -175,7 +171,7 @@ impl Inputs {
             self.bare_drops.push(BareDrop {
                 packet: row.name(),
                 flow: row.flow,
-                arrived: row.arrived.as_nanos(),
+                arrived: row.arrived,
                 fate: row.fate,
             });
         }
@@ -207,17 +203,18 @@ impl Inputs {
             return;
         }
         let paces = self.paces[row.side as usize];
-        let side = self.side(row.side, row.connection);
+        let side = &mut self.side(row.side, row.connection).side;
         if let Some(micros) = row.rto_us {
-            side.add_rto(micros.saturating_mul(1_000));
+            let rto = micros.saturating_mul(1_000);
+            side.least_rto = Some(side.least_rto.map_or(rto, |least| least.min(rto)));
         }
         if let Some(total) = row.total_rto {
-            side.add_timeouts(row.time.as_nanos(), total);
+            side.timeouts.add(row.time.as_nanos(), total);
         }
         if let Some(bytes) = row.quic_cwnd_bytes {
-            side.add_cwnd(row.time.as_nanos(), bytes);
+            side.quic.add_window(row.time.as_nanos(), bytes);
         } else {
-            side.add_account(account(&row, paces));
+            side.accounts.push(account(&row, paces));
         }
     }
 }

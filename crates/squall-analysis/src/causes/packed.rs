@@ -54,6 +54,37 @@ pub(crate) fn mask_of<const N: usize>(numbers: [&Option<u64>; N]) -> u64 {
     bits.fold(0, |mask, number| mask << 1 | u64::from(number.is_some()))
 }
 
+/// A row that is coded relative to the one before it.
+pub(crate) trait DeltaCoded: Clone + Default {
+    fn code(&mut self, coder: &mut impl Coder, before: &Self);
+}
+
+/// The rows of one log, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct PackedLog<R> {
+    rows: PackedRows,
+    before: R,
+}
+
+impl<R: DeltaCoded> PackedLog<R> {
+    pub(crate) fn add(&mut self, mut row: R) {
+        row.code(&mut self.rows.write(), &self.before);
+        self.before = row;
+    }
+
+    /// The rows; what is not coded is as in `blank`.
+    pub(crate) fn unpack(&self, blank: R) -> Vec<R> {
+        let mut rows = vec![blank; self.rows.rows()];
+        let mut reader = self.rows.read();
+        let mut before = &R::default();
+        for row in &mut rows {
+            row.code(&mut reader, before);
+            before = row;
+        }
+        rows
+    }
+}
+
 /// Where a row begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowStart {

@@ -20,7 +20,7 @@ const CLOCKED_WITHIN: u64 = 700_000;
 const SEEN_EARLY: u64 = 200_000;
 
 /// New data that left the sender.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Departure {
     pub(super) time: u64,
     /// One past its last byte (QUIC: one past its packet number).
@@ -157,11 +157,7 @@ impl SenderTimeline {
         let during = during.take_while(move |(_, phase)| phase.from < to);
         during.map(move |(place, phase)| {
             let end = phases.get(place + 1).map_or(NEVER, |next| next.from);
-            let span = Span {
-                from: phase.from.max(from),
-                to: end.min(to),
-            };
-            (span, phase.state)
+            (Span::new(phase.from.max(from), end.min(to)), phase.state)
         })
     }
 }
@@ -222,11 +218,7 @@ impl<'a> TimelineBuilder<'a> {
             phases: Vec::new(),
             drafts: Vec::new(),
             at: 0,
-            sent: Departure {
-                time: 0,
-                end: 0,
-                weight: 0,
-            },
+            sent: Departure::default(),
             acknowledged: Acknowledgement {
                 time: 0,
                 to: 0,

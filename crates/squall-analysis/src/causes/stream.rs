@@ -301,10 +301,7 @@ impl Stream {
     pub(super) fn missing(&self, piece: &Piece) -> Option<Span> {
         let first = piece.lost().first()?;
         let from = self.txs[*first as usize].due;
-        (from < piece.arrived).then_some(Span {
-            from,
-            to: piece.arrived,
-        })
+        (from < piece.arrived).then_some(Span::new(from, piece.arrived))
     }
 }
 

@@ -24,6 +24,12 @@ pub(super) struct Span {
     pub(super) to: u64,
 }
 
+impl Span {
+    pub(super) fn new(from: u64, to: u64) -> Span {
+        Span { from, to }
+    }
+}
+
 /// A span of the walk with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalkStage {
@@ -93,14 +99,8 @@ impl Walk {
             let span = &mut self.spans[cause];
             *span = *span + Duration::from_nanos(next - self.cursor);
             if let Some(stages) = &mut self.stages {
-                let (from, to) = (self.cursor, next);
-                push(
-                    stages,
-                    WalkStage {
-                        span: Span { from, to },
-                        cause,
-                    },
-                );
+                let span = Span::new(self.cursor, next);
+                push(stages, WalkStage { span, cause });
             }
             self.cursor = next;
         }
@@ -133,9 +133,7 @@ impl Walk {
 
     /// Continues from where `part`, which began here, has got to.
     pub(super) fn merge(&mut self, part: Walk) {
-        for cause in Cause::ALL {
-            self.spans[cause] = self.spans[cause] + part.spans[cause];
-        }
+        self.spans = self.spans.plus(&part.spans);
         self.cursor = self.cursor.max(part.cursor);
         self.blames.extend(part.blames);
         if let Some(stages) = &mut self.stages {

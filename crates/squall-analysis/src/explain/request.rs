@@ -12,7 +12,8 @@ use squall_base::{Duration, Time};
 
 use super::{CauseTime, DroppedPacket, PacketName, Tables};
 use crate::causes::{
-    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, Stage, follow_path,
+    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, ServerTimes,
+    Stage, follow_path, spans_of,
 };
 
 /// A request gets the slot of one that ended in the same call, that is, within this time.
@@ -159,16 +160,12 @@ pub struct HopTime {
 impl HopTime {
     fn of(course: &HopCourse) -> Option<HopTime> {
         let (first, last) = (course.stages.first()?, course.stages.last()?);
-        let mut spans = CauseSpans::default();
-        for stage in &course.stages {
-            spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
-        }
         Some(HopTime {
             hop: course.hop,
             is_joined: course.is_joined,
             from: first.from,
             to: last.to,
-            causes: CauseTime::of(&spans),
+            causes: CauseTime::of(&spans_of(&course.stages)),
         })
     }
 }
@@ -228,7 +225,7 @@ pub(super) fn explanation(
         longest_gap: (row.arrivals.longest_gap).map(|gap| GapCauses::of(gap, &course.stages)),
         queue_behind: CauseTime::of(&causes.queue_roots),
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
-        responsible: causes.responsible.map(PacketName::from),
+        responsible: causes.responsible,
         marks: marks(row, &course),
         waited_for: blockers(rows, row, &causes, &course, &drops),
         drops,
@@ -237,7 +234,7 @@ pub(super) fn explanation(
 }
 
 fn marks(row: &RequestRecord, course: &Course) -> Vec<Mark> {
-    let server = course.server.as_ref();
+    let server = |mark: fn(&ServerTimes) -> Option<Time>| course.server.as_ref().and_then(mark);
     let all = [
         (Some(row.intended), "intended"),
         (Some(row.taken_up), "taken_up"),
@@ -246,15 +243,9 @@ fn marks(row: &RequestRecord, course: &Course) -> Vec<Mark> {
         (row.secured, "secured"),
         (row.written_first, "written_first"),
         (row.written_last, "written_last"),
-        (server.and_then(|it| it.request_last), "server_request_last"),
-        (
-            server.and_then(|it| it.response_first),
-            "server_response_first",
-        ),
-        (
-            server.and_then(|it| it.response_last),
-            "server_response_last",
-        ),
+        (server(|it| it.request_last), "server_request_last"),
+        (server(|it| it.response_first), "server_response_first"),
+        (server(|it| it.response_last), "server_response_last"),
         (row.answered_first, "answered_first"),
         (row.headers, "headers"),
         (Some(row.end), "end"),

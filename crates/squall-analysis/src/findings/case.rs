@@ -203,9 +203,16 @@ impl<'a> Case<'a> {
 
     /// What a cause cost the measured requests, including those that waited behind the ones it hit.
     pub(super) fn cost_of(&self, cause: Cause) -> Costs {
+        self.cost_of_all(&[cause])
+    }
+
+    /// What these causes cost together.
+    pub(super) fn cost_of_all(&self, of: &[Cause]) -> Costs {
         let mut costs = Costs::default();
         for (row, causes) in self.attributed() {
-            costs.add(row.request, causes.root_spans()[cause]);
+            let roots = causes.root_spans();
+            let spans = of.iter().map(|cause| roots[*cause]);
+            costs.add(row.request, spans.fold(Duration::ZERO, |sum, it| sum + it));
         }
         costs
     }
@@ -316,11 +323,7 @@ impl<'a> Case<'a> {
             up += row.request_body_bytes;
             down += row.response_body_bytes;
         }
-        if up > down {
-            Side::Client
-        } else {
-            Side::Server
-        }
+        side_with_more([up, down])
     }
 
     /// The station at that side of a hop, and what to set there.
@@ -351,6 +354,15 @@ fn of_hop(rows: &[CausesRecord], hop: u8) -> impl Iterator<Item = CausesRecord> 
         queue_roots: without_roots(&row.spans),
         ..*row
     })
+}
+
+/// The side with the larger number; the server if they are equal.
+pub(super) fn side_with_more([client, server]: [u64; 2]) -> Side {
+    if client > server {
+        Side::Client
+    } else {
+        Side::Server
+    }
 }
 
 /// A number with its unit.

@@ -9,10 +9,7 @@ use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
 use crate::causes::packed::{Coder, PackedRows};
-
-/// IP protocol of TCP.
-const TCP: u8 = 6;
-const SYN: u8 = 0x02;
+use crate::wire::{SYN, TCP};
 
 /// A packet of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,14 +330,10 @@ mod tests {
     #[test]
     fn sequence_numbers_wrap() {
         let packet = |seq: u32, payload| Packet {
-            arrived: Time::ZERO,
-            released: None,
             seq,
             ack: seq,
             payload,
-            direction: Direction::Up,
-            fate: Fate::Delivered,
-            is_syn: false,
+            ..NO_PACKET
         };
         let mut state = SendState::default();
         let near_end = u32::MAX - 99;

@@ -6,6 +6,7 @@ use squall_base::record::{Cause, Fate};
 use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
+use super::flows::BY_QUEUE;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
@@ -40,10 +41,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if !BY_LOSS.contains(&control) {
         return None;
     }
-    let direction = sender.sends();
-    let totals = case.flows().totals(direction);
+    let totals = case.flows().totals(sender.sends());
     let random = totals.drops(&[Fate::LossDrop, Fate::BurstDrop]);
-    let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let by_queue = totals.drops(&BY_QUEUE);
     let queueing = totals.median_queueing();
     let queue_at_most = case.round_trip().as_nanos() as f64 * OF_ROUND_TRIP_AT_MOST;
     let is_random = random as f64 >= LOSS_AT_LEAST * totals.packets.max(1) as f64 && by_queue == 0;

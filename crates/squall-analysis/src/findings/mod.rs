@@ -164,10 +164,7 @@ pub fn find(
             }));
         }
     }
-    findings.sort_by(|a, b| {
-        let by_severity = b.severity.cmp(&a.severity);
-        by_severity.then(b.share.part.total_cmp(&a.share.part))
-    });
+    findings.sort_by(Finding::worst_first);
     findings
 }
 

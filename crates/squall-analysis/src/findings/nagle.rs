@@ -3,7 +3,7 @@
 use squall_base::record::{Direction, Side};
 use squall_base::{Duration, Time};
 
-use super::case::{Case, TIME_AT_LEAST, count};
+use super::case::{Case, TIME_AT_LEAST, count, side_with_more};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
@@ -56,11 +56,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if stalls < STALLS_AT_LEAST {
         return None;
     }
-    let side = if sides[0] > sides[1] {
-        Side::Client
-    } else {
-        Side::Server
-    };
+    let side = side_with_more(sides);
     let numbers = vec![count("segments that were held back", stalls)];
     let fixes = vec![case.link_fix(side, Knob::NoDelay)];
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
