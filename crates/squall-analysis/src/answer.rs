@@ -10,7 +10,7 @@ use squall_base::plan::{Measure, Statistic};
 
 use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
-use crate::direction::direction;
+use crate::direction::{direction, variant_wins};
 use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::headline::headline;
@@ -90,16 +90,10 @@ pub(crate) fn answer(
 
 /// The comparison as fields.
 fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult {
-    let is_higher = direction(comparison).and_then(|direction| match direction {
-        PairResult::Higher => Some(true),
-        PairResult::Lower => Some(false),
-        PairResult::Same | PairResult::Hidden => None,
-    });
     let ratio = comparison.ratio;
     AnswerResult {
-        winner: is_higher.map(|is_higher| {
-            let is_better = is_higher == comparison.measure.is_better_higher();
-            let winner = if is_better {
+        winner: variant_wins(comparison).map(|wins| {
+            let winner = if wins {
                 &comparison.variant
             } else {
                 &comparison.baseline
@@ -124,11 +118,10 @@ fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     let all = run_comparisons(&summary.conditions);
     let found = leading(&summary.measures, &all).and_then(|(condition, leading)| {
-        let is_higher = direction(leading)? == PairResult::Higher;
-        let (worse, better) = if is_higher != leading.measure.is_better_higher() {
-            (&leading.variant, &leading.baseline)
-        } else {
+        let (worse, better) = if variant_wins(leading)? {
             (&leading.baseline, &leading.variant)
+        } else {
+            (&leading.variant, &leading.baseline)
         };
         let findings = ComparedCell::new(condition, cells, worse);
         let better = ComparedCell::new(condition, cells, better);
@@ -292,14 +285,8 @@ fn leading<'a>(
 
 /// The comparisons of different variants.
 pub(crate) fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
-    let compared = condition
-        .verdicts
-        .iter()
-        .filter_map(|verdict| match verdict {
-            Verdict::Compared(comparison) => Some(comparison.as_ref()),
-            Verdict::Overloaded { .. } => None,
-        });
-    compared.filter(|comparison| !comparison.is_same_variant)
+    let all = condition.comparisons();
+    all.filter(|comparison| !comparison.is_same_variant)
 }
 
 /// The size of a difference, for ranking. A value that never ends ranks above every ratio; one that only grows with the

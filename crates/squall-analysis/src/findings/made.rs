@@ -14,6 +14,7 @@ use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
 use super::{Finding, Records, find};
 use crate::causes::Attribution;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
 
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -21,6 +22,15 @@ pub(super) fn ms(millis: u64) -> Duration {
 
 pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
+}
+
+/// A frame of HTTP/2 of this type, stream and length.
+pub(super) fn frame(way: Way, kind: u64, stream: u64, length: u64) -> FrameFacts {
+    FrameFacts {
+        stream: Some(stream),
+        offset: Some(0),
+        ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
+    }
 }
 
 /// The plan: one hop between our own stations, over one connection.
@@ -246,38 +256,14 @@ impl TestTrial {
         });
     }
 
-    /// A frame of HTTP/2.
-    #[expect(clippy::too_many_arguments, reason = "a row of a table in a test")]
-    pub(super) fn frame(
-        &mut self,
-        millis: u64,
-        side: Side,
-        way: Way,
-        kind: u64,
-        stream: u64,
-        length: u64,
-        windows: (Option<i64>, Option<i64>),
-        flags: u8,
-        value: Option<u64>,
-    ) {
+    /// Adds a frame, such as one of [`frame`].
+    pub(super) fn frame(&mut self, millis: u64, side: Side, frame: FrameFacts) {
         self.frames.push(FrameRecord {
             time: at(millis),
             hop: 1,
             side,
             connection: 0,
-            frame: FrameFacts {
-                way,
-                layer: FrameLayer::Http2,
-                kind,
-                flags,
-                stream: Some(stream),
-                offset: Some(0),
-                length,
-                packet: None,
-                value,
-                stream_window: windows.0,
-                connection_window: windows.1,
-            },
+            frame,
         });
     }
 
@@ -290,14 +276,23 @@ impl TestTrial {
         stream: u64,
         sizes: (u64, i64),
     ) {
-        let windows = (Some(sizes.1), Some(1 << 20));
-        self.frame(millis, side, way, 0, stream, sizes.0, windows, 0, None);
+        let data = FrameFacts {
+            stream_window: Some(sizes.1),
+            connection_window: Some(1 << 20),
+            ..frame(way, DATA, stream, sizes.0)
+        };
+        self.frame(millis, side, data);
     }
 
     /// WINDOW_UPDATE.
     pub(super) fn update(&mut self, millis: u64, side: Side, way: Way, stream: u64, by: u64) {
-        let by = Some(by);
-        self.frame(millis, side, way, 8, stream, 4, (Some(1), Some(1)), 0, by);
+        let update = FrameFacts {
+            value: Some(by),
+            stream_window: Some(1),
+            connection_window: Some(1),
+            ..frame(way, WINDOW_UPDATE, stream, 4)
+        };
+        self.frame(millis, side, update);
     }
 
     /// A packet of TCP on flow 0 that takes 25 ms; `arrived` is in microseconds.

@@ -8,9 +8,10 @@ use std::fmt;
 use squall_base::record::Lateness;
 use squall_base::{Duration, Time};
 
-use super::latencies::{Latencies, rank, suffices};
+use super::latencies::{Latencies, rank};
 use super::totals::LoadTotals;
 use crate::figure;
+use crate::quantile::suffices;
 
 /// Lag above this share of the median response time makes the latencies the generator's own (docs/METHOD.md).
 const LAG_SHARE_AT_MOST: f64 = 0.05;

@@ -14,11 +14,7 @@ use std::collections::BTreeMap;
 
 use squall_base::Duration;
 
-use crate::quantile::Quantile;
-
-/// A quantile is reported only if all spans lie below the true one with at most this probability, as in
-/// [`Sample::quantile`](crate::Sample::quantile).
-const FALLS_SHORT: f64 = 0.025;
+use crate::quantile::{Quantile, suffices};
 
 /// Below twice this, each cell is one nanosecond wide; above, each power of two has this many cells.
 const CELLS_A_POWER: usize = 1 << CELL_BITS;
@@ -249,12 +245,6 @@ pub(super) fn quantile_of_all(
         Some(bound) if ended.count_up_to(bound) >= rank => Quantile::Exact(bound),
         Some(bound) => Quantile::AtLeast(bound),
     })
-}
-
-/// Whether `count` samples say anything about `quantile`: all of them lie below it with probability `quantile^count`, which
-/// must be small.
-pub(crate) fn suffices(count: u64, quantile: f64) -> bool {
-    quantile.powf(count as f64) <= FALLS_SHORT
 }
 
 /// The nearest rank, from 1, of `quantile` among `count`.

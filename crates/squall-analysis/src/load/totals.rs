@@ -27,7 +27,7 @@ pub struct MeasuredPhase {
 }
 
 /// A load's sums.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadTotals {
     phase: MeasuredPhase,
     warmup: u64,
@@ -100,25 +100,7 @@ impl LoadTotals {
     pub fn new(phase: MeasuredPhase) -> LoadTotals {
         LoadTotals {
             phase,
-            warmup: 0,
-            by_outcome: [0; Outcome::ALL.len()],
-            succeeded: 0,
-            by_status: BTreeMap::new(),
-            failed_calls: 0,
-            failures: Failures::default(),
-            body_bytes_out: 0,
-            body_bytes_in: 0,
-            succeeded_in_window: 0,
-            shortest: None,
-            response: Latencies::new(),
-            service: Latencies::new(),
-            lag: Latencies::new(),
-            unfinished: Latencies::new(),
-            parts: std::array::from_fn(|_| Latencies::new()),
-            first_chunk: Latencies::new(),
-            unfinished_without_chunk: Latencies::new(),
-            longest_gap: Latencies::new(),
-            gaps: Latencies::new(),
+            ..LoadTotals::default()
         }
     }
 
