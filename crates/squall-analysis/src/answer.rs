@@ -395,8 +395,8 @@ fn how_sure(comparison: &Comparison) -> String {
     let of_pairs = figure::counted(pairs as u64, "pair of trials", "pairs of trials");
     let interval = comparison.ratio.and_then(|ratio| ratio.interval);
     let interval = interval.map_or_else(String::new, |interval| {
-        let (low, high) = (figure::ratio(interval.low), figure::ratio(interval.high));
-        format!("; the ratio is {low} to {high} with 95 % confidence")
+        let interval = interval.in_words();
+        format!("; the ratio is {interval} with 95 % confidence")
     });
     let chance = |p: f64| format!("chance alone does as much in {} % of runs", percent(p));
     let sure = match Confidence::of(comparison) {

@@ -324,11 +324,7 @@ impl Comparison {
 fn interval_in_words(ratio: Ratio, limit: &str, pairs: usize) -> String {
     let words = figure::counted(pairs as u64, "pair", "pairs");
     match ratio.interval {
-        Some(interval) => format!(
-            "95 % {} to {}, {words}",
-            figure::ratio(interval.low),
-            figure::ratio(interval.high),
-        ),
+        Some(interval) => format!("95 % {}, {words}", interval.in_words()),
         None if pairs > 1 => format!(
             "{limit}{} to {} over {words}",
             figure::ratio(ratio.low),

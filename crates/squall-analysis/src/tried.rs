@@ -113,8 +113,7 @@ fn sentence(comparison: &Comparison) -> String {
     if let Some(ratio) = comparison.ratio {
         text += &format!(", {}", figure::ratio(ratio.median));
         if let Some(interval) = ratio.interval {
-            let (low, high) = (interval.low, interval.high);
-            text += &format!(" ({} to {})", figure::ratio(low), figure::ratio(high));
+            text += &format!(" ({})", interval.in_words());
         }
     }
     let separator = if comparison.values.is_some() {

@@ -275,10 +275,7 @@ impl Ratio {
             low: end(f64::min)?,
             high: end(f64::max)?,
             bound: effect.is_none(),
-            interval: interval.map(|(low, high)| Interval {
-                low: low.exp(),
-                high: high.exp(),
-            }),
+            interval: interval.map(Interval::of_logs),
             least_visible: effect
                 .and_then(|effect| effect.least_visible)
                 .map(|least| hidden_by_own_error(pairs).max(least.exp())),

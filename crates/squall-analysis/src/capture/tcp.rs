@@ -270,42 +270,19 @@ fn syn(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::made_packet;
 
     /// A packet of connection 0, seen at `time` microseconds, with its sequence number, its payload and the byte it awaits.
     fn row(
         direction: Direction,
         time: u64,
-        (seq, payload_len): (u32, u16),
+        bytes: (u32, u16),
         ack: u32,
         tcp_flags: u8,
     ) -> PacketRecord {
-        let seen = Time::from_nanos(time * 1_000);
         PacketRecord {
-            hop: 1,
-            index: 0,
-            direction,
-            flow: 0,
-            client_port: 50_000,
-            class: PacketClass::Data,
-            class_index: 0,
-            length: payload_len + 40,
-            protocol: crate::wire::TCP,
-            seq,
-            ack,
-            payload_len,
             tcp_flags,
-            window_bytes: 1 << 16,
-            arrived: seen,
-            queue_bytes: 0,
-            queueing: Duration::ZERO,
-            served: None,
-            planned: Some(seen),
-            released: Some(seen),
-            fate: Fate::Delivered,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..made_packet(Time::from_nanos(time * 1_000), direction, bytes, ack)
         }
     }
 

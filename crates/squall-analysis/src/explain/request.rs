@@ -291,14 +291,16 @@ fn blockers(
     course: &Course,
     drops: &[DropImpact],
 ) -> Vec<Blocker> {
+    let blocker = |cause, request| Blocker {
+        cause,
+        request,
+        packet: None,
+        packets: None,
+    };
     let mut blockers = Vec::new();
     if !causes.spans[Cause::Queue].is_zero() {
-        blockers.extend(previous_slot_holder(requests, row).map(|request| Blocker {
-            cause: Cause::Queue,
-            request,
-            packet: None,
-            packets: None,
-        }));
+        let holder = previous_slot_holder(requests, row);
+        blockers.extend(holder.map(|request| blocker(Cause::Queue, request)));
     }
     for impact in drops {
         if !impact.cost.iter().any(|time| time.cause == Cause::Hol) {
@@ -306,10 +308,8 @@ fn blockers(
         }
         let others = impact.drop.carried.iter().filter(|it| **it != row.request);
         blockers.extend(others.map(|&request| Blocker {
-            cause: Cause::Hol,
-            request,
             packet: Some(impact.drop.packet),
-            packets: None,
+            ..blocker(Cause::Hol, request)
         }));
     }
     for cause in [Cause::Cwnd, Cause::WindowConnection] {
@@ -322,10 +322,8 @@ fn blockers(
             .collect();
         behind.sort_by_key(|ahead| std::cmp::Reverse(ahead.packets));
         blockers.extend(behind.into_iter().map(|ahead| Blocker {
-            cause,
-            request: ahead.request,
-            packet: None,
             packets: Some(ahead.packets),
+            ..blocker(cause, ahead.request)
         }));
     }
     blockers

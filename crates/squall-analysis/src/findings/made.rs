@@ -15,6 +15,7 @@ use squall_base::{Bytes, Duration, Probability, Rate, Time};
 use super::{Finding, Records, find};
 use crate::causes::Attribution;
 use crate::wire::http2::{DATA, WINDOW_UPDATE};
+use crate::wire::{ACK, TCP};
 
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -22,6 +23,46 @@ pub(super) fn ms(millis: u64) -> Duration {
 
 pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
+}
+
+/// A packet of TCP on flow 0 that takes no time, with its sequence number, its payload and the byte it awaits.
+pub(crate) fn packet(
+    arrived: Time,
+    direction: Direction,
+    (seq, payload_len): (u32, u16),
+    ack: u32,
+) -> PacketRecord {
+    let class = match payload_len {
+        0 => PacketClass::Ack,
+        _ => PacketClass::Data,
+    };
+    PacketRecord {
+        hop: 1,
+        index: 0,
+        direction,
+        flow: 0,
+        client_port: 40_000,
+        class,
+        class_index: 0,
+        length: payload_len + 52,
+        protocol: TCP,
+        seq,
+        ack,
+        payload_len,
+        tcp_flags: ACK,
+        window_bytes: 1 << 20,
+        arrived,
+        queue_bytes: 0,
+        queueing: ms(0),
+        served: None,
+        planned: Some(arrived),
+        released: Some(arrived),
+        fate: Fate::Delivered,
+        dropped_in: 0,
+        is_marked: false,
+        is_corrupted: false,
+        is_copy: false,
+    }
 }
 
 /// A frame of HTTP/2 of this type, stream and length.
@@ -305,36 +346,11 @@ impl TestTrial {
         payload_len: u16,
     ) -> &mut PacketRecord {
         let arrived = Time::from_nanos(arrived_us * 1_000);
-        let class = match payload_len {
-            0 => PacketClass::Ack,
-            _ => PacketClass::Data,
-        };
         self.packets.push(PacketRecord {
-            hop: 1,
             index: self.packets.len() as u64,
-            direction,
-            flow: 0,
-            client_port: 40_000,
-            class,
-            class_index: 0,
-            length: payload_len + 52,
-            protocol: 6,
-            seq,
-            ack,
-            payload_len,
-            tcp_flags: 0x10,
-            window_bytes: 1 << 20,
-            arrived,
-            queue_bytes: 0,
-            queueing: ms(0),
-            served: None,
             planned: Some(arrived + ms(25)),
             released: Some(arrived + ms(25)),
-            fate: Fate::Delivered,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..packet(arrived, direction, (seq, payload_len), ack)
         });
         self.packets.last_mut().unwrap()
     }
