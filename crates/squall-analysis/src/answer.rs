@@ -39,7 +39,6 @@ impl Confidence {
     }
 }
 
-/// A comparison with its condition.
 type ConditionComparison<'a> = (&'a ConditionSummary, &'a Comparison);
 
 /// The answer; `None` if there is nothing to compare.
@@ -88,7 +87,6 @@ pub(crate) fn answer(
     })
 }
 
-/// The comparison as fields.
 fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult {
     let ratio = comparison.ratio;
     AnswerResult {
@@ -208,7 +206,6 @@ impl<'a> ComparedCell<'a> {
         own.map_or(0.0, |own| own.share.part)
     }
 
-    /// The mean response time.
     fn mean_ns(&self) -> Option<f64> {
         let mean = self.summary?.mean.as_ref()?.median.lower_bound()?;
         Some(mean.as_nanos() as f64)

@@ -11,15 +11,13 @@ use squall_base::{Duration, Time};
 
 use crate::cell::CellSummary;
 use crate::summary::ConditionSummary;
+use crate::wire::UDP;
 
 /// The most intervals: about two pixels for each in a small graph.
 const INTERVALS_AT_MOST: u64 = 150;
 
 /// The shortest interval: ten times as long as the link is usually late.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
-
-/// IP protocol.
-const UDP: u8 = 17;
 
 /// Bytes of the headers of IPv4 (without options) and UDP.
 const UDP_HEADERS: u64 = 20 + 8;

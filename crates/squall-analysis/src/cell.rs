@@ -244,7 +244,6 @@ impl CellSummary {
         others.collect()
     }
 
-    /// The cell with these trials.
     pub(crate) fn of(
         variant: &str,
         condition: &Condition,

@@ -2,7 +2,6 @@
 //!
 //! For the few names and conditions of a run: each entry is compared with all before it.
 
-/// Each of `values` once.
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {

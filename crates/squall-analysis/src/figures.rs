@@ -59,7 +59,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of these latencies.
     pub(crate) fn of(sample: &Sample) -> Figures {
         Figures {
             mean: sample.mean(),
@@ -72,7 +71,6 @@ impl Figures {
         }
     }
 
-    /// The figure that is this statistic.
     pub(crate) fn get(&self, statistic: Statistic) -> Option<Quantile> {
         match statistic {
             Statistic::Mean => self.mean,

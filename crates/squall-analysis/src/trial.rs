@@ -265,7 +265,6 @@ impl TrialStats {
             .map_or(self.own_error, |own| own.min(self.own_error))
     }
 
-    /// The figures of its response times.
     pub(crate) fn response(&self) -> Figures {
         Figures {
             mean: self.mean,
@@ -394,7 +393,6 @@ fn across_link(record: &TrialRecord, number: u8) -> (u64, Option<u64>) {
     }
 }
 
-/// Server times of all requests.
 fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
     let times = exchanges
         .iter()

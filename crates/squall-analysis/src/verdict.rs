@@ -465,7 +465,6 @@ impl Comparison {
         }
     }
 
-    /// The measure that was asked for.
     pub(crate) fn requested_measure(&self) -> Measure {
         self.instead_of.unwrap_or(self.measure)
     }

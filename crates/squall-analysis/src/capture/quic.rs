@@ -47,7 +47,6 @@ struct MissingStreamBytes {
     number: u64,
 }
 
-/// One direction as it was seen.
 struct ObservedDirection {
     direction: Direction,
     packets: Vec<SentPacket>,
@@ -205,7 +204,6 @@ fn chunk(frame: &FrameFacts) -> Option<(u64, u64, u64)> {
     Some((frame.stream?, start, start.saturating_add(frame.length)))
 }
 
-/// How far the point is from both ends.
 pub(super) fn round_trips(frames: &[FrameRecord]) -> RoundTrips {
     RoundTrips::of(|direction| ObservedDirection::of(frames, direction).round_trip())
 }

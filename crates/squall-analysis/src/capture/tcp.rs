@@ -16,7 +16,6 @@ use super::round_trips::{RoundTrips, minimum_round_trip};
 use crate::causes::tcp::Offsets;
 use crate::wire::{ACK, SYN};
 
-/// One direction as it was seen.
 struct ObservedDirection {
     direction: Direction,
     /// The sequence number of the first byte.
@@ -24,7 +23,6 @@ struct ObservedDirection {
     sightings: Vec<Sighting>,
     /// Which packet of the connection each sighting was.
     packets: Vec<usize>,
-    /// The acknowledgements of this direction.
     acknowledged: Vec<Ack>,
     /// When its SYN was first seen.
     syn: Option<u64>,
@@ -108,7 +106,6 @@ impl ObservedDirection {
         minimum_round_trip(&sent, &self.acknowledged)
     }
 
-    /// What happened to its bytes.
     fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
         let whole = trips.whole().as_nanos();
         let trip = trips.earliest_reply(self.direction);
@@ -120,7 +117,6 @@ impl ObservedDirection {
     }
 }
 
-/// How far the point is from both ends.
 pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
     RoundTrips::of(|direction| ObservedDirection::of(rows, direction)?.round_trip())
 }

@@ -86,7 +86,6 @@ fn window_change(row: &FrameRecord) -> i64 {
     }
 }
 
-/// A window.
 #[derive(Default)]
 struct Window {
     /// What the last row reported.

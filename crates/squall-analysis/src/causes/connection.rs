@@ -38,7 +38,6 @@ pub(super) enum Carrier {
     Quic(QuicConnection),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) flow: u32,
@@ -112,7 +111,6 @@ impl Connection {
     }
 }
 
-/// The beginning of a connection.
 enum ConnectionStart {
     Tcp(tcp::Opening),
     Quic(Box<QuicConnection>),

@@ -16,7 +16,6 @@ use super::stream::{Piece, Stream, Transmission};
 use super::tcp::TcpConnection;
 use super::walk::{Blame, NEVER};
 
-/// The victims of each packet.
 #[derive(Debug, Default)]
 pub(super) struct Victims(BTreeMap<PacketRef, Vec<Victim>>);
 
@@ -64,7 +63,6 @@ pub(super) struct MessageIndex<'a> {
 }
 
 impl<'a> MessageIndex<'a> {
-    /// From messages with their requests.
     pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> MessageIndex<'a> {
         let placed = messages.map(|(message, request)| (message.start(), request, message));
         let mut messages: Vec<(u64, u64, &Message)> = placed.collect();
@@ -102,7 +100,6 @@ pub(super) struct RequestIndex<'a> {
     pub(super) streams: &'a BTreeMap<u64, u64>,
 }
 
-/// The rows of a connection's lost packets.
 pub(super) fn connection_drops(
     connection: &Connection,
     index: &RequestIndex<'_>,

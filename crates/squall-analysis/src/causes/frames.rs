@@ -192,7 +192,6 @@ fn base(before: &(u64, FrameFacts), (time, mut frame): (u64, FrameFacts)) -> (u6
 }
 
 impl PackedSideRecords {
-    /// Takes the next frame.
     pub(super) fn add(&mut self, row: &FrameRecord) {
         if row.frame.layer == FrameLayer::Http2 {
             self.side.windows.add(row.time.as_nanos(), &row.frame);
@@ -271,7 +270,6 @@ impl StreamFrames {
         of
     }
 
-    /// Whether there are no frames.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }

@@ -113,7 +113,6 @@ impl Message {
         self.own.last().map_or(0, |last| last.to)
     }
 
-    /// Whether bytes of `[start, end)` are its own.
     pub(super) fn owns_any(&self, start: u64, end: u64) -> bool {
         let from = self.own.partition_point(|range| range.to <= start);
         self.own.get(from).is_some_and(|range| range.from < end)

@@ -197,7 +197,6 @@ impl<'a> AttributionBuilder<'a> {
         }
     }
 
-    /// Adds a request on no connection.
     fn add_unconnected(&mut self, place: usize, marks: &RequestMarks) {
         let context = RequestContext {
             marks,
@@ -233,7 +232,6 @@ impl<'a> AttributionBuilder<'a> {
         }
     }
 
-    /// Whether a request's stages are wanted.
     fn is_followed(&self, request: u64) -> bool {
         self.occupancy.is_some() || self.followed.contains(&request)
     }
@@ -281,7 +279,6 @@ impl<'a> AttributionBuilder<'a> {
     }
 }
 
-/// The requests of one connection.
 struct ConnectionRequests<'a> {
     placed: &'a [IndexedRequest],
     exchanges: &'a ConnectionExchanges,

@@ -85,14 +85,12 @@ impl<R: DeltaCoded> PackedLog<R> {
     }
 }
 
-/// Where a row begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowStart {
     block: u32,
     byte: u32,
 }
 
-/// Packed rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackedRows {
     full_blocks: Vec<Vec<u8>>,
@@ -115,12 +113,10 @@ impl PackedRows {
         }
     }
 
-    /// How many rows were written.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Where the next row will begin.
     pub(crate) fn next_start(&self) -> RowStart {
         RowStart {
             block: self.full_blocks.len() as u32,
@@ -213,7 +209,6 @@ impl Coder for Writer<'_> {
     }
 }
 
-/// Reads rows.
 pub(crate) struct Reader<'a> {
     blocks: std::slice::Iter<'a, Vec<u8>>,
     last: &'a [u8],
@@ -221,7 +216,6 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether there is another row.
     #[inline]
     pub(crate) fn has_more(&mut self) -> bool {
         while self.bytes.is_empty() {

@@ -206,7 +206,6 @@ pub(super) struct JoinedPacket {
     pub(super) chunks: Vec<Chunk>,
 }
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(super) struct QuicConnection {
     /// When its first datagram reached the link.
@@ -271,12 +270,10 @@ impl QuicConnection {
 }
 
 impl SideFrames {
-    /// Adds a sample of the congestion window.
     pub(super) fn add_window(&mut self, time: u64, bytes: u64) {
         self.windows.push((time, bytes));
     }
 
-    /// Takes the next frame of the side.
     pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
         let (FrameLayer::Quic, Some(number)) = (frame.layer, frame.packet) else {
             return;

@@ -29,7 +29,6 @@ pub(super) struct RequestMarks {
     pub(super) relayed: Option<(u64, u64)>,
 }
 
-/// A request without marks.
 impl Default for RequestMarks {
     fn default() -> RequestMarks {
         RequestMarks {
@@ -59,7 +58,6 @@ impl RequestMarks {
         is_wait.then_some(Span { from, to })
     }
 
-    /// From a row of requests.parquet.
     pub(super) fn of(row: &RequestCells) -> RequestMarks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
         RequestMarks {

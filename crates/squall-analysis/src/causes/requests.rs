@@ -18,7 +18,6 @@ const OPENING: u64 = 10_000_000;
 /// A request with its position among all requests.
 pub(super) type IndexedRequest = (usize, RequestMarks);
 
-/// All requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Requests that name no connection.
@@ -92,7 +91,6 @@ fn blank(connection: u32) -> IndexedRequest {
 }
 
 impl Requests {
-    /// Takes the next request.
     pub(super) fn add(&mut self, mut marks: RequestMarks) {
         let (from, to) = (marks.intended.as_nanos(), marks.end.as_nanos());
         let span = self.span.get_or_insert(Span { from, to });
@@ -155,7 +153,6 @@ impl Requests {
         log.map_or(Vec::new(), |log| log.unpack(blank(number)))
     }
 
-    /// Takes out all remaining requests.
     pub(super) fn take_rest(&mut self) -> Vec<IndexedRequest> {
         let named = self.by_connection.take_all();
         let named = named.flat_map(|(number, log)| log.unpack(blank(number)));

@@ -54,7 +54,6 @@ pub(super) struct RepairPeriod {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     pub(super) time: u64,
-    /// The congestion window.
     pub(super) cwnd: Option<u64>,
     /// Bytes in the socket that are not yet sent.
     pub(super) unsent_bytes: Option<u64>,
@@ -77,9 +76,7 @@ pub(super) struct SenderEvidence {
     pub(super) is_held_by_repairs: bool,
     /// In the order of time.
     pub(super) accounts: Vec<Account>,
-    /// The weight of one full packet.
     pub(super) packet_weight: u64,
-    /// The bytes of one full packet.
     pub(super) packet_bytes: u64,
 }
 
@@ -130,7 +127,6 @@ pub(super) struct SenderTimeline {
 }
 
 impl SenderTimeline {
-    /// Derives the states from the evidence.
     pub(super) fn of(mut evidence: SenderEvidence) -> SenderTimeline {
         let repairs = one_at_a_time(std::mem::take(&mut evidence.repairs));
         let builder = TimelineBuilder::new(&evidence, &repairs);

@@ -52,7 +52,6 @@ impl Piece {
     }
 }
 
-/// The stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     /// In the order of sending.

@@ -260,7 +260,6 @@ pub(super) struct Opening {
     pub(super) accepted: u64,
 }
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpConnection {
     /// When a SYN-ACK first reached the client, or [`NEVER`].
@@ -290,7 +289,6 @@ impl TcpConnection {
         new.take_while(|&n| txs[n].end > acknowledged).count() as u64
     }
 
-    /// What is known of the sender of a direction.
     pub(super) fn evidence(&self, direction: Direction, accounts: Vec<Account>) -> SenderEvidence {
         let place = direction as usize;
         let stream = &self.streams[place];
@@ -388,7 +386,6 @@ impl PackedFlow {
         self.add(packet);
     }
 
-    /// The packets, each list in its order.
     pub(super) fn unpack(&self) -> Flow {
         let mut flow = Flow {
             segments: self

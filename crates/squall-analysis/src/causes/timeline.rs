@@ -22,7 +22,6 @@ pub(super) struct RequestContext<'a> {
     pub(super) request: Option<MessageContext<'a>>,
     pub(super) response: Option<MessageContext<'a>>,
     pub(super) server: Option<&'a ServerMarks>,
-    /// Whether its stages are wanted.
     pub(super) is_followed: bool,
 }
 

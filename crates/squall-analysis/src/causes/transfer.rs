@@ -44,7 +44,6 @@ impl<'a> MessageContext<'a> {
         self.connection.timeline(self.direction)
     }
 
-    /// When its sender first got an acknowledgement after `time`.
     pub(super) fn acknowledged_after(&self, time: u64) -> Option<u64> {
         self.connection.acknowledged_after(self.direction, time)
     }
@@ -105,7 +104,6 @@ impl Transfer<'_> {
         }
     }
 
-    /// The pieces with own bytes.
     fn own_pieces(&self) -> impl Iterator<Item = &Piece> {
         let own = self.message.own.iter();
         own.flat_map(|bytes| {

@@ -30,7 +30,6 @@ impl Span {
     }
 }
 
-/// A span of the walk with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalkStage {
     pub(super) span: Span,
@@ -49,7 +48,6 @@ pub(super) struct Walk {
     stages: Option<Vec<WalkStage>>,
 }
 
-/// The result of a whole walk.
 #[derive(Debug)]
 pub(super) struct WalkResult {
     pub(super) spans: CauseSpans,
@@ -71,7 +69,6 @@ impl Walk {
         }
     }
 
-    /// The same walk, which records its stages.
     pub(super) fn with_stages(self) -> Walk {
         Walk {
             stages: Some(Vec::new()),

@@ -92,7 +92,6 @@ impl BlockedSpans {
 }
 
 impl Windows {
-    /// Takes the next frame of the side.
     pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
         match frame.layer {
             FrameLayer::Http2 => self.add_http2(time, frame),

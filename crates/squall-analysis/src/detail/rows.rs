@@ -90,7 +90,6 @@ struct SideRows {
 /// The streams of one chosen request on one side: its position, and its time.
 type OwnStream = (usize, Time, Time);
 
-/// Collects the rows.
 #[derive(Debug)]
 pub(super) struct RowCollector {
     sides: BTreeMap<SideKey, SideRows>,

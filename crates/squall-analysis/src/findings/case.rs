@@ -95,12 +95,10 @@ impl<'a> Case<'a> {
         &self.trial.health
     }
 
-    /// Measured requests.
     pub(super) fn measured(&self) -> impl Iterator<Item = &RequestRow> {
         self.records.requests.iter().filter(|row| row.is_measured)
     }
 
-    /// How many requests were measured.
     pub(super) fn measured_count(&self) -> u64 {
         self.measured
     }
@@ -116,12 +114,10 @@ impl<'a> Case<'a> {
         rows.filter(|(row, _)| row.is_measured)
     }
 
-    /// Whether causes are known.
     pub(super) fn has_causes(&self) -> bool {
         self.attribution.is_some()
     }
 
-    /// The drops of the link.
     pub(super) fn drops(&self) -> impl Iterator<Item = &DropRecord> {
         let drops = self.attribution.into_iter().flat_map(|it| &it.drops);
         drops.filter(|row| self.link.is_none_or(|link| row.packet.hop == link))
@@ -163,7 +159,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The row of a request by its number.
     pub(super) fn row(&self, request: u64) -> Option<&RequestRow> {
         let found = self
             .by_request
@@ -256,12 +251,10 @@ impl<'a> Case<'a> {
         own.unwrap_or_else(|| variant.link_hop())
     }
 
-    /// The protocol across the link.
     pub(super) fn link_protocol(&self) -> Protocol {
         self.link_hop().1.protocol
     }
 
-    /// Whether the protocol across the link runs over TCP.
     pub(super) fn is_tcp(&self) -> bool {
         self.link_protocol().version() != Version::Http3
     }
@@ -365,7 +358,6 @@ pub(super) fn side_with_more([client, server]: [u64; 2]) -> Side {
     }
 }
 
-/// A number with its unit.
 pub(super) fn number(what: &str, value: f64, unit: &str) -> Number {
     Number {
         what: what.to_owned(),

@@ -176,7 +176,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The order in which the worst comes first.
     pub(super) fn worst_first(&self, other: &Finding) -> std::cmp::Ordering {
         let by_severity = other.severity.cmp(&self.severity);
         by_severity.then(other.share.part.total_cmp(&self.share.part))

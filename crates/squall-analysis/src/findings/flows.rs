@@ -57,7 +57,6 @@ impl DirectionTotals {
         self.last_served = self.last_served.max(row.arrived + row.queueing);
     }
 
-    /// Packets with one of these fates.
     pub(super) fn drops(&self, fates: &[Fate]) -> u64 {
         fates.iter().filter_map(|fate| self.drops.get(fate)).sum()
     }
@@ -253,7 +252,6 @@ impl SendState {
         is_new
     }
 
-    /// Bytes in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.acknowledged
     }
@@ -268,7 +266,6 @@ fn unwrapped(low: u32, near: u64) -> u64 {
 /// An event at one end of a flow, in that end's order of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SenderEvent<'a> {
-    /// It sends this packet with data.
     DataSent(&'a Packet),
     /// An acknowledgement, with data or without, reaches it.
     AckReceived(&'a Packet),

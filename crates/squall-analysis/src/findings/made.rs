@@ -187,7 +187,6 @@ pub(super) struct TestTrial {
     pub(super) packets: Vec<PacketRecord>,
     pub(super) sockets: Vec<SocketRecord>,
     pub(super) exchanges: Vec<ExchangeRecord>,
-    /// Whether causes are known.
     pub(super) is_attributed: bool,
 }
 
@@ -297,7 +296,6 @@ impl TestTrial {
         });
     }
 
-    /// Adds a frame, such as one of [`frame`].
     pub(super) fn frame(&mut self, millis: u64, side: Side, frame: FrameFacts) {
         self.frames.push(FrameRecord {
             time: at(millis),
@@ -325,7 +323,6 @@ impl TestTrial {
         self.frame(millis, side, data);
     }
 
-    /// WINDOW_UPDATE.
     pub(super) fn update(&mut self, millis: u64, side: Side, way: Way, stream: u64, by: u64) {
         let update = FrameFacts {
             value: Some(by),
@@ -395,7 +392,6 @@ impl TestTrial {
         )
     }
 
-    /// The finding of that name, if there is one.
     pub(super) fn finding(&self, name: &str) -> Option<Finding> {
         assert!(super::names().any(|known| known == name), "{name}");
         let mut findings = self.findings().into_iter();

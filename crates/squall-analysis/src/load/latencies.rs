@@ -209,7 +209,6 @@ impl Default for Latencies {
     }
 }
 
-/// The cell that a span is counted in.
 fn cell_of(span_ns: u64) -> usize {
     let lowest_power = (2 * CELLS_A_POWER - 1) as u64;
     let power = (span_ns | lowest_power).ilog2() - CELL_BITS;

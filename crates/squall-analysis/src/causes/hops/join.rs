@@ -79,7 +79,6 @@ impl HopRows {
         }
     }
 
-    /// Flow control of a connection of `side`.
     pub(super) fn windows(&self, side: Side, connection: u32) -> Option<&Windows> {
         self.windows[side as usize].get(&connection)
     }

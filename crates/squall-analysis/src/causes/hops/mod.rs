@@ -184,7 +184,6 @@ impl PathShape {
     }
 }
 
-/// The records of a hop across a link.
 #[derive(Debug)]
 struct LinkInputs {
     inputs: Inputs,
@@ -562,7 +561,6 @@ fn responsible_packets(attribution: &Attribution) -> BTreeMap<u64, (u64, PacketR
     .collect()
 }
 
-/// A request on all hops.
 struct RequestHops<'a> {
     marks: &'a RequestMarks,
     legs: &'a [Option<Leg>],
@@ -598,7 +596,6 @@ impl<'a> RequestHops<'a> {
         }
     }
 
-    /// What the request's total time was spent on.
     fn total_stages(&self) -> Vec<Stage> {
         self.visit_from_last_hop(|_, _| {})
     }
