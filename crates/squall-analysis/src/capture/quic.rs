@@ -25,6 +25,7 @@ use crate::wire::quic::{ACKS, STREAM};
 const NEIGHBOURS: u64 = 256;
 
 /// A packet that was seen.
+#[derive(Default)]
 struct SentPacket {
     number: u64,
     time: u64,
@@ -245,7 +246,8 @@ pub(super) fn place(
             };
             let packet = SentPacket {
                 datagram_bytes: least_datagram_bytes([&frame.frame].into_iter()),
-                ..unseen(before.time)
+                time: before.time,
+                ..SentPacket::default()
             };
             let row = lost(at_ends(&datagram(like, rows, direction, &packet), ends));
             let rank = 2 * before.frames.start;
@@ -258,17 +260,6 @@ pub(super) fn place(
         (like.flow, None, Direction::Up)..(like.flow.saturating_add(1), None, Direction::Up);
     for (_, arrivals) in arrivals.range_mut(of_connection) {
         arrivals.compute_fronts();
-    }
-}
-
-/// A packet without frames.
-fn unseen(time: u64) -> SentPacket {
-    SentPacket {
-        number: 0,
-        time,
-        frames: 0..0,
-        datagram_bytes: 0,
-        chunks: Vec::new(),
     }
 }
 

@@ -44,16 +44,19 @@ pub struct Inputs {
     pub(super) exchanges: Exchanges,
     /// By side, and by that side's connection numbers.
     sides: [NumberMap<frames::PackedSideRecords>; 2],
-    quic_windows: [Option<(u64, u64)>; 2],
+    pub(super) quic_windows: [Option<(u64, u64)>; 2],
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) bare_drops: Vec<BareDrop>,
-    /// Sides whose rows were derived from packets: when a socket took their bytes is not known. A server's rows of this
-    /// kind have the client's connection numbers.
+    /// Sides whose rows were derived from packets: their marks are those of bytes on the wire, and both sides have the
+    /// client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our own
+    /// server numbers connections in the order in which it accepts them.
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP is paced by its congestion control.
-    paces: [bool; 2],
-    /// Packets were seen at one point between both sides: see [`Inputs::capture`].
+    pub(super) paces: [bool; 2],
+    /// Packets were seen at one point between both sides. Each flow is then one connection, and both sides have the flow's
+    /// number for it; otherwise the order of connections on the link determines their numbers. The times of both ends are
+    /// estimates.
     pub(super) is_captured: bool,
     /// The only connections whose records are taken; `None` takes those of all connections.
     pub(super) near: Option<NearConnections>,
@@ -70,27 +73,6 @@ impl Inputs {
     /// as one for the congestion window. Call it before adding frames.
     pub fn begin_quic_windows(&mut self, sender: Side, stream_bytes: u64, connection_bytes: u64) {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
-    }
-
-    /// Declares that the rows of a side were derived from packets: its marks are those of bytes on the wire, and both sides
-    /// have the client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our
-    /// own server numbers connections in the order in which it accepts them.
-    pub fn observe(&mut self, side: Side) {
-        self.is_observed[side as usize] = true;
-    }
-
-    /// Declares that packets were seen at one point between both sides. Each flow is then one connection, and both sides
-    /// have the flow's number for it; otherwise the order of connections on the link determines their numbers. The times of
-    /// both ends are estimates.
-    pub fn capture(&mut self) {
-        self.observe(Side::Client);
-        self.observe(Side::Server);
-        self.is_captured = true;
-    }
-
-    /// Declares that the congestion control of a side's TCP paces what it sends.
-    pub fn pace(&mut self, side: Side) {
-        self.paces[side as usize] = true;
     }
 
     /// Takes a row of requests.parquet.

@@ -95,13 +95,8 @@ mod tests {
 
     #[test]
     fn bbr_and_full_queues_are_not_reported() {
-        assert_eq!(
-            lossy(Fate::LossDrop, "bbr").finding("loss_based_control"),
-            None
-        );
-        assert_eq!(
-            lossy(Fate::QueueDrop, "cubic").finding("loss_based_control"),
-            None
-        );
+        for (fate, control) in [(Fate::LossDrop, "bbr"), (Fate::QueueDrop, "cubic")] {
+            assert_eq!(lossy(fate, control).finding("loss_based_control"), None);
+        }
     }
 }

@@ -358,13 +358,18 @@ impl TestTrial {
             let found = fields.iter().find(|(name, _)| *name == field.name);
             found.map(|(_, value)| *value)
         });
+        self.sample(side, 0, SocketSample::Tcp(TcpInfo::from_values(values)));
+    }
+
+    /// The last sample of a connection.
+    pub(super) fn sample(&mut self, side: Side, connection: u32, sample: SocketSample) {
         self.sockets.push(SocketRecord {
             time: at(3_000),
             hop: 1,
             side,
-            connection: 0,
+            connection,
             is_last: true,
-            sample: SocketSample::Tcp(TcpInfo::from_values(values)),
+            sample,
         });
     }
 

@@ -152,16 +152,11 @@ mod tests {
     #[test]
     fn messages_without_a_full_segment_are_found_too() {
         let mut made = uploads_in_two(150, 40_000, 100);
-        assert_eq!(
-            made.finding("nagle"),
-            None,
-            "nothing tells the size of a segment"
-        );
+        let unknown = "nothing tells the size of a segment";
+        assert_eq!(made.finding("nagle"), None, "{unknown}");
         made.socket(Side::Client, &[("tcpi_snd_mss", 1_448)]);
-        assert_eq!(
-            made.finding("nagle").unwrap().evidence.numbers[2].value,
-            5.0
-        );
+        let finding = made.finding("nagle").unwrap();
+        assert_eq!(finding.evidence.numbers[2].value, 5.0);
     }
 
     #[test]

@@ -290,18 +290,14 @@ mod tests {
     fn request() -> RequestMarks {
         RequestMarks {
             request: 7,
-            intended: time(0),
-            taken_up: time(0),
             end: time(1_000),
             slot: Some(0),
             connected: Some(0),
-            secured: None,
             written_first: Some(1_000),
             written_last: Some(1_000),
             connection: Some(0),
             stream: Some(0),
-            outcome: Outcome::Answered,
-            relayed: None,
+            ..RequestMarks::default()
         }
     }
 

@@ -160,20 +160,10 @@ impl PathShape {
     fn links(&self) -> Vec<Option<LinkInputs>> {
         let link = |hop: &HopShape| {
             let mut inputs = Inputs::new();
-            if self.is_captured {
-                inputs.capture();
-            }
-            for side in Side::ALL {
-                if let Some((stream, connection)) = hop.limits_bytes[side as usize] {
-                    inputs.begin_quic_windows(side, stream, connection);
-                }
-                if hop.is_observed[side as usize] {
-                    inputs.observe(side);
-                }
-                if hop.paces[side as usize] {
-                    inputs.pace(side);
-                }
-            }
+            inputs.quic_windows = hop.limits_bytes;
+            inputs.is_observed = hop.is_observed;
+            inputs.paces = hop.paces;
+            inputs.is_captured = self.is_captured;
             LinkInputs {
                 inputs,
                 exchanges: Vec::new(),
