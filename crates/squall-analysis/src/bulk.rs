@@ -295,16 +295,8 @@ mod tests {
 
     use super::*;
     use crate::findings::made_trial;
-    use crate::load::requests::answered;
+    use crate::load::requests::{answered, at, ms};
     use crate::trial::{TrialStats, trial_stats};
-
-    fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
-    }
-
-    fn at(micros: u64) -> Time {
-        Time::from_nanos(micros * 1_000)
-    }
 
     /// A repetition whose only request uploads a MiB, from 10 ms on, in this time.
     fn upload(repetition: u32, took_ms: u64) -> (TrialRecord, RequestRecord) {

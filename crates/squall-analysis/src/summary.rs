@@ -145,11 +145,6 @@ pub struct TrialReadings {
 }
 
 impl RunSummary {
-    /// The format of the results that this squall writes.
-    pub(crate) fn schema() -> Schema {
-        Schema::of_summary()
-    }
-
     /// `No trials yet: ...` with the conditions that have no trial; `None` if all have some.
     pub fn untried(&self) -> Option<String> {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
@@ -227,7 +222,7 @@ impl Schema {
     }
 
     /// Version 1 had no units in the names of times.
-    fn of_summary() -> Schema {
+    pub(crate) fn of_summary() -> Schema {
         Schema::new("squall.summary", 2)
     }
 

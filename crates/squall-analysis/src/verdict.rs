@@ -27,7 +27,7 @@ pub const LEVEL: f64 = 0.05;
 /// A variant that achieves less than this share of the rate asked for did not carry the load. Requests count if they
 /// succeed within the measured window, whenever they were scheduled, so a punctual open-loop generator falls short only if
 /// requests fail or pile up. 5 % leaves room for a stall at the window's end.
-const CARRIED_SHARE: f64 = 0.95;
+pub(crate) const CARRIED_SHARE: f64 = 0.95;
 
 /// A statement about a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -214,12 +214,10 @@ impl WireMapping {
             }));
         }
         anchors.sort_unstable();
-        let records = if anchors.is_empty() {
-            None
-        } else {
-            RecordLayout::of(extents)
-        };
-        WireMapping { records, anchors }
+        WireMapping {
+            records: RecordLayout::of(extents),
+            anchors,
+        }
     }
 
     /// Where a plaintext offset lies. It is exact if the anchor before it is in the same record; otherwise it is off by the
@@ -266,20 +264,11 @@ impl WireMapping {
         let whole = vec![Span::new(start, end)];
         let [_, _, ..] = frames else { return whole };
         let mut own: Vec<Bytes> = Vec::with_capacity(frames.len());
-        let mut at = start;
+        let near = |plain: u64| self.approximate_offset(plain);
+        let (mut at, last) = (start, frames.len() - 1);
         for (n, frame) in frames.iter().enumerate() {
-            let is_first = n == 0;
-            let is_last = n + 1 == frames.len();
-            let from = if is_first {
-                start
-            } else {
-                self.approximate_offset(frame.from)
-            };
-            let to = if is_last {
-                end
-            } else {
-                self.approximate_offset(frame.to)
-            };
+            let from = if n == 0 { start } else { near(frame.from) };
+            let to = if n == last { end } else { near(frame.to) };
             let from = from.clamp(at, end);
             at = to.clamp(from, end);
             if from < at {

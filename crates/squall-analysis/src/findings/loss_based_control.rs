@@ -19,7 +19,7 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 /// One packet in a thousand: clean paths lose fewer.
-const LOSS_AT_LEAST: f64 = 0.001;
+pub(super) const LOSS_AT_LEAST: f64 = 0.001;
 /// At least a tenth of the time is spent waiting for the window.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 /// Loss-based controls, by the names of the kernel and of quiche.

@@ -14,12 +14,9 @@ use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
 use super::{Finding, Records, find};
 use crate::causes::Attribution;
+pub(super) use crate::load::requests::ms;
 use crate::wire::http2::{DATA, WINDOW_UPDATE};
 use crate::wire::{ACK, TCP};
-
-pub(super) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)

@@ -14,6 +14,7 @@ use super::detector::{Detector, Scope};
 use super::finding::{Detection, Fix, Number};
 use super::flows::{BY_QUEUE, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
+use super::loss_based_control::LOSS_AT_LEAST;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "single_connection",
@@ -29,8 +30,6 @@ pub(super) const DETECTOR: Detector = Detector {
 /// The congestion window, the repair of losses and what they held up take at least this share of the response time. Below
 /// it, a single connection is no problem. A judgement.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// One packet in a thousand: clean paths lose fewer.
-const LOSS_AT_LEAST: f64 = 0.001;
 /// This many requests at once on a connection, on average, show that they share it.
 const SHARED_BY_AT_LEAST: f64 = 2.0;
 /// Controls that do not treat every loss as congestion.

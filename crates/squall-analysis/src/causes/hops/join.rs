@@ -282,10 +282,7 @@ fn inferred_send_times(row: &HopExchange, incoming: Option<&HopExchange>) -> Sen
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn time(micros: u64) -> Time {
-        Time::from_nanos(micros * 1_000)
-    }
+    use crate::load::requests::at as time;
 
     fn request() -> RequestMarks {
         RequestMarks {
