@@ -147,18 +147,13 @@ impl VariantRounds {
 
     /// Failed and unfinished requests of all rounds.
     pub fn errors(&self) -> u64 {
-        self.rounds
-            .iter()
-            .map(|round| round.failed + round.censored)
-            .sum()
+        let of_each = self.rounds.iter().map(|it| it.failed + it.censored);
+        of_each.sum()
     }
 
     fn lag_p99(&self) -> Duration {
-        self.rounds
-            .iter()
-            .map(|round| round.lag_p99)
-            .max()
-            .unwrap_or_default()
+        let of_each = self.rounds.iter().map(|round| round.lag_p99);
+        of_each.max().unwrap_or_default()
     }
 }
 
