@@ -10,7 +10,7 @@ use squall_base::plan::{Measure, Statistic};
 
 use crate::cell::CellSummary;
 use crate::crossover::{ConnectionsNeeded, Crossover};
-use crate::direction::direction;
+use crate::direction::{direction, variant_wins};
 use crate::figure;
 use crate::findings::{CellFindings, Finding, RunFinding, Severity, Whole, explains};
 use crate::headline::headline;
@@ -39,7 +39,6 @@ impl Confidence {
     }
 }
 
-/// A comparison with its condition.
 type ConditionComparison<'a> = (&'a ConditionSummary, &'a Comparison);
 
 /// The answer; `None` if there is nothing to compare.
@@ -88,18 +87,11 @@ pub(crate) fn answer(
     })
 }
 
-/// The comparison as fields.
 fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult {
-    let is_higher = direction(comparison).and_then(|direction| match direction {
-        PairResult::Higher => Some(true),
-        PairResult::Lower => Some(false),
-        PairResult::Same | PairResult::Hidden => None,
-    });
     let ratio = comparison.ratio;
     AnswerResult {
-        winner: is_higher.map(|is_higher| {
-            let is_better = is_higher == comparison.measure.is_better_higher();
-            let winner = if is_better {
+        winner: variant_wins(comparison).map(|wins| {
+            let winner = if wins {
                 &comparison.variant
             } else {
                 &comparison.baseline
@@ -124,11 +116,10 @@ fn result(condition: &ConditionSummary, comparison: &Comparison) -> AnswerResult
 pub fn add_findings(summary: &mut RunSummary, cells: &[CellFindings]) {
     let all = run_comparisons(&summary.conditions);
     let found = leading(&summary.measures, &all).and_then(|(condition, leading)| {
-        let is_higher = direction(leading)? == PairResult::Higher;
-        let (worse, better) = if is_higher != leading.measure.is_better_higher() {
-            (&leading.variant, &leading.baseline)
-        } else {
+        let (worse, better) = if variant_wins(leading)? {
             (&leading.baseline, &leading.variant)
+        } else {
+            (&leading.variant, &leading.baseline)
         };
         let findings = ComparedCell::new(condition, cells, worse);
         let better = ComparedCell::new(condition, cells, better);
@@ -215,7 +206,6 @@ impl<'a> ComparedCell<'a> {
         own.map_or(0.0, |own| own.share.part)
     }
 
-    /// The mean response time.
     fn mean_ns(&self) -> Option<f64> {
         let mean = self.summary?.mean.as_ref()?.median.lower_bound()?;
         Some(mean.as_nanos() as f64)
@@ -292,14 +282,8 @@ fn leading<'a>(
 
 /// The comparisons of different variants.
 pub(crate) fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
-    let compared = condition
-        .verdicts
-        .iter()
-        .filter_map(|verdict| match verdict {
-            Verdict::Compared(comparison) => Some(comparison.as_ref()),
-            Verdict::Overloaded { .. } => None,
-        });
-    compared.filter(|comparison| !comparison.is_same_variant)
+    let all = condition.comparisons();
+    all.filter(|comparison| !comparison.is_same_variant)
 }
 
 /// The size of a difference, for ranking. A value that never ends ranks above every ratio; one that only grows with the
@@ -408,8 +392,8 @@ fn how_sure(comparison: &Comparison) -> String {
     let of_pairs = figure::counted(pairs as u64, "pair of trials", "pairs of trials");
     let interval = comparison.ratio.and_then(|ratio| ratio.interval);
     let interval = interval.map_or_else(String::new, |interval| {
-        let (low, high) = (figure::ratio(interval.low), figure::ratio(interval.high));
-        format!("; the ratio is {low} to {high} with 95 % confidence")
+        let interval = interval.in_words();
+        format!("; the ratio is {interval} with 95 % confidence")
     });
     let chance = |p: f64| format!("chance alone does as much in {} % of runs", percent(p));
     let sure = match Confidence::of(comparison) {

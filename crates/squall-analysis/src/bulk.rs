@@ -11,15 +11,13 @@ use squall_base::{Duration, Time};
 
 use crate::cell::CellSummary;
 use crate::summary::ConditionSummary;
+use crate::wire::UDP;
 
 /// The most intervals: about two pixels for each in a small graph.
 const INTERVALS_AT_MOST: u64 = 150;
 
 /// The shortest interval: ten times as long as the link is usually late.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
-
-/// IP protocol.
-const UDP: u8 = 17;
 
 /// Bytes of the headers of IPv4 (without options) and UDP.
 const UDP_HEADERS: u64 = 20 + 8;
@@ -297,16 +295,8 @@ mod tests {
 
     use super::*;
     use crate::findings::made_trial;
-    use crate::load::requests::answered;
+    use crate::load::requests::{answered, at, ms};
     use crate::trial::{TrialStats, trial_stats};
-
-    fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
-    }
-
-    fn at(micros: u64) -> Time {
-        Time::from_nanos(micros * 1_000)
-    }
 
     /// A repetition whose only request uploads a MiB, from 10 ms on, in this time.
     fn upload(repetition: u32, took_ms: u64) -> (TrialRecord, RequestRecord) {

@@ -29,24 +29,30 @@ pub struct Spread<T> {
     pub interval: Option<Interval<T>>,
 }
 
-/// A figure of a trial's latencies: how to read its value, and its interval within the trial.
-struct LatencyColumn {
-    value: fn(&TrialStats) -> Option<Quantile>,
-    within: fn(&Intervals) -> Option<Interval<Quantile>>,
-}
-
 impl Spread<Quantile> {
-    /// The spread over the trials that have the value; `None` if no trial has it.
+    /// The median and the range; `None` of an empty sample.
+    pub(crate) fn of_sample(sample: &Sample) -> Option<Spread<Quantile>> {
+        Some(Spread {
+            median: sample.median()?,
+            low: sample.min()?,
+            high: sample.max()?,
+            interval: None,
+        })
+    }
+
+    /// The spread over the trials that have the value; `None` if no trial has it. `within` is the value's interval within a
+    /// trial.
     fn of_column<'a>(
         trials: impl Iterator<Item = &'a TrialStats>,
-        column: &LatencyColumn,
+        value: fn(&TrialStats) -> Option<Quantile>,
+        within: fn(&Intervals) -> Option<Interval<Quantile>>,
     ) -> Option<Spread<Quantile>> {
         let known: Vec<(&TrialStats, Quantile)> = trials
-            .filter_map(|trial| Some((trial, (column.value)(trial)?)))
+            .filter_map(|trial| Some((trial, value(trial)?)))
             .collect();
         let sample: Sample = known.iter().map(|(_, value)| *value).collect();
         let interval = match known.as_slice() {
-            [(trial, _)] => (column.within)(&trial.intervals),
+            [(trial, _)] => within(&trial.intervals),
             _ => {
                 let logs = known.iter().map(|(_, value)| value.exact().map(log_nanos));
                 let logs: Option<Vec<f64>> = logs.collect();
@@ -60,28 +66,32 @@ impl Spread<Quantile> {
             }
         };
         Some(Spread {
-            median: sample.median()?,
-            low: sample.min()?,
-            high: sample.max()?,
             interval,
+            ..Spread::of_sample(&sample)?
         })
     }
 }
 
 impl Spread<f64> {
+    /// The median and the range; `None` without numbers.
+    pub(crate) fn of_sorted(sorted: &[f64]) -> Option<Spread<f64>> {
+        let (low, high) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread {
+            median: f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]),
+            low,
+            high,
+            interval: None,
+        })
+    }
+
     /// The spread of `values`; `None` if there are no values.
     fn of_numbers(values: impl Iterator<Item = f64>) -> Option<Spread<f64>> {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_unstable_by(f64::total_cmp);
-        let (low, high) = (*sorted.first()?, *sorted.last()?);
-        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        let interval = Effect::of_pairs(&sorted).and_then(|effect| effect.interval);
         Some(Spread {
-            median,
-            low,
-            high,
-            interval: Effect::of_pairs(&sorted)
-                .and_then(|effect| effect.interval)
-                .map(|(low, high)| Interval { low, high }),
+            interval: interval.map(|(low, high)| Interval { low, high }),
+            ..Spread::of_sorted(&sorted)?
         })
     }
 }
@@ -234,7 +244,6 @@ impl CellSummary {
         others.collect()
     }
 
-    /// The cell with these trials.
     pub(crate) fn of(
         variant: &str,
         condition: &Condition,
@@ -242,17 +251,8 @@ impl CellSummary {
     ) -> CellSummary {
         trials.sort_by_key(|trial| trial.repetition);
         let valid = || trials.iter().filter(|trial| trial.is_valid());
-        let spread = |value, within| {
-            let column = LatencyColumn { value, within };
-            Spread::of_column(valid(), &column)
-        };
-        let plain = |value| {
-            let column = LatencyColumn {
-                value,
-                within: |_| None,
-            };
-            Spread::of_column(valid(), &column)
-        };
+        let spread = |value, within| Spread::of_column(valid(), value, within);
+        let plain = |value| spread(value, |_| None);
         CellSummary {
             variant: variant.to_owned(),
             condition: condition.clone(),
@@ -318,13 +318,7 @@ impl CellPages {
     fn of<'a>(valid: &(impl Iterator<Item = &'a TrialStats> + Clone)) -> Option<CellPages> {
         let pages = || valid.clone().filter_map(|trial| trial.pages.as_ref());
         pages().next()?;
-        let spread = |value| {
-            let column = LatencyColumn {
-                value,
-                within: |_| None,
-            };
-            Spread::of_column(valid.clone(), &column)
-        };
+        let spread = |value| Spread::of_column(valid.clone(), value, |_| None);
         Some(CellPages {
             loaded: pages().map(|pages| pages.loaded).sum(),
             failed: pages().map(|pages| pages.failed).sum(),

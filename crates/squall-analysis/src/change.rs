@@ -474,18 +474,13 @@ impl Changes {
             let Some((cell, change)) = most else {
                 continue;
             };
-            let ratio = change.ratio.map_or_else(
-                || word.to_owned(),
-                |ratio| match ratio.interval {
-                    Some(interval) => format!(
-                        "{}, 95 % {} to {}",
-                        figure::ratio(ratio.median),
-                        figure::ratio(interval.low),
-                        figure::ratio(interval.high)
-                    ),
-                    None => figure::ratio(ratio.median),
-                },
-            );
+            let mut ratio = word.to_owned();
+            if let Some(found) = change.ratio {
+                ratio = figure::ratio(found.median);
+                if let Some(interval) = found.interval {
+                    ratio += &format!(", 95 % {}", interval.in_words());
+                }
+            }
             parts.push(format!(
                 "{word} than before in {} of {of_all} (most: {} at {}: {ratio})",
                 found().count(),
@@ -549,11 +544,8 @@ impl ChangeThreshold {
             .comparison
             .holds_all(interval.low, interval.high, limit);
         let result = if holds { "holds" } else { "FAILED" };
-        let text = format!(
-            "{place}: {result}, {measured} (95 % {} to {})",
-            figure::ratio(interval.low),
-            figure::ratio(interval.high)
-        );
+        let interval = interval.in_words();
+        let text = format!("{place}: {result}, {measured} (95 % {interval})");
         (text, holds)
     }
 }
@@ -613,10 +605,7 @@ impl Ratio {
             low: end(f64::min),
             high: end(f64::max),
             bound: false,
-            interval: effect.interval.map(|(low, high)| Interval {
-                low: low.exp(),
-                high: high.exp(),
-            }),
+            interval: effect.interval.map(Interval::of_logs),
             least_visible: effect.least_visible.map(f64::exp),
         }
     }

@@ -311,6 +311,7 @@ fn capital(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::ConnectionsNeeded::{About, Fewest, More, Unclear};
     use super::*;
 
     const LADDER: [(u32, usize); 3] = [(1, 0), (4, 1), (16, 2)];
@@ -323,65 +324,47 @@ mod tests {
         ratios.iter().enumerate().map(block).collect()
     }
 
-    fn means(ratios: [f64; 3]) -> Vec<(u32, f64)> {
+    fn needed(ratios: [f64; 3], is_better_higher: bool) -> ConnectionsNeeded {
         let rungs = LADDER.iter().zip(ratios);
-        rungs
+        let means: Vec<(u32, f64)> = rungs
             .map(|((count, _), ratio)| (*count, ratio.ln()))
-            .collect()
+            .collect();
+        connections_needed(&means, is_better_higher)
+    }
+
+    fn interval_of(ratios: &[[f64; 3]], takes: ConnectionsNeeded) -> Option<ConnectionRange> {
+        interval(&LADDER, &blocks(ratios), takes)
     }
 
     #[test]
     fn the_ratio_is_interpolated_in_logarithms() {
         // The ratio falls from 4 to 1/4 between 4 and 16 connections; half way in logarithms is 8.
-        let ConnectionsNeeded::About(connections) =
-            connections_needed(&means([16.0, 4.0, 0.25]), false)
-        else {
+        let About(connections) = needed([16.0, 4.0, 0.25], false) else {
             panic!("there is a crossing");
         };
         assert!((connections - 8.0).abs() < 1e-9, "{connections}");
-        assert_eq!(
-            connections_needed(&means([8.0, 4.0, 2.0]), false),
-            ConnectionsNeeded::More
-        );
-        assert_eq!(
-            connections_needed(&means([0.9, 0.5, 0.2]), false),
-            ConnectionsNeeded::Fewest
-        );
+        assert_eq!(needed([8.0, 4.0, 2.0], false), More);
+        assert_eq!(needed([0.9, 0.5, 0.2], false), Fewest);
     }
 
     #[test]
     fn higher_throughput_counts_as_better() {
-        assert_eq!(
-            connections_needed(&means([0.2, 0.5, 0.9]), true),
-            ConnectionsNeeded::More
-        );
-        assert!(matches!(
-            connections_needed(&means([0.2, 0.5, 2.0]), true),
-            ConnectionsNeeded::About(_)
-        ));
+        assert_eq!(needed([0.2, 0.5, 0.9], true), More);
+        assert!(matches!(needed([0.2, 0.5, 2.0], true), About(_)));
     }
 
     #[test]
     fn a_ratio_that_gets_worse_or_crosses_twice_is_unclear() {
-        assert_eq!(
-            connections_needed(&means([0.5, 2.0, 4.0]), false),
-            ConnectionsNeeded::Unclear
-        );
-        assert_eq!(
-            connections_needed(&means([2.0, 0.5, 2.0]), false),
-            ConnectionsNeeded::Unclear
-        );
+        assert_eq!(needed([0.5, 2.0, 4.0], false), Unclear);
+        assert_eq!(needed([2.0, 0.5, 2.0], false), Unclear);
     }
 
     #[test]
     fn an_interval_needs_six_repetitions() {
         let same = [[16.0, 4.0, 0.25]; 5];
-        assert_eq!(
-            interval(&LADDER, &blocks(&same), ConnectionsNeeded::About(8.0)),
-            None
-        );
+        assert_eq!(interval_of(&same, About(8.0)), None);
         let six = [[16.0, 4.0, 0.25]; 6];
-        let range = interval(&LADDER, &blocks(&six), ConnectionsNeeded::About(8.0)).unwrap();
+        let range = interval_of(&six, About(8.0)).unwrap();
         // All repetitions cross at 8 exactly, so nothing else is possible.
         let (low, high) = (range.low.unwrap(), range.high.unwrap());
         assert!(
@@ -395,7 +378,7 @@ mod tests {
         let early = [16.0, 1.0, 0.25];
         let late = [16.0, 4.0, 1.0];
         let mixed = [early, late, early, late, early, late];
-        let range = interval(&LADDER, &blocks(&mixed), ConnectionsNeeded::About(8.0)).unwrap();
+        let range = interval_of(&mixed, About(8.0)).unwrap();
         assert!(range.low.unwrap() < 8.0, "{range:?}");
         assert!(range.high.is_none_or(|high| high > 8.0), "{range:?}");
     }
@@ -403,12 +386,7 @@ mod tests {
     #[test]
     fn interval_is_open_beyond_the_tried_connections() {
         let noisy = [[4.0, 2.0, 1.2], [4.0, 2.0, 0.8], [4.0, 2.0, 1.3]];
-        let range = interval(
-            &LADDER,
-            &blocks(&[noisy, noisy].concat()),
-            ConnectionsNeeded::More,
-        )
-        .unwrap();
+        let range = interval_of(&[noisy, noisy].concat(), More).unwrap();
         assert!(range.low.is_some_and(|low| low > 4.0), "{range:?}");
         assert_eq!(range.high, None);
     }
@@ -426,7 +404,7 @@ mod tests {
                 })
                 .to_vec(),
             repetitions: 6,
-            takes: ConnectionsNeeded::About(5.3),
+            takes: About(5.3),
             interval: Some(ConnectionRange {
                 low: Some(3.9),
                 high: None,
@@ -436,9 +414,9 @@ mod tests {
             crossover.sentence(),
             "It takes about 5.30 connections to reach h1's p99 (3.90 or more with 95 % confidence)"
         );
-        (crossover.takes, crossover.interval) = (ConnectionsNeeded::More, None);
+        (crossover.takes, crossover.interval) = (More, None);
         assert_eq!(crossover.sentence(), "16 connections do not reach h1's p99");
-        crossover.takes = ConnectionsNeeded::Fewest;
+        crossover.takes = Fewest;
         assert_eq!(crossover.sentence(), "1 connection reaches h1's p99");
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use squall_base::record::{FailedAttempt, StationExit};
 
+use crate::distinct::distinct;
 use crate::figure;
 use crate::trial::TrialStats;
 
@@ -128,19 +129,12 @@ impl fmt::Display for UnfinishedAttempt {
 impl UntoldVersions {
     /// The programs of these trials that did not tell their versions; `None` if all did.
     pub(crate) fn of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<UntoldVersions> {
-        let mut found = UntoldVersions {
-            stations: Vec::new(),
-            trials: 0,
-        };
-        for trial in trials.filter(|trial| !trial.unknown_versions.is_empty()) {
-            found.trials += 1;
-            for name in &trial.unknown_versions {
-                if !found.stations.contains(name) {
-                    found.stations.push(name.clone());
-                }
-            }
-        }
-        (found.trials > 0).then_some(found)
+        let untold = trials.map(|trial| &trial.unknown_versions);
+        let untold: Vec<&Vec<String>> = untold.filter(|names| !names.is_empty()).collect();
+        (!untold.is_empty()).then(|| UntoldVersions {
+            stations: distinct(untold.iter().flat_map(|names| names.iter().cloned())),
+            trials: untold.len() as u64,
+        })
     }
 }
 

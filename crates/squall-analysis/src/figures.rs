@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Statistic;
 
+use crate::figure;
 use crate::quantile::{Quantile, Sample};
 
 /// The 95 % interval of a figure, as far as chance is concerned.
@@ -16,6 +17,25 @@ pub struct Interval<T> {
     pub low: T,
     /// Its upper end.
     pub high: T,
+}
+
+impl Interval<f64> {
+    /// The interval of a ratio, from that of its logarithm.
+    pub(crate) fn of_logs((low, high): (f64, f64)) -> Interval<f64> {
+        Interval {
+            low: low.exp(),
+            high: high.exp(),
+        }
+    }
+
+    /// Of a ratio: `0.27x to 0.31x`.
+    pub(crate) fn in_words(self) -> String {
+        format!(
+            "{} to {}",
+            figure::ratio(self.low),
+            figure::ratio(self.high)
+        )
+    }
 }
 
 /// Figures of many latencies; each is `None` if there are too few latencies.
@@ -39,7 +59,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of these latencies.
     pub(crate) fn of(sample: &Sample) -> Figures {
         Figures {
             mean: sample.mean(),
@@ -52,7 +71,6 @@ impl Figures {
         }
     }
 
-    /// The figure that is this statistic.
     pub(crate) fn get(&self, statistic: Statistic) -> Option<Quantile> {
         match statistic {
             Statistic::Mean => self.mean,

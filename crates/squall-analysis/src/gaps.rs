@@ -7,8 +7,7 @@ use squall_base::Duration;
 use squall_base::record::GapFigures;
 
 use crate::figures::Figures;
-use crate::load::suffices;
-use crate::quantile::Quantile;
+use crate::quantile::{Quantile, suffices};
 use crate::threshold::Percentile;
 
 /// The figures of a trial's gaps. They are exact, even if requests failed: a response that was cut off has a gap up to

@@ -7,6 +7,7 @@ use squall_base::plan::{Condition, Measure};
 
 use crate::answer::{Confidence, comparisons};
 use crate::direction::variant_wins;
+use crate::distinct::distinct;
 use crate::figure;
 use crate::summary::{ConditionSummary, RunSummary};
 use crate::value::measure_name;
@@ -115,21 +116,15 @@ impl RunSummary {
 
     /// Every pair of different variants that is compared under some condition, for each measure, the leading one first.
     pub fn compared_pairs(&self) -> Vec<ComparedPair> {
-        let mut pairs: Vec<ComparedPair> = Vec::new();
-        let comparisons = || self.conditions.iter().flat_map(comparisons);
-        for measure in &self.measures {
-            for comparison in comparisons().filter(|it| it.requested_measure() == *measure) {
-                let pair = ComparedPair {
-                    measure: *measure,
-                    variant: comparison.variant.clone(),
-                    baseline: comparison.baseline.clone(),
-                };
-                if !pairs.contains(&pair) {
-                    pairs.push(pair);
-                }
-            }
-        }
-        pairs
+        distinct(self.measures.iter().flat_map(|&measure| {
+            let all = self.conditions.iter().flat_map(comparisons);
+            let by_measure = all.filter(move |it| it.requested_measure() == measure);
+            by_measure.map(move |it| ComparedPair {
+                measure,
+                variant: it.variant.clone(),
+                baseline: it.baseline.clone(),
+            })
+        }))
     }
 }
 
@@ -252,16 +247,6 @@ fn shared(settings: &[Setting], others: &[GridAxis]) -> String {
         format!("{} {value}", axis.setting)
     });
     words.collect::<Vec<_>>().join(", ")
-}
-
-fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found = Vec::new();
-    for value in values {
-        if !found.contains(&value) {
-            found.push(value);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ pub mod change;
 mod crossover;
 pub mod detail;
 mod direction;
+mod distinct;
 pub mod explain;
 mod failures;
 mod family;
@@ -76,6 +77,7 @@ mod value;
 mod verdict;
 mod warning;
 mod window_rate;
+mod wire;
 
 pub use bulk::{BulkPhase, Delivery, DeliveryCounter, LinkPacket, PacketSample, delivery_counters};
 pub use cell::{CellPages, CellSummary, Spread};

@@ -13,8 +13,12 @@ pub const P95_NEEDS: u64 = 72;
 /// The fewest requests that a p99 needs: see [`Sample::quantile`].
 pub const P99_NEEDS: u64 = 368;
 
-/// A quantile is reported only if the whole sample lies below the true one with at most this probability.
-const SAMPLE_FALLS_SHORT: f64 = 0.025;
+/// Whether `count` values show anything of the quantile at `share`: all of them lie below the true one with probability
+/// `share^count`, which must be small (see [`Sample::quantile`]).
+pub(crate) fn suffices(count: u64, share: f64) -> bool {
+    const FALLS_SHORT: f64 = 0.025;
+    share.powf(count as f64) <= FALLS_SHORT
+}
 
 /// A latency, or a quantile of latencies, with how much of it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,23 +103,22 @@ impl Sample {
     /// statistics: David and Nagaraja, 2003, section 7.1). A smaller sample would yield a number that does not show how
     /// unreliable it is.
     pub fn quantile(&self, per_mille: u32) -> Option<Quantile> {
-        let count = i32::try_from(self.len()).unwrap_or(i32::MAX);
-        let all_below = (f64::from(per_mille) / 1000.0).powi(count);
         let rank = (self.len() as u64 * u64::from(per_mille)).div_ceil(1000);
-        (all_below <= SAMPLE_FALLS_SHORT)
-            .then(|| self.at_rank(rank.max(1) as usize))
-            .flatten()
+        self.at_rank_of(f64::from(per_mille) / 1000.0, rank as usize)
     }
 
     /// The nearest-rank quantile at a share, from 0 for the smallest latency to below 1; `None` as for
     /// [`Sample::quantile`].
     pub(crate) fn at_share(&self, share: f64) -> Option<Quantile> {
-        let count = i32::try_from(self.len()).unwrap_or(i32::MAX);
         // Less a rounding error, which must not add a rank.
         let rank = (self.len() as f64 * share - 1e-9).ceil() as usize;
-        (share.powi(count) <= SAMPLE_FALLS_SHORT)
-            .then(|| self.at_rank(rank.max(1)))
-            .flatten()
+        self.at_rank_of(share, rank)
+    }
+
+    /// The value at `rank`, which is that of the quantile at `share`.
+    fn at_rank_of(&self, share: f64, rank: usize) -> Option<Quantile> {
+        let is_shown = suffices(self.len() as u64, share);
+        is_shown.then(|| self.at_rank(rank.max(1))).flatten()
     }
 
     /// The 75th percentile less the 25th; `None` below 13 values, or if the 25th is not known exactly.

@@ -8,26 +8,18 @@ use squall_base::Duration;
 use squall_base::record::{Outcome, Phase, RequestRecord};
 
 /// The limits: 1, 2 and 5 of each power of ten from 0.1 ms to 50 s.
-pub const TIME_LIMITS: [Duration; 18] = [
-    Duration::from_micros(100),
-    Duration::from_micros(200),
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_millis(2),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(20),
-    Duration::from_secs(50),
-];
+pub const TIME_LIMITS: [Duration; 18] = {
+    let mut limits = [Duration::ZERO; 18];
+    let (mut place, mut micros) = (0, 100);
+    while place < limits.len() {
+        limits[place] = Duration::from_micros(micros);
+        limits[place + 1] = Duration::from_micros(2 * micros);
+        limits[place + 2] = Duration::from_micros(5 * micros);
+        place += 3;
+        micros *= 10;
+    }
+    limits
+};
 
 /// The sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

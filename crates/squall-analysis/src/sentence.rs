@@ -6,6 +6,7 @@ use std::fmt;
 
 use squall_base::plan::Unit;
 
+use crate::distinct::distinct;
 use crate::figure;
 use crate::stats::sign_flip::smallest_sign_flip;
 use crate::summary::ConditionSummary;
@@ -24,27 +25,10 @@ impl ConditionSummary {
     /// `No pair of valid trials yet: h2c x1 and h1, h2c x8 and h1`: the comparisons that have no such pair, each once for
     /// all measures; `None` if every comparison has one.
     pub fn without_pairs(&self) -> Option<String> {
-        let mut compared: Vec<String> = Vec::new();
-        for comparison in self.verdicts.iter().filter_map(Verdict::without_pair) {
-            let names = format!("{} and {}", comparison.variant, comparison.baseline);
-            if !compared.contains(&names) {
-                compared.push(names);
-            }
-        }
+        let without = self.comparisons().filter(|it| !it.has_valid_pair());
+        let compared = distinct(without.map(|it| format!("{} and {}", it.variant, it.baseline)));
         (!compared.is_empty())
             .then(|| format!("No pair of valid trials yet: {}", compared.join(", ")))
-    }
-}
-
-impl Verdict {
-    /// The comparison, if it has no pair of valid trials.
-    fn without_pair(&self) -> Option<&Comparison> {
-        match self {
-            Verdict::Compared(comparison) if !comparison.has_valid_pair() => {
-                Some(comparison.as_ref())
-            }
-            Verdict::Compared(_) | Verdict::Overloaded { .. } => None,
-        }
     }
 }
 
@@ -340,11 +324,7 @@ impl Comparison {
 fn interval_in_words(ratio: Ratio, limit: &str, pairs: usize) -> String {
     let words = figure::counted(pairs as u64, "pair", "pairs");
     match ratio.interval {
-        Some(interval) => format!(
-            "95 % {} to {}, {words}",
-            figure::ratio(interval.low),
-            figure::ratio(interval.high),
-        ),
+        Some(interval) => format!("95 % {}, {words}", interval.in_words()),
         None if pairs > 1 => format!(
             "{limit}{} to {} over {words}",
             figure::ratio(ratio.low),

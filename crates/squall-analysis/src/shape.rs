@@ -155,11 +155,7 @@ mod tests {
 
     use super::*;
     use crate::findings::made_trial;
-    use crate::load::requests::answered;
-
-    fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
-    }
+    use crate::load::requests::{answered, ms};
 
     fn sample(values: impl Iterator<Item = Quantile>) -> Sample {
         values.collect()

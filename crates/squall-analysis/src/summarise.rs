@@ -14,7 +14,7 @@ use crate::causes::RunBandTimes;
 use crate::cell::CellSummary;
 use crate::crossover::crossovers;
 use crate::family::correct;
-use crate::summary::{ConditionSummary, RunEnvironment, RunSummary};
+use crate::summary::{ConditionSummary, RunEnvironment, RunSummary, Schema};
 use crate::trial::TrialStats;
 use crate::verdict::{ComparisonPlan, verdicts};
 use crate::warning::warnings;
@@ -37,7 +37,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
     let variants: Vec<String> = variants.collect();
     let trials_planned = plan.trials.len() as u64;
     RunSummary {
-        schema: RunSummary::schema(),
+        schema: Schema::of_summary(),
         recipe: plan.recipe.clone(),
         question: plan.question.clone(),
         measures: plan.measures.clone(),

@@ -17,7 +17,7 @@ use crate::figures::Interval;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
 use crate::tried::TriedFix;
-use crate::verdict::{Values, Verdict};
+use crate::verdict::{Comparison, Values, Verdict};
 
 /// All variants under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,14 @@ impl ConditionSummary {
     /// True if no cell has a trial yet, as after an interrupted run.
     pub fn is_untried(&self) -> bool {
         self.cells.iter().all(|cell| cell.trials.is_empty())
+    }
+
+    /// The comparisons, with those of a variant with itself.
+    pub(crate) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        self.verdicts.iter().filter_map(|verdict| match verdict {
+            Verdict::Compared(comparison) => Some(comparison.as_ref()),
+            Verdict::Overloaded { .. } => None,
+        })
     }
 }
 
@@ -137,11 +145,6 @@ pub struct TrialReadings {
 }
 
 impl RunSummary {
-    /// The format of the results that this squall writes.
-    pub(crate) fn schema() -> Schema {
-        Schema::of_summary()
-    }
-
     /// `No trials yet: ...` with the conditions that have no trial; `None` if all have some.
     pub fn untried(&self) -> Option<String> {
         let untried = self.conditions.iter().filter(|c| c.is_untried());
@@ -219,7 +222,7 @@ impl Schema {
     }
 
     /// Version 1 had no units in the names of times.
-    fn of_summary() -> Schema {
+    pub(crate) fn of_summary() -> Schema {
         Schema::new("squall.summary", 2)
     }
 

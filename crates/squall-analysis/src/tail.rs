@@ -144,23 +144,21 @@ impl TailShare {
     /// From pairs of trials, the slower variant's first. `None` unless in every pair both have causes and the first one's
     /// take longer, and one cause leads in more than half of the pairs.
     pub(crate) fn of(pairs: &[(Option<&TailCauses>, Option<&TailCauses>)]) -> Option<TailShare> {
-        let mut leaders: Vec<(&str, f64)> = Vec::with_capacity(pairs.len());
-        for (longer, shorter) in pairs {
-            let (longer, shorter) = ((*longer)?, (*shorter)?);
+        let known = pairs.iter().map(|(longer, shorter)| longer.zip(*shorter));
+        let pairs: Vec<(&TailCauses, &TailCauses)> = known.collect::<Option<_>>()?;
+        let mut leaders: Vec<&str> = Vec::with_capacity(pairs.len());
+        for (longer, shorter) in &pairs {
             let net: f64 = longer.beyond(shorter).map(|(_, ns)| ns).sum();
-            let gained: f64 = longer.beyond(shorter).map(|(_, ns)| ns.max(0.0)).sum();
-            let (cause, most) = longer.beyond(shorter).max_by(|a, b| a.1.total_cmp(&b.1))?;
             if net <= 0.0 {
                 return None;
             }
-            leaders.push((cause, most / gained));
+            let (cause, _) = longer.beyond(shorter).max_by(|a, b| a.1.total_cmp(&b.1))?;
+            leaders.push(cause);
         }
-        let leads = |cause: &str| leaders.iter().filter(|(other, _)| *other == cause).count();
-        let (cause, _) = *leaders
-            .iter()
-            .find(|(cause, _)| 2 * leads(cause) > leaders.len())?;
+        let leads = |cause: &str| leaders.iter().filter(|other| **other == cause).count();
+        let mut candidates = leaders.iter().copied();
+        let cause = candidates.find(|cause| 2 * leads(cause) > leaders.len())?;
         let shares = pairs.iter().filter_map(|(longer, shorter)| {
-            let (longer, shorter) = ((*longer)?, (*shorter)?);
             let gained: f64 = longer.beyond(shorter).map(|(_, ns)| ns.max(0.0)).sum();
             let own = longer.beyond(shorter).find(|(name, _)| *name == cause)?;
             Some(own.1.max(0.0) / gained)

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use squall_base::plan::{Plan, Targets};
 use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
 
+use crate::distinct::distinct;
 use crate::figures::Figures;
 use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
 use crate::quantile::{Quantile, Sample};
@@ -40,12 +41,8 @@ pub(crate) fn target_times(
     requests: &[RequestRecord],
     exchanges: Option<&[ExchangeRecord]>,
 ) -> Vec<TargetTimes> {
-    let mut named: Vec<Targets> = Vec::new();
-    for targets in plan.measures.iter().filter_map(|it| it.targets()) {
-        if targets.path().is_some() && !named.contains(&targets) {
-            named.push(targets);
-        }
-    }
+    let named = plan.measures.iter().filter_map(|it| it.targets());
+    let named = distinct(named.filter(|it| it.path().is_some()));
     let asked_for: BTreeMap<u64, &str> = (requests.iter())
         .filter_map(|row| Some((row.request, target(plan, row)?)))
         .collect();

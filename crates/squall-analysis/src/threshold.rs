@@ -19,11 +19,7 @@ use serde::Serialize;
 use squall_base::Duration;
 
 use crate::figure;
-use crate::quantile::{Quantile, Sample};
-
-/// A percentile is reported only if all values lie below the true one with at most this probability. That is the rule of
-/// [`Sample::quantile`](crate::Sample::quantile), where the reason is given.
-const SAMPLE_FALLS_SHORT: f64 = 0.025;
+use crate::quantile::{Quantile, Sample, suffices};
 
 /// The latencies that a threshold can apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -186,10 +182,8 @@ impl Percentile {
     /// are so few values that not even the largest is a 97.5 % upper bound of the true percentile
     /// ([`Sample::quantile`](crate::Sample::quantile) says why).
     pub fn rank(self, count: u64) -> Option<u64> {
-        let share = f64::from(self.per_million) / 1e6;
-        let all_below = share.powf(count as f64);
         let rank = (u128::from(count) * u128::from(self.per_million)).div_ceil(1_000_000);
-        (all_below <= SAMPLE_FALLS_SHORT).then_some(rank.max(1) as u64)
+        suffices(count, f64::from(self.per_million) / 1e6).then_some(rank.max(1) as u64)
     }
 }
 

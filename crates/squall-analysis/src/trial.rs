@@ -13,6 +13,7 @@ use squall_base::record::{
     TrialRecord, Validity,
 };
 
+use crate::distinct::distinct;
 use crate::figures::{Figures, Interval};
 use crate::gaps;
 use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
@@ -264,7 +265,6 @@ impl TrialStats {
             .map_or(self.own_error, |own| own.min(self.own_error))
     }
 
-    /// The figures of its response times.
     pub(crate) fn response(&self) -> Figures {
         Figures {
             mean: self.mean,
@@ -360,11 +360,8 @@ fn throughput<'a>(requests: impl Iterator<Item = &'a RequestRecord>) -> Option<f
     let (mut bytes, mut seconds) = (0, 0.0);
     for request in requests.filter(|request| request.succeeded()) {
         bytes += request.request_body_bytes + request.response_body_bytes;
-        let from = request
-            .written_first
-            .or(request.slot)
-            .unwrap_or(request.end);
-        seconds += request.end.since(from).as_secs_f64();
+        let took = transfer_time(request).exact();
+        seconds += took.map_or(0.0, Duration::as_secs_f64);
     }
     (seconds > 0.0).then(|| bytes as f64 / seconds)
 }
@@ -396,7 +393,6 @@ fn across_link(record: &TrialRecord, number: u8) -> (u64, Option<u64>) {
     }
 }
 
-/// Server times of all requests.
 fn server_times(record: &TrialRecord, exchanges: &[ExchangeRecord]) -> Figures {
     let times = exchanges
         .iter()
@@ -475,15 +471,10 @@ fn intervals(stats: &TrialStats, series: &[f64], batch_at_least: f64) -> Interva
     };
     let of = |figure: Statistic, value: Option<Quantile>| {
         let (low, high) = found[figure as usize]?;
-        Some(match value? {
-            Quantile::Exact(_) => Interval {
-                low: end(low),
-                high: end(high),
-            },
-            _ => Interval {
-                low: end(low),
-                high: Quantile::Never,
-            },
+        let is_exact = value?.exact().is_some();
+        Some(Interval {
+            low: end(low),
+            high: end(if is_exact { high } else { f64::INFINITY }),
         })
     };
     Intervals {
@@ -527,11 +518,5 @@ fn congestion_control(record: &TrialRecord) -> Vec<String> {
 fn asked_congestion_control(variant: &Variant) -> Vec<String> {
     let hops = variant.link_hops();
     let asked = hops.flat_map(|(_, hop)| [&hop.client, &hop.server]);
-    let mut names: Vec<String> = Vec::new();
-    for name in asked.filter_map(|side| side.tcp.congestion_control.as_ref()) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    names
+    distinct(asked.filter_map(|side| side.tcp.congestion_control.clone()))
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use squall_base::plan::{Condition, FixTrials, Measure, Plan, SettingChange, listed_changes};
 
 use crate::cell::CellSummary;
+use crate::distinct::distinct;
 use crate::family::correct_own;
 use crate::figure;
 use crate::trial::TrialStats;
@@ -66,12 +67,7 @@ fn tried_fix(fix: &FixTrials, trials: &[TrialStats], measure: Measure) -> TriedF
         .iter()
         .filter(|trial| folders.contains(&trial.folder));
     let own: Vec<&TrialStats> = own.collect();
-    let mut conditions: Vec<&Condition> = Vec::new();
-    for trial in &fix.trials {
-        if !conditions.contains(&&trial.condition) {
-            conditions.push(&trial.condition);
-        }
-    }
+    let conditions = distinct(fix.trials.iter().map(|trial| &trial.condition));
     let results = conditions.into_iter().map(|condition| {
         let cell = |name: &str| {
             let of_cell = own
@@ -117,8 +113,7 @@ fn sentence(comparison: &Comparison) -> String {
     if let Some(ratio) = comparison.ratio {
         text += &format!(", {}", figure::ratio(ratio.median));
         if let Some(interval) = ratio.interval {
-            let (low, high) = (interval.low, interval.high);
-            text += &format!(" ({} to {})", figure::ratio(low), figure::ratio(high));
+            text += &format!(" ({})", interval.in_words());
         }
     }
     let separator = if comparison.values.is_some() {

@@ -187,15 +187,12 @@ mod tests {
 
     #[test]
     fn what_a_slow_emulated_path_shows_is_a_bound_for_the_better() {
-        let limited = |value: Value, unit| value.limited(unit);
         let seen = Value::Exact(5.0);
-        assert_eq!(limited(seen, Unit::Time), Some(Value::AtMost(5.0)));
-        assert_eq!(
-            limited(seen, Unit::BytesPerSecond),
-            Some(Value::AtLeast(5.0))
-        );
-        assert_eq!(limited(seen, Unit::Count), Some(seen));
-        assert_eq!(limited(Value::Never, Unit::Time), None);
+        assert_eq!(seen.limited(Unit::Time), Some(Value::AtMost(5.0)));
+        let rate = seen.limited(Unit::BytesPerSecond);
+        assert_eq!(rate, Some(Value::AtLeast(5.0)));
+        assert_eq!(seen.limited(Unit::Count), Some(seen));
+        assert_eq!(Value::Never.limited(Unit::Time), None);
     }
 
     #[test]
@@ -220,18 +217,12 @@ mod tests {
 
     #[test]
     fn median_is_as_uncertain_as_the_values_it_is_taken_from() {
-        use Value::{AtLeast, Exact, Never};
-        assert_eq!(
-            Value::median([Exact(3.0), Exact(1.0), Never]),
-            Some(Exact(3.0))
-        );
-        assert_eq!(
-            Value::median([Exact(1.0), AtLeast(3.0)]),
-            Some(AtLeast(2.0))
-        );
-        assert_eq!(Value::median([Exact(1.0), Never]), Some(Never));
-        let at_most = Value::median([Value::AtMost(1.0), Exact(3.0)]);
-        assert_eq!(at_most, Some(Value::AtMost(2.0)));
-        assert_eq!(Value::median([]), None);
+        use Value::{AtLeast, AtMost, Exact, Never};
+        let median = |values: &[Value]| Value::median(values.iter().copied());
+        assert_eq!(median(&[Exact(3.0), Exact(1.0), Never]), Some(Exact(3.0)));
+        assert_eq!(median(&[Exact(1.0), AtLeast(3.0)]), Some(AtLeast(2.0)));
+        assert_eq!(median(&[Exact(1.0), Never]), Some(Never));
+        assert_eq!(median(&[AtMost(1.0), Exact(3.0)]), Some(AtMost(2.0)));
+        assert_eq!(median(&[]), None);
     }
 }

@@ -27,7 +27,7 @@ pub const LEVEL: f64 = 0.05;
 /// A variant that achieves less than this share of the rate asked for did not carry the load. Requests count if they
 /// succeed within the measured window, whenever they were scheduled, so a punctual open-loop generator falls short only if
 /// requests fail or pile up. 5 % leaves room for a stall at the window's end.
-const CARRIED_SHARE: f64 = 0.95;
+pub(crate) const CARRIED_SHARE: f64 = 0.95;
 
 /// A statement about a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -275,10 +275,7 @@ impl Ratio {
             low: end(f64::min)?,
             high: end(f64::max)?,
             bound: effect.is_none(),
-            interval: interval.map(|(low, high)| Interval {
-                low: low.exp(),
-                high: high.exp(),
-            }),
+            interval: interval.map(Interval::of_logs),
             least_visible: effect
                 .and_then(|effect| effect.least_visible)
                 .map(|least| hidden_by_own_error(pairs).max(least.exp())),
@@ -468,7 +465,6 @@ impl Comparison {
         }
     }
 
-    /// The measure that was asked for.
     pub(crate) fn requested_measure(&self) -> Measure {
         self.instead_of.unwrap_or(self.measure)
     }

@@ -8,12 +8,13 @@ use std::fmt;
 use squall_base::record::{FailedAttempt, Validity};
 
 use crate::cell::CellSummary;
+use crate::distinct::distinct;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::figure;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
 use crate::summary::{ConditionSummary, Repeats, Warning};
 use crate::trial::TrialStats;
-use crate::verdict::{Comparison, Difference, Verdict, pairs_needed};
+use crate::verdict::{Comparison, Difference, pairs_needed};
 
 /// Everything about the run that is worth a warning, worst first.
 pub(crate) fn warnings(
@@ -47,11 +48,7 @@ pub(crate) fn warnings(
     found.extend(limited_trials(trials()));
     found.extend(repeated_trials(variants, conditions, attempts));
     found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
-    for warning in trials().filter_map(other_congestion_control) {
-        if !found.contains(&warning) {
-            found.push(warning);
-        }
-    }
+    found.extend(distinct(trials().filter_map(other_congestion_control)));
     let failed = |variant: &String| failed_requests(conditions, variant);
     found.extend(variants.iter().filter_map(failed));
     let short = trials()
@@ -130,18 +127,8 @@ fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
     })
 }
 
-fn comparisons(condition: &ConditionSummary) -> impl Iterator<Item = &Comparison> {
-    condition
-        .verdicts
-        .iter()
-        .filter_map(|verdict| match verdict {
-            Verdict::Compared(comparison) => Some(comparison.as_ref()),
-            Verdict::Overloaded { .. } => None,
-        })
-}
-
 fn few_pairs(conditions: &[ConditionSummary]) -> Option<Warning> {
-    let all = || conditions.iter().flat_map(comparisons);
+    let all = || conditions.iter().flat_map(ConditionSummary::comparisons);
     let has_primary = all().any(|comparison| comparison.is_primary);
     // If there is a primary comparison, only that one must have enough pairs; the others are there to look at.
     let different = || {
@@ -167,7 +154,8 @@ fn not_the_same(condition: &ConditionSummary) -> impl Iterator<Item = Warning> {
     let differs = |c: &&Comparison| {
         c.is_same_variant && matches!(c.finding, Difference::Higher | Difference::Lower)
     };
-    comparisons(condition)
+    condition
+        .comparisons()
         .filter(differs)
         .map(|comparison| Warning::NotTheSame {
             condition: condition.condition.to_string(),

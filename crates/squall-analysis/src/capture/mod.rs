@@ -24,12 +24,10 @@ use squall_base::{Duration, Time};
 
 use crate::causes::PathShape;
 use crate::explain::{self, Explanation, Moment, PacketName, Tables};
+use crate::wire::TCP;
 use arrivals::{Arrivals, StreamKey};
 use ends::{Ends, RankedPacket};
 pub use round_trips::RoundTrips;
-
-/// IP protocol.
-const TCP: u8 = 6;
 
 /// What `squall import pcap` wrote.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +55,8 @@ pub struct Capture {
 impl Capture {
     /// Works out what happened at both ends.
     pub fn of(recorded: CaptureTables) -> Capture {
-        let flows = by_flow(&recorded.packets);
-        let mut frames = by_connection(recorded.frames);
+        let flows = grouped(recorded.packets, |row| row.flow);
+        let mut frames = grouped(recorded.frames, |row| row.connection);
         let round_trips: BTreeMap<u32, RoundTrips> = flows
             .iter()
             .map(|(number, rows)| {
@@ -71,7 +69,7 @@ impl Capture {
             })
             .collect();
         let ends = Ends::of(&round_trips);
-        let mut placed = Vec::with_capacity(recorded.packets.len());
+        let mut placed = Vec::with_capacity(flows.values().map(Vec::len).sum());
         let mut arrivals: BTreeMap<StreamKey, Arrivals> = BTreeMap::new();
         for (number, rows) in &flows {
             let trips = round_trips.get(number).copied().unwrap_or_default();
@@ -204,20 +202,12 @@ fn is_tcp(rows: &[PacketRecord]) -> bool {
     rows.first().is_some_and(|row| row.protocol == TCP)
 }
 
-fn by_flow(packets: &[PacketRecord]) -> BTreeMap<u32, Vec<PacketRecord>> {
-    let mut flows: BTreeMap<u32, Vec<PacketRecord>> = BTreeMap::new();
-    for row in packets {
-        flows.entry(row.flow).or_default().push(*row);
+fn grouped<T>(rows: Vec<T>, number: fn(&T) -> u32) -> BTreeMap<u32, Vec<T>> {
+    let mut groups: BTreeMap<u32, Vec<T>> = BTreeMap::new();
+    for row in rows {
+        groups.entry(number(&row)).or_default().push(row);
     }
-    flows
-}
-
-fn by_connection(frames: Vec<FrameRecord>) -> BTreeMap<u32, Vec<FrameRecord>> {
-    let mut all: BTreeMap<u32, Vec<FrameRecord>> = BTreeMap::new();
-    for row in frames {
-        all.entry(row.connection).or_default().push(row);
-    }
-    all
+    groups
 }
 
 /// Numbers the packets of each direction in the order of leaving; also returns their numbers in the capture.

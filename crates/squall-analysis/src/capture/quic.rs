@@ -14,20 +14,18 @@ use squall_base::{Duration, Time};
 
 use super::arrivals::{Arrivals, StreamKey};
 use super::ends::{Ends, RankedPacket};
-use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
+use super::losses::{Ack, Judgement, Sighting, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
-use super::tcp::{at_ends, lost, sides};
+use super::tcp::{at_ends, lost};
 use crate::causes::quic::least_datagram_bytes;
-
-/// Types of frames (RFC 9000, section 19).
-const ACKS: [u64; 2] = [0x02, 0x03];
-const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+use crate::wire::quic::{ACKS, STREAM};
 
 /// How far below a packet its missing neighbour is searched for: more packets than are lost in a row and repaired one by
 /// one.
 const NEIGHBOURS: u64 = 256;
 
 /// A packet that was seen.
+#[derive(Default)]
 struct SentPacket {
     number: u64,
     time: u64,
@@ -50,7 +48,6 @@ struct MissingStreamBytes {
     number: u64,
 }
 
-/// One direction as it was seen.
 struct ObservedDirection {
     direction: Direction,
     packets: Vec<SentPacket>,
@@ -67,10 +64,10 @@ fn is_sent(row: &FrameRecord, side: Side) -> bool {
 
 impl ObservedDirection {
     fn of(frames: &[FrameRecord], direction: Direction) -> ObservedDirection {
-        let [sender, receiver] = sides(direction);
+        let sender = direction.sender();
         let acks = frames
             .iter()
-            .filter(|row| is_sent(row, receiver) && ACKS.contains(&row.frame.kind));
+            .filter(|row| is_sent(row, sender.peer()) && ACKS.contains(&row.frame.kind));
         let acks = acks.filter_map(|row| Some((row.time.as_nanos(), row.frame.value?)));
         let (mut acknowledged, mut named) = (Vec::<Ack>::new(), BTreeSet::new());
         for (time, largest) in acks {
@@ -122,11 +119,8 @@ impl ObservedDirection {
 
     /// Which packets were lost behind the point, and which bytes before it.
     fn judge_losses(&self, trips: &RoundTrips) -> (BTreeSet<usize>, Vec<MissingStreamBytes>) {
-        let trip = match self.direction {
-            Direction::Up => trips.server,
-            Direction::Down => trips.client,
-        };
-        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
+        let whole = trips.whole().as_nanos();
+        let trip = trips.earliest_reply(self.direction);
         let mut streams: BTreeMap<u64, Vec<(Sighting, usize)>> = BTreeMap::new();
         for (place, packet) in self.packets.iter().enumerate() {
             for &(stream, start, end) in &packet.chunks {
@@ -139,19 +133,14 @@ impl ObservedDirection {
         let (mut lost, mut missing) = (BTreeSet::new(), Vec::new());
         for (stream, all) in streams {
             let sightings: Vec<Sighting> = all.iter().map(|(sighting, _)| *sighting).collect();
-            let whole = trips.whole().as_nanos();
             let Judgement {
                 parts,
                 missing: holes,
             } = judge(&sightings, whole, |(own, _, again)| {
                 self.is_lost(all[own].1, again, trip)
             });
-            lost.extend(
-                parts
-                    .iter()
-                    .filter(|part| part.is_lost)
-                    .map(|part| all[part.place].1),
-            );
+            let lost_parts = parts.iter().filter(|part| part.is_lost);
+            lost.extend(lost_parts.map(|part| all[part.place].1));
             missing.extend(holes.into_iter().filter_map(|hole| {
                 let before = all[hole.before].1;
                 Some(MissingStreamBytes {
@@ -216,13 +205,8 @@ fn chunk(frame: &FrameFacts) -> Option<(u64, u64, u64)> {
     Some((frame.stream?, start, start.saturating_add(frame.length)))
 }
 
-/// How far the point is from both ends.
 pub(super) fn round_trips(frames: &[FrameRecord]) -> RoundTrips {
-    let of = |direction| ObservedDirection::of(frames, direction).round_trip();
-    RoundTrips {
-        client: of(Direction::Down),
-        server: of(Direction::Up),
-    }
+    RoundTrips::of(|direction| ObservedDirection::of(frames, direction).round_trip())
 }
 
 /// Adds the packets of a connection, and when the bytes of its streams had arrived. `frames` gets the frames of packets
@@ -262,7 +246,8 @@ pub(super) fn place(
             };
             let packet = SentPacket {
                 datagram_bytes: least_datagram_bytes([&frame.frame].into_iter()),
-                ..unseen(before.time)
+                time: before.time,
+                ..SentPacket::default()
             };
             let row = lost(at_ends(&datagram(like, rows, direction, &packet), ends));
             let rank = 2 * before.frames.start;
@@ -275,17 +260,6 @@ pub(super) fn place(
         (like.flow, None, Direction::Up)..(like.flow.saturating_add(1), None, Direction::Up);
     for (_, arrivals) in arrivals.range_mut(of_connection) {
         arrivals.compute_fronts();
-    }
-}
-
-/// A packet without frames.
-fn unseen(time: u64) -> SentPacket {
-    SentPacket {
-        number: 0,
-        time,
-        frames: 0..0,
-        datagram_bytes: 0,
-        chunks: Vec::new(),
     }
 }
 

@@ -6,8 +6,9 @@
 
 use serde::Serialize;
 use squall_base::Duration;
+use squall_base::record::Direction;
 
-use super::losses::Ack;
+use super::losses::{Ack, earliest_reply};
 
 /// How long packets took from the point to each end and back, at least; `None` if no packet was acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -21,6 +22,23 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
+    /// From the round trip to the end that receives in each direction.
+    pub(super) fn of(to_receiver: impl Fn(Direction) -> Option<Duration>) -> RoundTrips {
+        RoundTrips {
+            client: to_receiver(Direction::Down),
+            server: to_receiver(Direction::Up),
+        }
+    }
+
+    /// How soon the end that receives in `direction` can have replied, in nanoseconds.
+    pub(super) fn earliest_reply(&self, direction: Direction) -> u64 {
+        let trip = match direction {
+            Direction::Up => self.server,
+            Direction::Down => self.client,
+        };
+        earliest_reply(trip.map_or(0, Duration::as_nanos))
+    }
+
     /// The round trip of the whole path, as far as it is known.
     pub(super) fn whole(&self) -> Duration {
         let known = [self.client, self.server].into_iter().flatten();

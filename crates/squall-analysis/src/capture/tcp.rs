@@ -6,18 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side, Way};
+use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Way};
 use squall_base::{Duration, Time};
 
 use super::arrivals::{Arrivals, StreamKey};
 use super::ends::{Ends, RankedPacket};
-use super::losses::{Ack, Judgement, Sighting, earliest_reply, judge};
+use super::losses::{Ack, Judgement, Sighting, judge};
 use super::round_trips::{RoundTrips, minimum_round_trip};
+use crate::causes::tcp::Offsets;
+use crate::wire::{ACK, SYN};
 
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
-
-/// One direction as it was seen.
 struct ObservedDirection {
     direction: Direction,
     /// The sequence number of the first byte.
@@ -25,28 +23,9 @@ struct ObservedDirection {
     sightings: Vec<Sighting>,
     /// Which packet of the connection each sighting was.
     packets: Vec<usize>,
-    /// The acknowledgements of this direction.
     acknowledged: Vec<Ack>,
     /// When its SYN was first seen.
     syn: Option<u64>,
-}
-
-/// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
-struct Offsets {
-    origin: u32,
-    latest: u64,
-}
-
-impl Offsets {
-    /// `None` for a number before the first.
-    fn offset(&mut self, seq: u32) -> Option<u64> {
-        // Modulo 2^32, as sequence numbers are.
-        let latest = (self.latest as u32).wrapping_add(self.origin);
-        let ahead = i64::from(seq.wrapping_sub(latest).cast_signed());
-        let offset = self.latest.checked_add_signed(ahead)?;
-        self.latest = self.latest.max(offset);
-        Some(offset)
-    }
 }
 
 fn has(row: &PacketRecord, flag: u8) -> bool {
@@ -86,7 +65,7 @@ impl ObservedDirection {
             acknowledged: Vec::new(),
             syn: None,
         };
-        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets { origin, latest: 0 });
+        let [mut sent_offsets, mut acked_offsets] = [0, 1].map(|_| Offsets::new(origin, 0));
         let mut acknowledged = None;
         for (place, row) in rows.iter().enumerate() {
             let time = row.arrived.as_nanos();
@@ -127,46 +106,25 @@ impl ObservedDirection {
         minimum_round_trip(&sent, &self.acknowledged)
     }
 
-    /// What happened to its bytes.
     fn judge_losses(&self, trips: &RoundTrips) -> Judgement {
-        let trip = match self.direction {
-            Direction::Up => trips.server,
-            Direction::Down => trips.client,
-        };
-        let trip = earliest_reply(trip.map_or(0, Duration::as_nanos));
-        judge(
-            &self.sightings,
-            trips.whole().as_nanos(),
-            |(_, end, again)| {
-                let before = self.acknowledged.partition_point(|ack| ack.to < end);
-                let acknowledged = self.acknowledged.get(before);
-                acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
-            },
-        )
+        let whole = trips.whole().as_nanos();
+        let trip = trips.earliest_reply(self.direction);
+        judge(&self.sightings, whole, |(_, end, again)| {
+            let before = self.acknowledged.partition_point(|ack| ack.to < end);
+            let acknowledged = self.acknowledged.get(before);
+            acknowledged.is_none_or(|ack| ack.time >= again.saturating_add(trip))
+        })
     }
 }
 
-/// How far the point is from both ends.
 pub(super) fn round_trips(rows: &[PacketRecord]) -> RoundTrips {
-    let of = |direction| ObservedDirection::of(rows, direction).and_then(|seen| seen.round_trip());
-    RoundTrips {
-        client: of(Direction::Down),
-        server: of(Direction::Up),
-    }
-}
-
-/// The sides that send and receive in `direction`.
-pub(super) fn sides(direction: Direction) -> [Side; 2] {
-    match direction {
-        Direction::Up => [Side::Client, Side::Server],
-        Direction::Down => [Side::Server, Side::Client],
-    }
+    RoundTrips::of(|direction| ObservedDirection::of(rows, direction)?.round_trip())
 }
 
 /// The packet with the times at which it left its sender and reached its receiver.
 pub(super) fn at_ends(row: &PacketRecord, ends: &Ends) -> PacketRecord {
-    let [sender, receiver] = sides(row.direction);
-    let released = ends.time(row.flow, receiver, Way::Received, row.arrived);
+    let sender = row.direction.sender();
+    let released = ends.time(row.flow, sender.peer(), Way::Received, row.arrived);
     PacketRecord {
         arrived: ends.time(row.flow, sender, Way::Sent, row.arrived),
         planned: Some(released),
@@ -308,42 +266,19 @@ fn syn(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::made_packet;
 
     /// A packet of connection 0, seen at `time` microseconds, with its sequence number, its payload and the byte it awaits.
     fn row(
         direction: Direction,
         time: u64,
-        (seq, payload_len): (u32, u16),
+        bytes: (u32, u16),
         ack: u32,
         tcp_flags: u8,
     ) -> PacketRecord {
-        let seen = Time::from_nanos(time * 1_000);
         PacketRecord {
-            hop: 1,
-            index: 0,
-            direction,
-            flow: 0,
-            client_port: 50_000,
-            class: PacketClass::Data,
-            class_index: 0,
-            length: payload_len + 40,
-            protocol: super::super::TCP,
-            seq,
-            ack,
-            payload_len,
             tcp_flags,
-            window_bytes: 1 << 16,
-            arrived: seen,
-            queue_bytes: 0,
-            queueing: Duration::ZERO,
-            served: None,
-            planned: Some(seen),
-            released: Some(seen),
-            fate: Fate::Delivered,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..made_packet(Time::from_nanos(time * 1_000), direction, bytes, ack)
         }
     }
 

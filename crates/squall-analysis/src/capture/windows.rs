@@ -7,11 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{FrameLayer, FrameRecord, Side, Way};
+use squall_base::record::{FrameLayer, FrameRecord, Side};
 
-/// Types of HTTP/2 (RFC 9113, section 6).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
+use crate::wire::has_own_windows;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
 
 /// Whose window: the side that sends data under it, and the stream; `None` for the connection.
 type WindowKey = (Side, Option<u64>);
@@ -70,14 +69,10 @@ fn each_window(
 
 /// The side that sends the data which a row's windows limit.
 fn sender(row: &FrameRecord) -> Side {
-    let is_of_own_data = matches!(
-        (row.frame.way, row.frame.kind),
-        (Way::Sent, DATA) | (Way::Received, WINDOW_UPDATE)
-    );
-    match (is_of_own_data, row.side) {
-        (true, side) => side,
-        (false, Side::Client) => Side::Server,
-        (false, Side::Server) => Side::Client,
+    if has_own_windows(&row.frame) {
+        row.side
+    } else {
+        row.side.peer()
     }
 }
 
@@ -91,7 +86,6 @@ fn window_change(row: &FrameRecord) -> i64 {
     }
 }
 
-/// A window.
 #[derive(Default)]
 struct Window {
     /// What the last row reported.
@@ -114,7 +108,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use squall_base::Time;
-    use squall_base::record::FrameFacts;
+    use squall_base::record::{FrameFacts, Way};
 
     use super::*;
 

@@ -38,7 +38,6 @@ pub(super) enum Carrier {
     Quic(QuicConnection),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) flow: u32,
@@ -112,7 +111,6 @@ impl Connection {
     }
 }
 
-/// The beginning of a connection.
 enum ConnectionStart {
     Tcp(tcp::Opening),
     Quic(Box<QuicConnection>),
@@ -314,11 +312,10 @@ impl Connections {
         let (flow, beginning) = self.beginnings.get_mut(place)?;
         let (flow, beginning) = (*flow, beginning.take()?);
         let server = self.servers[place];
-        let mut sides = [Some(number), server]
-            .into_iter()
-            .zip(Side::ALL)
-            .map(|(number, side)| inputs.take_side(side, number?));
-        let mut sides = [sides.next().flatten(), sides.next().flatten()];
+        let mut sides = [
+            inputs.take_side(Side::Client, number),
+            server.and_then(|number| inputs.take_side(Side::Server, number)),
+        ];
         let (handshake, carrier) = match beginning {
             ConnectionStart::Tcp(opening) => {
                 let packets = match self.unpacked.remove(&flow) {
@@ -365,19 +362,12 @@ impl Connections {
 /// at which QUIC connections sent their first frames, and their numbers, in the order of these times. If a connection is
 /// missing from it, the order stays.
 fn by_number(all: Vec<StartedConnection>, first_sent: &[(u64, u32)]) -> Vec<StartedConnection> {
-    let is_of_all = first_sent.len() == all.len();
-    if !is_of_all
-        || first_sent
-            .iter()
-            .any(|(_, number)| *number as usize >= all.len())
-    {
+    let numbers = first_sent.iter().map(|(_, number)| *number);
+    let count = all.len();
+    if first_sent.len() != count || numbers.clone().any(|number| number as usize >= count) {
         return all;
     }
-    let mut numbered: Vec<(u32, StartedConnection)> = first_sent
-        .iter()
-        .map(|(_, number)| *number)
-        .zip(all)
-        .collect();
+    let mut numbered: Vec<(u32, StartedConnection)> = numbers.zip(all).collect();
     numbered.sort_by_key(|(number, _)| *number);
     numbered.into_iter().map(|(_, started)| started).collect()
 }
@@ -390,45 +380,38 @@ fn tcp_handshake(opened: u64, tcp: &TcpConnection) -> Handshake {
             lost_tls.extend(losses.map(|(tx, span)| (stream.txs[tx as usize].packet, span)));
         }
     }
-    lost_tls.sort_by_key(|(packet, span)| (span.from, *packet));
-    one_at_a_time(&mut lost_tls);
     Handshake {
         opened,
         answered: tcp.answered,
         lost_syns: tcp.lost_syns.clone(),
-        lost_tls,
+        lost_tls: one_at_a_time(lost_tls),
     }
 }
 
 fn quic_handshake(quic: &QuicConnection) -> Handshake {
-    let mut lost_tls: Vec<(PacketRef, Span)> = quic
-        .lost
-        .iter()
-        .flatten()
-        .filter(|tx| {
-            let packets = quic.lost_packets.get(&tx.packet);
-            packets.is_some_and(|joined| joined.has_crypto)
-        })
-        .map(|tx| {
-            let from = tx.due;
-            (tx.packet, Span { from, to: NEVER })
-        })
-        .collect();
-    lost_tls.sort_by_key(|(packet, span)| (span.from, *packet));
-    one_at_a_time(&mut lost_tls);
+    let has_crypto = |packet: &PacketRef| {
+        let packets = quic.lost_packets.get(packet);
+        packets.is_some_and(|joined| joined.has_crypto)
+    };
+    let lost = quic.lost.iter().flatten();
+    let lost_tls = lost
+        .filter(|tx| has_crypto(&tx.packet))
+        .map(|tx| (tx.packet, Span::new(tx.due, NEVER)));
     Handshake {
         opened: quic.opened,
         answered: NEVER,
         lost_syns: Vec::new(),
-        lost_tls,
+        lost_tls: one_at_a_time(lost_tls.collect()),
     }
 }
 
 /// Each moment counts for one packet only: the last one that is missing.
-fn one_at_a_time(losses: &mut [(PacketRef, Span)]) {
+fn one_at_a_time(mut losses: Vec<(PacketRef, Span)>) -> Vec<(PacketRef, Span)> {
+    losses.sort_by_key(|(packet, span)| (span.from, *packet));
     for place in 1..losses.len() {
         let next = losses[place].1.from;
         let span = &mut losses[place - 1].1;
         span.to = span.to.min(next);
     }
+    losses
 }

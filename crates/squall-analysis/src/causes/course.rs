@@ -18,7 +18,7 @@ use super::request_marks::ServerMarks;
 use super::stream::{Stream, Transmission};
 use super::timeline::RequestContext;
 use super::transfer::{AT_ONCE, MessageContext};
-use super::walk::{NEVER, WalkStage};
+use super::walk::{NEVER, Span, WalkStage};
 
 /// How much to report of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,25 @@ pub struct Stage {
     /// What it was spent on.
     #[serde(serialize_with = "crate::causes::words::cause")]
     pub cause: Cause,
+}
+
+impl From<WalkStage> for Stage {
+    fn from(WalkStage { span, cause }: WalkStage) -> Stage {
+        Stage {
+            from: Time::from_nanos(span.from),
+            to: Time::from_nanos(span.to),
+            cause,
+        }
+    }
+}
+
+/// The time of these stages by cause.
+pub(crate) fn spans_of(stages: &[Stage]) -> CauseSpans {
+    let mut spans = CauseSpans::default();
+    for stage in stages {
+        spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
+    }
+    spans
 }
 
 /// The time spent on one cause.
@@ -263,19 +282,11 @@ pub(super) fn of(
     let times = |server| ServerTimes::of(server, connection);
     Course {
         request: context.marks.request,
-        stages: stages.into_iter().map(stage).collect(),
+        stages: stages.into_iter().map(Stage::from).collect(),
         server: context.server.map(times),
         up: passage(Direction::Up, context.request.as_ref()),
         down: passage(Direction::Down, context.response.as_ref()),
         hops: Vec::new(),
-    }
-}
-
-pub(super) fn stage(walked: WalkStage) -> Stage {
-    Stage {
-        from: Time::from_nanos(walked.span.from),
-        to: Time::from_nanos(walked.span.to),
-        cause: walked.cause,
     }
 }
 
@@ -356,22 +367,13 @@ fn last_sent(stream: &Stream, message: &Message) -> Option<u64> {
 }
 
 fn flow_control_waits(message_context: &MessageContext<'_>, begin: u64, end: u64) -> Vec<Stage> {
-    let Some((windows, id)) = message_context.windows else {
-        return Vec::new();
-    };
-    let stage = |cause: Cause| {
-        move |span: super::walk::Span| Stage {
-            from: Time::from_nanos(span.from),
-            to: Time::from_nanos(span.to.min(end)),
-            cause,
-        }
-    };
-    let stream = windows.stream(id, begin, end);
-    let connection = windows.connection(begin, end);
-    stream
-        .map(stage(Cause::WindowStream))
-        .chain(connection.map(stage(Cause::WindowConnection)))
-        .collect()
+    let held = message_context.windows;
+    let waits = held.map(|(windows, id)| windows.waits(id, begin, end));
+    let stages = waits.into_iter().flatten().map(|(span, cause)| WalkStage {
+        span: Span::new(span.from, span.to.min(end)),
+        cause,
+    });
+    stages.map(Stage::from).collect()
 }
 
 /// What left while a message of TCP waited from `from` to `to`; `None` if it left immediately.

@@ -16,7 +16,6 @@ use super::stream::{Piece, Stream, Transmission};
 use super::tcp::TcpConnection;
 use super::walk::{Blame, NEVER};
 
-/// The victims of each packet.
 #[derive(Debug, Default)]
 pub(super) struct Victims(BTreeMap<PacketRef, Vec<Victim>>);
 
@@ -64,7 +63,6 @@ pub(super) struct MessageIndex<'a> {
 }
 
 impl<'a> MessageIndex<'a> {
-    /// From messages with their requests.
     pub(super) fn new(messages: impl Iterator<Item = (&'a Message, u64)>) -> MessageIndex<'a> {
         let placed = messages.map(|(message, request)| (message.start(), request, message));
         let mut messages: Vec<(u64, u64, &Message)> = placed.collect();
@@ -102,7 +100,6 @@ pub(super) struct RequestIndex<'a> {
     pub(super) streams: &'a BTreeMap<u64, u64>,
 }
 
-/// The rows of a connection's lost packets.
 pub(super) fn connection_drops(
     connection: &Connection,
     index: &RequestIndex<'_>,
@@ -119,15 +116,15 @@ pub(super) fn connection_drops(
 }
 
 /// A row for a packet of which only the drop is known.
-pub(super) fn bare(
+pub(crate) fn bare_drop(
     packet: PacketRef,
-    dropped_at: u64,
+    dropped_at: Time,
     fate: Fate,
     connection: Option<u32>,
 ) -> DropRecord {
     DropRecord {
         packet,
-        dropped_at: Time::from_nanos(dropped_at),
+        dropped_at,
         fate,
         connection,
         stream: None,
@@ -141,6 +138,15 @@ pub(super) fn bare(
     }
 }
 
+fn lost(tx: &Transmission, index: &RequestIndex<'_>) -> DropRecord {
+    bare_drop(
+        tx.packet,
+        Time::from_nanos(tx.sent),
+        tx.fate,
+        Some(index.number),
+    )
+}
+
 fn tcp_drops(
     connection: &Connection,
     tcp: &TcpConnection,
@@ -148,7 +154,7 @@ fn tcp_drops(
 ) -> Vec<DropRecord> {
     let mut rows = Vec::new();
     for tx in &tcp.lost_syns {
-        let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
+        let mut row = lost(tx, index);
         row.repair = Repair::SynTimer;
         if tcp.answered == NEVER {
             row.repair = Repair::Never;
@@ -172,7 +178,7 @@ fn tcp_drops(
             if !tx.is_lost() {
                 continue;
             }
-            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
+            let mut row = lost(tx, index);
             (row.start, row.end) = (Some(tx.start), Some(tx.end));
             row.carried = index.messages[place].within(tx.start, tx.end);
             fill_repair(&mut row, stream, tx, place_of_tx, |again| {
@@ -188,7 +194,7 @@ fn quic_drops(quic: &QuicConnection, index: &RequestIndex<'_>) -> Vec<DropRecord
     let mut rows = Vec::new();
     for direction in Direction::ALL {
         for tx in &quic.lost[direction as usize] {
-            let mut row = bare(tx.packet, tx.sent, tx.fate, Some(index.number));
+            let mut row = lost(tx, index);
             match quic.lost_packets.get(&tx.packet) {
                 None => row.repair = Repair::Unknown,
                 Some(joined) => fill_packet_drop(&mut row, quic, joined, direction, index),

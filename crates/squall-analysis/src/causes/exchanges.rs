@@ -9,7 +9,7 @@ use squall_base::record::{Direction, Extent, Side};
 
 use super::columns::ExchangeCells;
 use super::numbered::NumberMap;
-use super::packed::{Coder, PackedRows, mask_of};
+use super::packed::{Coder, DeltaCoded, PackedLog, mask_of};
 use super::request_marks::ServerMarks;
 
 /// Where a request and its response lie, by direction.
@@ -152,11 +152,6 @@ pub(super) struct ServerRow {
     pub(super) extents: Extents,
 }
 
-/// A row that is coded relative to the one before.
-trait DeltaCoded: Copy + Default {
-    fn code(&mut self, coder: &mut impl Coder, before: &Self);
-}
-
 impl DeltaCoded for ClientRow {
     fn code(&mut self, coder: &mut impl Coder, before: &ClientRow) {
         let mut mask = self.extents.mask();
@@ -190,36 +185,11 @@ impl DeltaCoded for ServerRow {
     }
 }
 
-/// The rows of one connection.
-#[derive(Debug, Default)]
-struct PackedExchanges<R> {
-    rows: PackedRows,
-    before: R,
-}
-
-impl<R: DeltaCoded> PackedExchanges<R> {
-    fn add(&mut self, mut row: R) {
-        row.code(&mut self.rows.write(), &self.before);
-        self.before = row;
-    }
-
-    fn unpack(&self) -> Vec<R> {
-        let mut rows = vec![R::default(); self.rows.rows()];
-        let mut reader = self.rows.read();
-        let mut before = &R::default();
-        for row in &mut rows {
-            row.code(&mut reader, before);
-            before = row;
-        }
-        rows
-    }
-}
-
 /// The exchanges of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
-    client: NumberMap<PackedExchanges<ClientRow>>,
-    server: NumberMap<PackedExchanges<ServerRow>>,
+    client: NumberMap<PackedLog<ClientRow>>,
+    server: NumberMap<PackedLog<ServerRow>>,
 }
 
 /// The exchanges of one connection, for lookups.
@@ -234,15 +204,24 @@ pub(super) struct ConnectionExchanges {
 /// Positions of rows by key, sorted by key.
 type KeyIndex = Vec<(u64, u32)>;
 
-fn key_index(keys: impl Iterator<Item = u64>) -> KeyIndex {
-    let mut index: KeyIndex = keys.zip(0..).collect();
-    index.sort_unstable();
-    index
-}
-
-fn lookup(index: &KeyIndex, key: u64) -> Option<usize> {
-    let place = index.binary_search_by_key(&key, |(of, _)| *of).ok()?;
-    Some(index[place].1 as usize)
+/// The row with this key: usually the one at `place`. Otherwise `index` has it, which is made when first needed.
+fn find<'r, R>(
+    rows: &'r [R],
+    key_of: impl Fn(&R) -> u64,
+    key: u64,
+    place: usize,
+    index: &OnceCell<KeyIndex>,
+) -> Option<&'r R> {
+    if let Some(row) = rows.get(place).filter(|row| key_of(row) == key) {
+        return Some(row);
+    }
+    let index = index.get_or_init(|| {
+        let mut index: KeyIndex = rows.iter().map(&key_of).zip(0..).collect();
+        index.sort_unstable();
+        index
+    });
+    let found = index.binary_search_by_key(&key, |(of, _)| *of).ok()?;
+    Some(&rows[index[found].1 as usize])
 }
 
 impl Exchanges {
@@ -273,13 +252,11 @@ impl Exchanges {
 
     /// Takes out the exchanges of a connection, by both sides' numbers.
     pub(super) fn take(&mut self, client: u32, server: Option<u32>) -> ConnectionExchanges {
-        let of_client = self.client.remove(client).map(|log| log.unpack());
-        let of_server = server
-            .and_then(|server| self.server.remove(server))
-            .map(|log| log.unpack());
+        let of_client = self.client.remove(client).unwrap_or_default();
+        let of_server = server.and_then(|server| self.server.remove(server));
         ConnectionExchanges {
-            client: of_client.unwrap_or_default(),
-            server: of_server.unwrap_or_default(),
+            client: of_client.unpack(ClientRow::default()),
+            server: of_server.unwrap_or_default().unpack(ServerRow::default()),
             ..ConnectionExchanges::default()
         }
     }
@@ -288,29 +265,16 @@ impl Exchanges {
 impl ConnectionExchanges {
     /// What the client recorded of a request. Usually a request and its exchange have the same `place` on their connection.
     pub(super) fn client_row(&self, request: u64, place: usize) -> Option<&Extents> {
-        let rows = &self.client;
-        let at_place = rows.get(place).filter(|row| row.request == request);
-        let found = || {
-            let index = self
-                .by_request
-                .get_or_init(|| key_index(rows.iter().map(|row| row.request)));
-            lookup(index, request).map(|place| &rows[place])
-        };
-        at_place.or_else(found).map(|row| &row.extents)
+        let key_of = |row: &ClientRow| row.request;
+        let row = find(&self.client, key_of, request, place, &self.by_request)?;
+        Some(&row.extents)
     }
 
     /// What the server recorded of a stream. Usually it responded in the order in which the requests ended, which is that
     /// of their `place`s.
     pub(super) fn server_row(&self, stream: u64, place: usize) -> Option<&ServerRow> {
-        let rows = &self.server;
-        let at_place = rows.get(place).filter(|row| row.stream == stream);
-        let found = || {
-            let index = self
-                .by_stream
-                .get_or_init(|| key_index(rows.iter().map(|row| row.stream)));
-            lookup(index, stream).map(|place| &rows[place])
-        };
-        at_place.or_else(found)
+        let key_of = |row: &ServerRow| row.stream;
+        find(&self.server, key_of, stream, place, &self.by_stream)
     }
 }
 
@@ -353,7 +317,7 @@ mod tests {
             }
         };
         let rows: Vec<ServerRow> = (0..5_000).map(row).collect();
-        let (mut server, mut client) = (PackedExchanges::default(), PackedExchanges::default());
+        let (mut server, mut client) = (PackedLog::default(), PackedLog::default());
         for row in &rows {
             server.add(*row);
             client.add(ClientRow {
@@ -363,9 +327,13 @@ mod tests {
         }
         let text = |row: &ServerRow| format!("{row:?}");
         let expected: Vec<String> = rows.iter().map(text).collect();
-        let found: Vec<String> = server.unpack().iter().map(text).collect();
+        let found: Vec<String> = server
+            .unpack(ServerRow::default())
+            .iter()
+            .map(text)
+            .collect();
         assert_eq!(found, expected);
-        for (found, row) in client.unpack().iter().zip(&rows) {
+        for (found, row) in client.unpack(ClientRow::default()).iter().zip(&rows) {
             assert_eq!(found.request, row.stream);
             for direction in Direction::ALL {
                 assert_eq!(found.extents.of(direction), row.extents.of(direction));

@@ -13,13 +13,13 @@ use super::search::sort_nearly_sorted;
 use super::sending::Account;
 use super::walk::Span;
 use super::windows::Windows;
+use crate::wire::http2::{CONTINUATION, DATA, HEADERS, RST_STREAM, WINDOW_UPDATE};
+use crate::wire::quic::{ACKS, MAX_DATA, MAX_STREAM_DATA};
 
-/// Frames of HTTP/2 that are part of a message: DATA, HEADERS, CONTINUATION (RFC 9113, section 6).
-const MESSAGE_FRAMES: [u64; 3] = [0x0, 0x1, 0x9];
-const RST_STREAM: u64 = 0x3;
-const WINDOW_UPDATE: u64 = 0x8;
-/// Frames of QUIC that matter here to their receiver: ACK, MAX_DATA, MAX_STREAM_DATA (RFC 9000, section 19).
-const RECEIVED_QUIC_FRAMES: [u64; 4] = [0x02, 0x03, 0x10, 0x11];
+/// Frames of HTTP/2 that are part of a message.
+const MESSAGE_FRAMES: [u64; 3] = [DATA, HEADERS, CONTINUATION];
+/// Frames of QUIC that matter here to their receiver.
+const RECEIVED_QUIC_FRAMES: [u64; 4] = [ACKS[0], ACKS[1], MAX_DATA, MAX_STREAM_DATA];
 /// Header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
 
@@ -38,17 +38,13 @@ pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
 /// are computed as they come. QUIC's frames are kept, because they are joined with packets.
 #[derive(Debug)]
 pub(super) struct PackedSideRecords {
-    windows: Windows,
+    /// Without what `message_bytes` and `rows` add.
+    pub(super) side: SideRecords,
+    /// QUIC: when the first frame was sent.
+    pub(super) first_sent: Option<u64>,
     message_bytes: PackedMessageBytes,
     rows: PackedRows,
     before: (u64, FrameFacts),
-    /// QUIC: when the first frame was sent.
-    first_sent: Option<u64>,
-    /// Samples of QUIC's congestion window: time and bytes.
-    cwnds: Vec<(u64, u64)>,
-    least_rto: Option<u64>,
-    timeouts: Timeouts,
-    accounts: Vec<Account>,
 }
 
 /// The bytes of messages with their streams, in the order of sending; adjacent ranges are joined.
@@ -178,24 +174,27 @@ fn code(
 impl Default for PackedSideRecords {
     fn default() -> PackedSideRecords {
         PackedSideRecords {
-            windows: Windows::default(),
+            side: SideRecords::default(),
+            first_sent: None,
             message_bytes: PackedMessageBytes::default(),
             rows: PackedRows::default(),
             before: (0, NO_FRAME),
-            first_sent: None,
-            cwnds: Vec::new(),
-            least_rto: None,
-            timeouts: Timeouts::default(),
-            accounts: Vec::new(),
         }
     }
 }
 
+/// What the row after this one is coded relative to: frames of the connection come between those of streams.
+fn base(before: &(u64, FrameFacts), (time, mut frame): (u64, FrameFacts)) -> (u64, FrameFacts) {
+    let stream = frame.stream.filter(|stream| *stream != 0);
+    frame.stream = stream.or(before.1.stream);
+    frame.offset = frame.offset.or(before.1.offset);
+    (time, frame)
+}
+
 impl PackedSideRecords {
-    /// Takes the next frame.
     pub(super) fn add(&mut self, row: &FrameRecord) {
         if row.frame.layer == FrameLayer::Http2 {
-            self.windows.add(row.time.as_nanos(), &row.frame);
+            self.side.windows.add(row.time.as_nanos(), &row.frame);
             if let Some((stream, bytes)) = bytes_of_message(&row.frame) {
                 self.message_bytes.add(stream, bytes);
             }
@@ -206,11 +205,7 @@ impl PackedSideRecords {
             self.add_first_sent(timed.0);
         }
         code(&mut self.rows.write(), &self.before, &mut timed);
-        // Frames of the connection come between those of streams.
-        let stream = timed.1.stream.filter(|stream| *stream != 0);
-        timed.1.stream = stream.or(self.before.1.stream);
-        timed.1.offset = timed.1.offset.or(self.before.1.offset);
-        self.before = timed;
+        self.before = base(&self.before, timed);
     }
 
     /// QUIC: the side sent its next frame at this time.
@@ -218,41 +213,10 @@ impl PackedSideRecords {
         self.first_sent.get_or_insert(time);
     }
 
-    /// QUIC: when the first frame was sent.
-    pub(super) fn first_sent(&self) -> Option<u64> {
-        self.first_sent
-    }
-
-    /// Adds a sample of QUIC's congestion window.
-    pub(super) fn add_cwnd(&mut self, time: u64, bytes: u64) {
-        self.cwnds.push((time, bytes));
-    }
-
-    /// Adds a retransmission timeout that the kernel reported.
-    pub(super) fn add_rto(&mut self, rto: u64) {
-        self.least_rto = Some(self.least_rto.map_or(rto, |least| least.min(rto)));
-    }
-
-    /// Adds the kernel's count of retransmission timeouts so far.
-    pub(super) fn add_timeouts(&mut self, time: u64, total: u64) {
-        self.timeouts.add(time, total);
-    }
-
-    /// Adds what the socket reported about itself.
-    pub(super) fn add_account(&mut self, account: Account) {
-        self.accounts.push(account);
-    }
-
     /// Unpacks it. QUIC's sender began with these limits, of each stream and of the connection.
     pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideRecords {
-        let mut side = SideRecords {
-            windows: self.windows,
-            frames: StreamFrames::new(self.message_bytes.unpack()),
-            least_rto: self.least_rto,
-            timeouts: self.timeouts,
-            accounts: self.accounts,
-            ..SideRecords::default()
-        };
+        let mut side = self.side;
+        side.frames = StreamFrames::new(self.message_bytes.unpack());
         let mut reader = self.rows.read();
         let mut before = (0, NO_FRAME);
         while reader.has_more() {
@@ -266,13 +230,7 @@ impl PackedSideRecords {
             }
             side.windows.add(time, &frame);
             side.quic.add(time, &frame);
-            let stream = frame.stream.filter(|stream| *stream != 0);
-            timed.1.stream = stream.or(before.1.stream);
-            timed.1.offset = timed.1.offset.or(before.1.offset);
-            before = timed;
-        }
-        for (time, bytes) in self.cwnds {
-            side.quic.add_window(time, bytes);
+            before = base(&before, timed);
         }
         side
     }
@@ -312,7 +270,6 @@ impl StreamFrames {
         of
     }
 
-    /// Whether there are no frames.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }

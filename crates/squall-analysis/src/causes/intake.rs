@@ -4,6 +4,7 @@
 //! `packed` says how they are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say what is kept
 //! of them.
 
+use squall_base::Time;
 use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
@@ -16,19 +17,14 @@ use super::request_marks::RequestMarks;
 use super::requests::Requests;
 use super::sending::Account;
 use super::{quic, tcp};
-
-/// IP protocols.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
-const SYN: u8 = 0x02;
+use crate::wire::{SYN, TCP, UDP};
 
 /// A dropped packet without bytes that any request waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BareDrop {
     pub(super) packet: PacketRef,
     pub(super) flow: u32,
-    pub(super) arrived: u64,
+    pub(super) arrived: Time,
     pub(super) fate: Fate,
 }
 
@@ -48,16 +44,19 @@ pub struct Inputs {
     pub(super) exchanges: Exchanges,
     /// By side, and by that side's connection numbers.
     sides: [NumberMap<frames::PackedSideRecords>; 2],
-    quic_windows: [Option<(u64, u64)>; 2],
+    pub(super) quic_windows: [Option<(u64, u64)>; 2],
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) bare_drops: Vec<BareDrop>,
-    /// Sides whose rows were derived from packets: when a socket took their bytes is not known. A server's rows of this
-    /// kind have the client's connection numbers.
+    /// Sides whose rows were derived from packets: their marks are those of bytes on the wire, and both sides have the
+    /// client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our own
+    /// server numbers connections in the order in which it accepts them.
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP is paced by its congestion control.
-    paces: [bool; 2],
-    /// Packets were seen at one point between both sides: see [`Inputs::capture`].
+    pub(super) paces: [bool; 2],
+    /// Packets were seen at one point between both sides. Each flow is then one connection, and both sides have the flow's
+    /// number for it; otherwise the order of connections on the link determines their numbers. The times of both ends are
+    /// estimates.
     pub(super) is_captured: bool,
     /// The only connections whose records are taken; `None` takes those of all connections.
     pub(super) near: Option<NearConnections>,
@@ -74,27 +73,6 @@ impl Inputs {
     /// as one for the congestion window. Call it before adding frames.
     pub fn begin_quic_windows(&mut self, sender: Side, stream_bytes: u64, connection_bytes: u64) {
         self.quic_windows[sender as usize] = Some((stream_bytes, connection_bytes));
-    }
-
-    /// Declares that the rows of a side were derived from packets: its marks are those of bytes on the wire, and both sides
-    /// have the client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our
-    /// own server numbers connections in the order in which it accepts them.
-    pub fn observe(&mut self, side: Side) {
-        self.is_observed[side as usize] = true;
-    }
-
-    /// Declares that packets were seen at one point between both sides. Each flow is then one connection, and both sides
-    /// have the flow's number for it; otherwise the order of connections on the link determines their numbers. The times of
-    /// both ends are estimates.
-    pub fn capture(&mut self) {
-        self.observe(Side::Client);
-        self.observe(Side::Server);
-        self.is_captured = true;
-    }
-
-    /// Declares that the congestion control of a side's TCP paces what it sends.
-    pub fn pace(&mut self, side: Side) {
-        self.paces[side as usize] = true;
     }
 
     /// Takes a row of requests.parquet.
@@ -135,7 +113,7 @@ impl Inputs {
     /// times.
     pub(super) fn first_sent(&mut self, side: Side) -> Vec<(u64, u32)> {
         let logs = self.sides[side as usize].iter_mut();
-        let times = logs.filter_map(|(number, log)| Some((log.first_sent()?, number)));
+        let times = logs.filter_map(|(number, log)| Some((log.first_sent?, number)));
         let mut times: Vec<(u64, u32)> = times.collect();
         times.sort_unstable();
         times
@@ -175,7 +153,7 @@ impl Inputs {
             self.bare_drops.push(BareDrop {
                 packet: row.name(),
                 flow: row.flow,
-                arrived: row.arrived.as_nanos(),
+                arrived: row.arrived,
                 fate: row.fate,
             });
         }
@@ -207,17 +185,18 @@ impl Inputs {
             return;
         }
         let paces = self.paces[row.side as usize];
-        let side = self.side(row.side, row.connection);
+        let side = &mut self.side(row.side, row.connection).side;
         if let Some(micros) = row.rto_us {
-            side.add_rto(micros.saturating_mul(1_000));
+            let rto = micros.saturating_mul(1_000);
+            side.least_rto = Some(side.least_rto.map_or(rto, |least| least.min(rto)));
         }
         if let Some(total) = row.total_rto {
-            side.add_timeouts(row.time.as_nanos(), total);
+            side.timeouts.add(row.time.as_nanos(), total);
         }
         if let Some(bytes) = row.quic_cwnd_bytes {
-            side.add_cwnd(row.time.as_nanos(), bytes);
+            side.quic.add_window(row.time.as_nanos(), bytes);
         } else {
-            side.add_account(account(&row, paces));
+            side.accounts.push(account(&row, paces));
         }
     }
 }

@@ -79,10 +79,10 @@ impl Message {
         })
     }
 
-    /// The same bytes, as the beginning of a message that goes on.
-    pub(super) fn open(self) -> Message {
+    /// The same bytes; unless they are all of it, as the beginning of a message that goes on.
+    pub(super) fn open_unless(self, is_all: bool) -> Message {
         Message {
-            is_open: true,
+            is_open: !is_all,
             ..self
         }
     }
@@ -113,7 +113,6 @@ impl Message {
         self.own.last().map_or(0, |last| last.to)
     }
 
-    /// Whether bytes of `[start, end)` are its own.
     pub(super) fn owns_any(&self, start: u64, end: u64) -> bool {
         let from = self.own.partition_point(|range| range.to <= start);
         self.own.get(from).is_some_and(|range| range.from < end)
@@ -138,22 +137,17 @@ const OVERHEADS: [(u64, u64); 3] = [(22, 17), (29, 16), (21, 16)];
 impl RecordLayout {
     /// The mapping that agrees with all these extents; `None` if they leave it open.
     fn of(extents: &[Extent]) -> Option<RecordLayout> {
-        let mut found = None;
-        for (overhead, behind) in OVERHEADS {
-            let Some(base) = base(extents, overhead) else {
-                continue;
-            };
-            if found.is_some() {
-                // A single record does not show how long a header is.
-                return None;
-            }
-            found = Some(RecordLayout {
+        let mut fitting = OVERHEADS.into_iter().filter_map(|(overhead, behind)| {
+            let base = base(extents, overhead)?;
+            Some(RecordLayout {
                 base,
                 overhead,
                 behind,
-            });
-        }
-        found
+            })
+        });
+        let found = fitting.next();
+        // A single record does not show how long a header is.
+        found.filter(|_| fitting.next().is_none())
     }
 
     /// Where the byte at plaintext offset `plain` of record `record` lies on the wire.
@@ -220,12 +214,10 @@ impl WireMapping {
             }));
         }
         anchors.sort_unstable();
-        let records = if anchors.is_empty() {
-            None
-        } else {
-            RecordLayout::of(extents)
-        };
-        WireMapping { records, anchors }
+        WireMapping {
+            records: RecordLayout::of(extents),
+            anchors,
+        }
     }
 
     /// Where a plaintext offset lies. It is exact if the anchor before it is in the same record; otherwise it is off by the
@@ -248,10 +240,7 @@ impl WireMapping {
     pub(super) fn message(&self, extent: &Extent, frames: &[Bytes]) -> Option<Message> {
         let (wire_start, wire_end) = (extent.wire_start?, extent.wire_end?);
         let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
-            let whole = [Span {
-                from: wire_start,
-                to: wire_end,
-            }];
+            let whole = [Span::new(wire_start, wire_end)];
             let own = if frames.is_empty() { &whole } else { frames };
             return Message::of(own.iter().copied(), wire_end);
         };
@@ -272,26 +261,14 @@ impl WireMapping {
     /// Where the frames lie between `start` and `end`, which are the first byte of the first frame and the end of the last
     /// one; everything between if they cannot be told apart.
     fn within(&self, frames: &[Bytes], start: u64, end: u64) -> Vec<Bytes> {
-        let whole = vec![Span {
-            from: start,
-            to: end,
-        }];
+        let whole = vec![Span::new(start, end)];
         let [_, _, ..] = frames else { return whole };
         let mut own: Vec<Bytes> = Vec::with_capacity(frames.len());
-        let mut at = start;
+        let near = |plain: u64| self.approximate_offset(plain);
+        let (mut at, last) = (start, frames.len() - 1);
         for (n, frame) in frames.iter().enumerate() {
-            let is_first = n == 0;
-            let is_last = n + 1 == frames.len();
-            let from = if is_first {
-                start
-            } else {
-                self.approximate_offset(frame.from)
-            };
-            let to = if is_last {
-                end
-            } else {
-                self.approximate_offset(frame.to)
-            };
+            let from = if n == 0 { start } else { near(frame.from) };
+            let to = if n == last { end } else { near(frame.to) };
             let from = from.clamp(at, end);
             at = to.clamp(from, end);
             if from < at {
@@ -309,11 +286,11 @@ impl WireMapping {
     /// The message of these frames, whose extent is not known because it never ended. Over TLS it is off by a few record
     /// headers.
     pub(super) fn unfinished(&self, frames: &[Bytes]) -> Option<Message> {
-        let near = |bytes: &Bytes| Span {
-            from: self.approximate_offset(bytes.from),
-            to: self.approximate_offset(bytes.to),
-        };
-        Message::of(frames.iter().map(near), 0)
+        let near = |at: u64| self.approximate_offset(at);
+        let own = frames
+            .iter()
+            .map(|bytes| Span::new(near(bytes.from), near(bytes.to)));
+        Message::of(own, 0)
     }
 }
 
@@ -347,22 +324,13 @@ mod tests {
         assert_eq!(
             message,
             Message {
-                own: Ranges::One(Span {
-                    from: 1_005,
-                    to: 1_105
-                }),
+                own: Ranges::One(Span::new(1_005, 1_105)),
                 needed: 1_322,
                 is_open: false,
             }
         );
         let message = wire.message(&second, &[]).expect("it has bytes");
-        assert_eq!(
-            *message.own,
-            [Span {
-                from: 1_105,
-                to: 1_444
-            }]
-        );
+        assert_eq!(*message.own, [Span::new(1_105, 1_444)]);
         assert_eq!(message.needed, 1_444);
     }
 

@@ -49,7 +49,7 @@ mod search;
 mod sending;
 mod shares;
 mod stream;
-mod tcp;
+pub(crate) mod tcp;
 mod timeline;
 mod trace;
 mod transfer;
@@ -63,10 +63,12 @@ use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
 pub use columns::{ExchangeCells, FirstFrameCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections};
+pub(crate) use course::spans_of;
 pub use course::{
     CauseTime, Course, Detail, HopCourse, MessagePacket, Passage, RequestAhead, SendQueue,
     ServerTimes, Stage,
 };
+pub(crate) use drops::bare_drop;
 use drops::{MessageIndex, RequestIndex, Victims};
 use exchanges::{ConnectionExchanges, Extents, ServerRow};
 use frames::SideRecords;
@@ -153,10 +155,10 @@ pub fn follow(
         let of_flow = connections_by_flow.get(&drop.flow);
         let connection = of_flow.and_then(|numbers| {
             let mut before = numbers.iter().rev();
-            before.find(|(opened, _)| *opened <= drop.arrived)
+            before.find(|(opened, _)| *opened <= drop.arrived.as_nanos())
         });
         let number = connection.map(|(_, number)| *number);
-        drops::bare(drop.packet, drop.arrived, drop.fate, number)
+        bare_drop(drop.packet, drop.arrived, drop.fate, number)
     }));
     builder.finish()
 }
@@ -195,7 +197,6 @@ impl<'a> AttributionBuilder<'a> {
         }
     }
 
-    /// Adds a request on no connection.
     fn add_unconnected(&mut self, place: usize, marks: &RequestMarks) {
         let context = RequestContext {
             marks,
@@ -231,7 +232,6 @@ impl<'a> AttributionBuilder<'a> {
         }
     }
 
-    /// Whether a request's stages are wanted.
     fn is_followed(&self, request: u64) -> bool {
         self.occupancy.is_some() || self.followed.contains(&request)
     }
@@ -279,7 +279,6 @@ impl<'a> AttributionBuilder<'a> {
     }
 }
 
-/// The requests of one connection.
 struct ConnectionRequests<'a> {
     placed: &'a [IndexedRequest],
     exchanges: &'a ConnectionExchanges,
@@ -369,11 +368,7 @@ impl<'a> ConnectionRequests<'a> {
             None if wire.is_bare() && marks.secured.is_some() => None,
             None if !frames.is_empty() => {
                 let message = wire.unfinished(frames)?;
-                Some(if is_all_offered(marks, direction) {
-                    message
-                } else {
-                    message.open()
-                })
+                Some(message.open_unless(is_all_offered(marks, direction)))
             }
             None => self.rest_of_http1(marks, direction),
         }
@@ -388,11 +383,7 @@ impl<'a> ConnectionRequests<'a> {
     ) -> Option<Message> {
         let id = marks.stream?;
         let message = Message::whole(from, self.connection.stream(direction, id)?.end())?;
-        Some(if is_all_offered(marks, direction) {
-            message
-        } else {
-            message.open()
-        })
+        Some(message.open_unless(is_all_offered(marks, direction)))
     }
 
     /// HTTP/1.1: a message that never ended has all bytes after the one before it, because nothing follows it.

@@ -17,6 +17,7 @@ use super::columns::{ExchangeCells, FirstFrameCells, PacketCells};
 use super::connection::Connections;
 use super::hops::{PathInputs, PathShape};
 use super::tcp;
+use crate::wire::UDP;
 
 /// What the beginning of a connection shows.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,6 @@ impl PathBeginnings {
 
     /// Takes a row of packets.parquet.
     pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
-        const UDP: u8 = 17;
         let row = row.into();
         self.has_quic |= row.protocol == UDP;
         self.inputs.add_beginning(row);

@@ -38,13 +38,11 @@ impl<T: Default> NumberMap<T> {
 }
 
 impl<T> NumberMap<T> {
-    /// Whether there is a value with this number.
     pub(super) fn has(&self, number: u32) -> bool {
         let low = self.low.get(number as usize);
         low.is_some_and(Option::is_some) || self.high.contains_key(&number)
     }
 
-    /// Takes a value out.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         match self.low.get_mut(number as usize) {
             Some(place) => place.take().map(|boxed| *boxed),
@@ -59,7 +57,6 @@ impl<T> NumberMap<T> {
         low.chain(self.high.iter_mut().map(|(number, it)| (*number, it)))
     }
 
-    /// Takes all values out.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (u32, T)> + use<T> {
         let low = (0..).zip(std::mem::take(&mut self.low));
         let low = low.filter_map(|(number, place)| Some((number, *place?)));

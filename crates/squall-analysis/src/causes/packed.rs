@@ -54,14 +54,43 @@ pub(crate) fn mask_of<const N: usize>(numbers: [&Option<u64>; N]) -> u64 {
     bits.fold(0, |mask, number| mask << 1 | u64::from(number.is_some()))
 }
 
-/// Where a row begins.
+/// A row that is coded relative to the one before it.
+pub(crate) trait DeltaCoded: Clone + Default {
+    fn code(&mut self, coder: &mut impl Coder, before: &Self);
+}
+
+/// The rows of one log, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(crate) struct PackedLog<R> {
+    rows: PackedRows,
+    before: R,
+}
+
+impl<R: DeltaCoded> PackedLog<R> {
+    pub(crate) fn add(&mut self, mut row: R) {
+        row.code(&mut self.rows.write(), &self.before);
+        self.before = row;
+    }
+
+    /// The rows; what is not coded is as in `blank`.
+    pub(crate) fn unpack(&self, blank: R) -> Vec<R> {
+        let mut rows = vec![blank; self.rows.rows()];
+        let mut reader = self.rows.read();
+        let mut before = &R::default();
+        for row in &mut rows {
+            row.code(&mut reader, before);
+            before = row;
+        }
+        rows
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RowStart {
     block: u32,
     byte: u32,
 }
 
-/// Packed rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackedRows {
     full_blocks: Vec<Vec<u8>>,
@@ -84,12 +113,10 @@ impl PackedRows {
         }
     }
 
-    /// How many rows were written.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Where the next row will begin.
     pub(crate) fn next_start(&self) -> RowStart {
         RowStart {
             block: self.full_blocks.len() as u32,
@@ -182,7 +209,6 @@ impl Coder for Writer<'_> {
     }
 }
 
-/// Reads rows.
 pub(crate) struct Reader<'a> {
     blocks: std::slice::Iter<'a, Vec<u8>>,
     last: &'a [u8],
@@ -190,7 +216,6 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether there is another row.
     #[inline]
     pub(crate) fn has_more(&mut self) -> bool {
         while self.bytes.is_empty() {

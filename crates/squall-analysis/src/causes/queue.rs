@@ -191,17 +191,11 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn slices() -> Slices {
-        Slices::of(Span {
-            from: 0,
-            to: 1_000 * MS,
-        })
+        Slices::of(span(0, 1_000))
     }
 
     fn span(from: u64, to: u64) -> Span {
-        Span {
-            from: from * MS,
-            to: to * MS,
-        }
+        Span::new(from * MS, to * MS)
     }
 
     fn millis(spans: &CauseSpans) -> Vec<(Cause, f64)> {

@@ -16,6 +16,7 @@ use super::path::Path;
 use super::sending::{Account, Acknowledgement, Departure, RepairPeriod, SenderEvidence};
 use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
+use crate::wire::quic::{ACKS, CONNECTION_CLOSE, CRYPTO, RESET_STREAM, STOP_SENDING, STREAM};
 
 /// Headers of IPv4 and UDP.
 const IP_UDP_BYTES: u64 = 28;
@@ -32,13 +33,6 @@ const PACKET_BYTES: u64 = 1_200;
 const PAUSE_AT_LEAST: u64 = 3_000_000;
 /// How many datagrams are searched for one that fits, when the next one does not.
 const RESYNC_DATAGRAMS: usize = 4;
-
-const RESET_STREAM: u64 = 0x04;
-const STOP_SENDING: u64 = 0x05;
-const CRYPTO: u64 = 0x06;
-const ACKS: [u64; 2] = [0x02, 0x03];
-const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-const CONNECTION_CLOSE: u64 = 0x1c;
 
 /// A datagram on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,16 +187,10 @@ impl SendHistory {
             let later = self.acked.partition_point(|(_, largest)| largest <= number);
             let settled = self.acked.get(later).map_or(NEVER, |(time, _)| *time);
             RepairPeriod {
-                span: Span {
-                    from: tx.due,
-                    to: settled,
-                },
+                span: Span::new(tx.due, settled),
                 settled,
                 packet: tx.packet,
-                bytes: Span {
-                    from: *number,
-                    to: number.saturating_add(1),
-                },
+                bytes: Span::new(*number, number.saturating_add(1)),
             }
         });
         repair.collect()
@@ -218,7 +206,6 @@ pub(super) struct JoinedPacket {
     pub(super) chunks: Vec<Chunk>,
 }
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(super) struct QuicConnection {
     /// When its first datagram reached the link.
@@ -283,12 +270,10 @@ impl QuicConnection {
 }
 
 impl SideFrames {
-    /// Adds a sample of the congestion window.
     pub(super) fn add_window(&mut self, time: u64, bytes: u64) {
         self.windows.push((time, bytes));
     }
 
-    /// Takes the next frame of the side.
     pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
         let (FrameLayer::Quic, Some(number)) = (frame.layer, frame.packet) else {
             return;
@@ -349,7 +334,7 @@ fn least_bytes(frame: &FrameFacts) -> u64 {
     match frame.kind {
         0x00 => frame.length,
         // In rows that quiche writes, the length is 0.
-        0x02 | 0x03 => frame.length.saturating_add(1).max(5),
+        kind if ACKS.contains(&kind) => frame.length.saturating_add(1).max(5),
         CRYPTO => frame.length.saturating_add(3),
         kind if STREAM.contains(&kind) => frame.length.saturating_add(2),
         RESET_STREAM => 4,
@@ -578,24 +563,17 @@ fn idle(sent: &[(Transmission, u64)], acks: &[QuicAck]) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut acks = acks.iter().peekable();
     let (mut largest_sent, mut largest_acked, mut since) = (0, None, Some(0));
-    for (tx, number) in sent {
-        while let Some(ack) = acks.next_if(|ack| ack.time <= tx.sent) {
+    let sent = sent.iter().map(|(tx, number)| (tx.sent, *number));
+    for (to, number) in sent.chain([(NEVER, 0)]) {
+        while let Some(ack) = acks.next_if(|ack| ack.time <= to) {
             largest_acked = largest_acked.max(Some(ack.largest));
             if largest_acked >= Some(largest_sent) && since.is_none() {
                 since = Some(ack.time);
             }
         }
-        let to = tx.sent;
         spans.extend(since.take().map(|from| Span { from, to }));
-        largest_sent = largest_sent.max(*number);
+        largest_sent = largest_sent.max(number);
     }
-    for ack in acks {
-        largest_acked = largest_acked.max(Some(ack.largest));
-        if largest_acked >= Some(largest_sent) && since.is_none() {
-            since = Some(ack.time);
-        }
-    }
-    spans.extend(since.map(|from| Span { from, to: NEVER }));
     spans
 }
 

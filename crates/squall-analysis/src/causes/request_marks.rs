@@ -29,24 +29,27 @@ pub(super) struct RequestMarks {
     pub(super) relayed: Option<(u64, u64)>,
 }
 
-impl RequestMarks {
-    /// A request without marks.
-    pub(super) const BLANK: RequestMarks = RequestMarks {
-        request: 0,
-        intended: Time::ZERO,
-        taken_up: Time::ZERO,
-        end: Time::ZERO,
-        slot: None,
-        connected: None,
-        secured: None,
-        written_first: None,
-        written_last: None,
-        connection: None,
-        stream: None,
-        outcome: Outcome::Answered,
-        relayed: None,
-    };
+impl Default for RequestMarks {
+    fn default() -> RequestMarks {
+        RequestMarks {
+            request: 0,
+            intended: Time::ZERO,
+            taken_up: Time::ZERO,
+            end: Time::ZERO,
+            slot: None,
+            connected: None,
+            secured: None,
+            written_first: None,
+            written_last: None,
+            connection: None,
+            stream: None,
+            outcome: Outcome::Answered,
+            relayed: None,
+        }
+    }
+}
 
+impl RequestMarks {
     /// When it waited for a connection or stream, if that was long enough to count.
     pub(super) fn queued(&self) -> Option<Span> {
         let from = self.taken_up.as_nanos();
@@ -55,7 +58,6 @@ impl RequestMarks {
         is_wait.then_some(Span { from, to })
     }
 
-    /// From a row of requests.parquet.
     pub(super) fn of(row: &RequestCells) -> RequestMarks {
         let nanos = |time: Option<Time>| time.map(Time::as_nanos);
         RequestMarks {
@@ -86,10 +88,12 @@ pub(super) struct ServerMarks {
     pub(super) ready: Option<u64>,
 }
 
-/// The marks of a server that recorded nothing.
-pub(super) const UNMARKED: ServerMarks = ServerMarks {
-    request_last: None,
-    response_first: None,
-    response_last: None,
-    ready: None,
-};
+impl ServerMarks {
+    /// Whether it was done before it had the whole request. Then it waited for the request's head at most.
+    pub(super) fn is_early(&self) -> bool {
+        match (self.request_last, self.response_last) {
+            (Some(request), Some(response)) => response < request,
+            (request, response) => request.is_none() && response.is_some(),
+        }
+    }
+}

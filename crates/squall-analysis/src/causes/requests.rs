@@ -8,7 +8,7 @@ use squall_base::Time;
 use squall_base::record::Outcome;
 
 use super::numbered::NumberMap;
-use super::packed::{Coder, PackedRows, mask_of};
+use super::packed::{Coder, DeltaCoded, PackedLog, mask_of};
 use super::request_marks::RequestMarks;
 use super::walk::Span;
 
@@ -18,12 +18,11 @@ const OPENING: u64 = 10_000_000;
 /// A request with its position among all requests.
 pub(super) type IndexedRequest = (usize, RequestMarks);
 
-/// All requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Requests that name no connection.
-    unnamed: PackedRequests,
-    by_connection: NumberMap<PackedRequests>,
+    unnamed: PackedLog<IndexedRequest>,
+    by_connection: NumberMap<PackedLog<IndexedRequest>>,
     count: usize,
     /// From when the first was scheduled until the last ended.
     span: Option<Span>,
@@ -33,103 +32,65 @@ pub(super) struct Requests {
     owned: BTreeMap<u32, IndexedRequest>,
 }
 
-/// The requests of one connection.
-#[derive(Debug)]
-struct PackedRequests {
-    rows: PackedRows,
-    before: IndexedRequest,
-}
-
-impl Default for PackedRequests {
-    fn default() -> PackedRequests {
-        PackedRequests {
-            rows: PackedRows::default(),
-            before: (0, RequestMarks::BLANK),
-        }
-    }
-}
-
-/// Codes a row relative to the one before it; the log knows its connection.
-fn code(coder: &mut impl Coder, before: &IndexedRequest, (place, marks): &mut IndexedRequest) {
-    let (before_place, before) = (before.0 as u64, &before.1);
-    let [mut first, mut last] = [0, 1].map(|n| marks.relayed.map(|it| [it.0, it.1][n]));
-    let mut mask = mask_of([
-        &marks.slot,
-        &marks.connected,
-        &marks.secured,
-        &marks.written_first,
-        &marks.written_last,
-        &marks.stream,
-        &first,
-    ]);
-    mask |= (marks.outcome as u64) << 7;
-    coder.plain(&mut mask);
-    let mut at = *place as u64;
-    coder.near(before_place, &mut at);
-    *place = at as usize;
-    coder.near(before.request, &mut marks.request);
-    let mut time = |known: u64, time: &mut Time| {
-        let mut nanos = time.as_nanos();
-        coder.near(known, &mut nanos);
-        *time = Time::from_nanos(nanos);
-        nanos
-    };
-    let intended = time(before.intended.as_nanos(), &mut marks.intended);
-    let taken_up = time(intended, &mut marks.taken_up);
-    time(taken_up, &mut marks.end);
-    coder.near_if(mask, taken_up, &mut marks.slot);
-    coder.near_if(
-        mask >> 1,
-        before.connected.unwrap_or(taken_up),
-        &mut marks.connected,
-    );
-    coder.near_if(
-        mask >> 2,
-        before.secured.unwrap_or(taken_up),
-        &mut marks.secured,
-    );
-    coder.near_if(
-        mask >> 3,
-        marks.slot.unwrap_or(taken_up),
-        &mut marks.written_first,
-    );
-    coder.near_if(
-        mask >> 4,
-        marks.written_first.unwrap_or(taken_up),
-        &mut marks.written_last,
-    );
-    coder.near_if(mask >> 5, before.stream.unwrap_or(0), &mut marks.stream);
-    coder.near_if(mask >> 6, taken_up, &mut first);
-    coder.near_if(mask >> 6, first.unwrap_or(0), &mut last);
-    marks.relayed = first.zip(last);
-    let outcome = Outcome::ALL.get((mask >> 7) as usize);
-    marks.outcome = outcome.copied().unwrap_or(marks.outcome);
-}
-
-impl PackedRequests {
-    fn add(&mut self, mut placed: IndexedRequest) {
-        code(&mut self.rows.write(), &self.before, &mut placed);
-        self.before = placed;
-    }
-
-    fn unpack(&self, connection: Option<u32>) -> Vec<IndexedRequest> {
-        let blank = RequestMarks {
-            connection,
-            ..RequestMarks::BLANK
+/// All but the connection, by which there are logs.
+impl DeltaCoded for IndexedRequest {
+    fn code(&mut self, coder: &mut impl Coder, before: &IndexedRequest) {
+        let (place, marks) = self;
+        let (before_place, before) = (before.0 as u64, &before.1);
+        let [mut first, mut last] = [0, 1].map(|n| marks.relayed.map(|it| [it.0, it.1][n]));
+        let mut mask = mask_of([
+            &marks.slot,
+            &marks.connected,
+            &marks.secured,
+            &marks.written_first,
+            &marks.written_last,
+            &marks.stream,
+            &first,
+        ]);
+        mask |= (marks.outcome as u64) << 7;
+        coder.plain(&mut mask);
+        let mut at = *place as u64;
+        coder.near(before_place, &mut at);
+        *place = at as usize;
+        coder.near(before.request, &mut marks.request);
+        let mut time = |known: u64, time: &mut Time| {
+            let mut nanos = time.as_nanos();
+            coder.near(known, &mut nanos);
+            *time = Time::from_nanos(nanos);
+            nanos
         };
-        let mut all = vec![(0, blank); self.rows.rows()];
-        let mut reader = self.rows.read();
-        let mut before = &(0, RequestMarks::BLANK);
-        for placed in &mut all {
-            code(&mut reader, before, placed);
-            before = placed;
-        }
-        all
+        let intended = time(before.intended.as_nanos(), &mut marks.intended);
+        let taken_up = time(intended, &mut marks.taken_up);
+        time(taken_up, &mut marks.end);
+        coder.near_if(mask, taken_up, &mut marks.slot);
+        let known = before.connected.unwrap_or(taken_up);
+        coder.near_if(mask >> 1, known, &mut marks.connected);
+        let known = before.secured.unwrap_or(taken_up);
+        coder.near_if(mask >> 2, known, &mut marks.secured);
+        let known = marks.slot.unwrap_or(taken_up);
+        coder.near_if(mask >> 3, known, &mut marks.written_first);
+        let known = marks.written_first.unwrap_or(taken_up);
+        coder.near_if(mask >> 4, known, &mut marks.written_last);
+        coder.near_if(mask >> 5, before.stream.unwrap_or(0), &mut marks.stream);
+        coder.near_if(mask >> 6, taken_up, &mut first);
+        coder.near_if(mask >> 6, first.unwrap_or(0), &mut last);
+        marks.relayed = first.zip(last);
+        let outcome = Outcome::ALL.get((mask >> 7) as usize);
+        marks.outcome = outcome.copied().unwrap_or(marks.outcome);
     }
+}
+
+/// A request on this connection, of which no more is known.
+fn blank(connection: u32) -> IndexedRequest {
+    let connection = Some(connection);
+    let marks = RequestMarks {
+        connection,
+        ..RequestMarks::default()
+    };
+    (0, marks)
 }
 
 impl Requests {
-    /// Takes the next request.
     pub(super) fn add(&mut self, mut marks: RequestMarks) {
         let (from, to) = (marks.intended.as_nanos(), marks.end.as_nanos());
         let span = self.span.get_or_insert(Span { from, to });
@@ -172,7 +133,7 @@ impl Requests {
             unnamed.remove(&opened)
         };
         let mut unconnected = Vec::new();
-        for placed in std::mem::take(&mut self.unnamed).unpack(None) {
+        for placed in std::mem::take(&mut self.unnamed).unpack(IndexedRequest::default()) {
             match owner(&placed.1) {
                 Some(number) => {
                     self.owned.insert(number, placed);
@@ -189,13 +150,12 @@ impl Requests {
             return vec![placed];
         }
         let log = self.by_connection.remove(number);
-        log.map_or(Vec::new(), |log| log.unpack(Some(number)))
+        log.map_or(Vec::new(), |log| log.unpack(blank(number)))
     }
 
-    /// Takes out all remaining requests.
     pub(super) fn take_rest(&mut self) -> Vec<IndexedRequest> {
         let named = self.by_connection.take_all();
-        let named = named.flat_map(|(number, log)| log.unpack(Some(number)));
+        let named = named.flat_map(|(number, log)| log.unpack(blank(number)));
         let owned = std::mem::take(&mut self.owned).into_values();
         named.chain(owned).collect()
     }
@@ -253,7 +213,7 @@ mod tests {
         let waiting = |request: u64, slot: u64| RequestMarks {
             request,
             slot: Some(slot),
-            ..RequestMarks::BLANK
+            ..RequestMarks::default()
         };
         let mut requests = Requests::default();
         requests.add(RequestMarks {

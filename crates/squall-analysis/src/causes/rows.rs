@@ -59,7 +59,6 @@ fn code_spans(coder: &mut impl Coder, mut left: u64, spans: &mut CauseSpans) {
     }
 }
 
-/// Codes the row at a position.
 fn code<C: Coder>(coder: &mut C, place: usize, row: &mut CausesRecord) {
     let mut mask = if C::WRITES { mask_of_row(row) } else { 0 };
     coder.plain(&mut mask);
@@ -111,7 +110,6 @@ pub(super) struct CauseRowsBuilder {
 const AT_ONCE: usize = 1024;
 
 impl CauseRowsBuilder {
-    /// For this many rows.
     pub(super) fn new(places: usize) -> CauseRowsBuilder {
         CauseRowsBuilder {
             causes: CauseRows {

@@ -20,7 +20,7 @@ const CLOCKED_WITHIN: u64 = 700_000;
 const SEEN_EARLY: u64 = 200_000;
 
 /// New data that left the sender.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Departure {
     pub(super) time: u64,
     /// One past its last byte (QUIC: one past its packet number).
@@ -54,7 +54,6 @@ pub(super) struct RepairPeriod {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     pub(super) time: u64,
-    /// The congestion window.
     pub(super) cwnd: Option<u64>,
     /// Bytes in the socket that are not yet sent.
     pub(super) unsent_bytes: Option<u64>,
@@ -77,9 +76,7 @@ pub(super) struct SenderEvidence {
     pub(super) is_held_by_repairs: bool,
     /// In the order of time.
     pub(super) accounts: Vec<Account>,
-    /// The weight of one full packet.
     pub(super) packet_weight: u64,
-    /// The bytes of one full packet.
     pub(super) packet_bytes: u64,
 }
 
@@ -130,7 +127,6 @@ pub(super) struct SenderTimeline {
 }
 
 impl SenderTimeline {
-    /// Derives the states from the evidence.
     pub(super) fn of(mut evidence: SenderEvidence) -> SenderTimeline {
         let repairs = one_at_a_time(std::mem::take(&mut evidence.repairs));
         let builder = TimelineBuilder::new(&evidence, &repairs);
@@ -157,11 +153,7 @@ impl SenderTimeline {
         let during = during.take_while(move |(_, phase)| phase.from < to);
         during.map(move |(place, phase)| {
             let end = phases.get(place + 1).map_or(NEVER, |next| next.from);
-            let span = Span {
-                from: phase.from.max(from),
-                to: end.min(to),
-            };
-            (span, phase.state)
+            (Span::new(phase.from.max(from), end.min(to)), phase.state)
         })
     }
 }
@@ -222,11 +214,7 @@ impl<'a> TimelineBuilder<'a> {
             phases: Vec::new(),
             drafts: Vec::new(),
             at: 0,
-            sent: Departure {
-                time: 0,
-                end: 0,
-                weight: 0,
-            },
+            sent: Departure::default(),
             acknowledged: Acknowledgement {
                 time: 0,
                 to: 0,
@@ -479,6 +467,7 @@ impl<'a> TimelineBuilder<'a> {
 mod tests {
     use squall_base::record::Direction;
 
+    use super::SenderState::{Held, Idle, Open};
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -520,6 +509,34 @@ mod tests {
         state
     }
 
+    fn state_of(evidence: SenderEvidence, time: u64) -> SenderState {
+        state_at(&SenderTimeline::of(evidence), time)
+    }
+
+    /// A sample of an empty socket.
+    fn empty(time: u64) -> Account {
+        Account {
+            time,
+            unsent_bytes: Some(0),
+            ..Account::default()
+        }
+    }
+
+    fn with_window(time: u64, cwnd: u64) -> Account {
+        Account {
+            time,
+            cwnd: Some(cwnd),
+            ..Account::default()
+        }
+    }
+
+    fn paced(cwnd: u64, pace: u64) -> Account {
+        Account {
+            pace: Some(pace),
+            ..with_window(0, cwnd)
+        }
+    }
+
     /// The acknowledgement of four packets lets four go.
     fn full_window() -> SenderEvidence {
         let sent = [0, 1, 2, 3, 20 * MS, 20 * MS, 20 * MS, 20 * MS];
@@ -542,41 +559,30 @@ mod tests {
     #[test]
     fn departure_on_an_acknowledgement_shows_a_full_window() {
         let timeline = SenderTimeline::of(full_window());
-        assert_eq!(state_at(&timeline, 10 * MS), SenderState::Held(Cause::Cwnd));
-        assert_eq!(state_at(&timeline, 50 * MS), SenderState::Idle);
+        assert_eq!(state_at(&timeline, 10 * MS), Held(Cause::Cwnd));
+        assert_eq!(state_at(&timeline, 50 * MS), Idle);
     }
 
     #[test]
     fn empty_socket_refutes_a_full_window() {
         let mut evidence = full_window();
-        evidence.accounts.push(Account {
-            time: 10 * MS,
-            unsent_bytes: Some(0),
-            ..Account::default()
-        });
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence), 9 * MS),
-            SenderState::Open
-        );
+        evidence.accounts.push(empty(10 * MS));
+        assert_eq!(state_of(evidence, 9 * MS), Open);
     }
 
     #[test]
     fn sample_from_just_before_a_departure_may_already_count_it() {
         let mut evidence = full_window();
-        evidence.accounts.push(Account {
-            time: 20 * MS - CLOCKED_WITHIN / 2,
-            unsent_bytes: Some(0),
-            ..Account::default()
-        });
+        evidence.accounts.push(empty(20 * MS - CLOCKED_WITHIN / 2));
         let timeline = SenderTimeline::of(evidence);
-        assert_eq!(state_at(&timeline, 9 * MS), SenderState::Held(Cause::Cwnd));
+        assert_eq!(state_at(&timeline, 9 * MS), Held(Cause::Cwnd));
     }
 
     #[test]
     fn departure_between_acknowledgements_shows_room() {
         let sent = [0, 1, 2, 3, 10 * MS];
         let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 4)]));
-        assert_eq!(state_at(&timeline, 5 * MS), SenderState::Open);
+        assert_eq!(state_at(&timeline, 5 * MS), Open);
     }
 
     #[test]
@@ -584,7 +590,7 @@ mod tests {
         // Nine in flight at once, then one.
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 30 * MS, 50 * MS];
         let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
-        assert_eq!(state_at(&timeline, 40 * MS), SenderState::Open);
+        assert_eq!(state_at(&timeline, 40 * MS), Open);
     }
 
     #[test]
@@ -592,46 +598,24 @@ mod tests {
         // Nine in flight at once, then two, let go by acknowledgements of one each.
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 20 * MS, 20 * MS + 1, 40 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 9), (40 * MS - 1, 10)]);
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence.clone()), 30 * MS),
-            SenderState::Open
-        );
+        assert_eq!(state_of(evidence.clone(), 30 * MS), Open);
         let account = |time: u64, cwnd: u64| Account {
             time,
-            cwnd: Some(cwnd),
-            pace: Some(1 << 40),
-            ..Account::default()
+            ..paced(cwnd, 1 << 40)
         };
         evidence.accounts = vec![account(0, 9), account(50 * MS, 2)];
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence), 30 * MS),
-            SenderState::Held(Cause::Cwnd)
-        );
+        assert_eq!(state_of(evidence, 30 * MS), Held(Cause::Cwnd));
     }
 
     #[test]
     fn accounts_bound_the_window_that_packets_leave_open() {
         let sent = [0, 1, 20 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 1), (40 * MS, 3)]);
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence.clone()), 10 * MS),
-            SenderState::Held(Cause::Cwnd)
-        );
-        let account = |time: u64, cwnd: u64| Account {
-            time,
-            cwnd: Some(cwnd),
-            ..Account::default()
-        };
-        evidence.accounts = vec![account(0, 10), account(30 * MS, 10)];
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence.clone()), 10 * MS),
-            SenderState::Open
-        );
-        evidence.accounts = vec![account(0, 2), account(30 * MS, 2)];
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence), 10 * MS),
-            SenderState::Held(Cause::Cwnd)
-        );
+        assert_eq!(state_of(evidence.clone(), 10 * MS), Held(Cause::Cwnd));
+        evidence.accounts = vec![with_window(0, 10), with_window(30 * MS, 10)];
+        assert_eq!(state_of(evidence.clone(), 10 * MS), Open);
+        evidence.accounts = vec![with_window(0, 2), with_window(30 * MS, 2)];
+        assert_eq!(state_of(evidence, 10 * MS), Held(Cause::Cwnd));
     }
 
     #[test]
@@ -641,14 +625,8 @@ mod tests {
             it.limit = limit;
         }
         let timeline = SenderTimeline::of(evidence);
-        assert_eq!(
-            state_at(&timeline, 30 * MS),
-            SenderState::Held(Cause::WindowReceive)
-        );
-        assert_ne!(
-            state_at(&timeline, 60 * MS),
-            SenderState::Held(Cause::WindowReceive)
-        );
+        assert_eq!(state_at(&timeline, 30 * MS), Held(Cause::WindowReceive));
+        assert_ne!(state_at(&timeline, 60 * MS), Held(Cause::WindowReceive));
     }
 
     #[test]
@@ -685,20 +663,11 @@ mod tests {
         // 1,000 bytes every 10 ms are 100,000 bytes a second.
         let sent = [0, 10 * MS, 20 * MS, 30 * MS];
         let mut evidence = evidence(&sent, &[(25 * MS, 1)]);
-        evidence.accounts.push(Account {
-            cwnd: Some(100),
-            pace: Some(100_000),
-            ..Account::default()
-        });
+        evidence.accounts.push(paced(100, 100_000));
         let timeline = SenderTimeline::of(evidence);
-        assert_eq!(
-            state_at(&timeline, 5 * MS),
-            SenderState::Held(Cause::Pacing)
-        );
-        assert_eq!(
-            state_at(&timeline, 15 * MS),
-            SenderState::Held(Cause::Pacing)
-        );
+        for time in [5 * MS, 15 * MS] {
+            assert_eq!(state_at(&timeline, time), Held(Cause::Pacing));
+        }
     }
 
     /// Two packets, microseconds apart, every 20 ms, which is the time that they take at the pace.
@@ -708,16 +677,12 @@ mod tests {
         let sent = [0, APART, 20 * MS, 20 * MS + APART, 40 * MS, 40 * MS + APART];
         // Everything is acknowledged before the last burst leaves.
         let mut evidence = evidence(&sent, &[(25 * MS, 2), (38 * MS, 4)]);
-        evidence.accounts.push(Account {
-            cwnd: Some(100),
-            pace: Some(100_000),
-            ..Account::default()
-        });
+        evidence.accounts.push(paced(100, 100_000));
         let timeline = SenderTimeline::of(evidence);
         for moment in [10, 30, 39] {
             assert_eq!(
                 state_at(&timeline, moment * MS),
-                SenderState::Held(Cause::Pacing),
+                Held(Cause::Pacing),
                 "{moment} ms"
             );
         }
@@ -728,16 +693,11 @@ mod tests {
         let sent = [0, 1, 2, 3, 10 * MS];
         let mut evidence = evidence(&sent, &[(9 * MS, 4)]);
         let account = |time: u64, buffer_limited: u64| Account {
-            time,
-            cwnd: Some(100),
             buffer_limited,
-            ..Account::default()
+            ..with_window(time, 100)
         };
         evidence.accounts = vec![account(4, 0), account(12 * MS, 9 * MS)];
-        assert_eq!(
-            state_at(&SenderTimeline::of(evidence), 5 * MS),
-            SenderState::Held(Cause::SendBuffer)
-        );
+        assert_eq!(state_of(evidence, 5 * MS), Held(Cause::SendBuffer));
     }
 
     #[test]

@@ -52,7 +52,6 @@ impl Piece {
     }
 }
 
-/// The stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     /// In the order of sending.
@@ -301,10 +300,7 @@ impl Stream {
     pub(super) fn missing(&self, piece: &Piece) -> Option<Span> {
         let first = piece.lost().first()?;
         let from = self.txs[*first as usize].due;
-        (from < piece.arrived).then_some(Span {
-            from,
-            to: piece.arrived,
-        })
+        (from < piece.arrived).then_some(Span::new(from, piece.arrived))
     }
 }
 

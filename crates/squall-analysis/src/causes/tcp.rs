@@ -14,9 +14,7 @@ use super::search::{sort_nearly_sorted, up_to};
 use super::sending::{Account, Acknowledgement, Departure, RepairPeriod, SenderEvidence};
 use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
-
-const SYN: u8 = 0x02;
-const ACK: u8 = 0x10;
+use crate::wire::{ACK, SYN};
 
 /// No later acknowledgement overtakes this many that follow a SYN.
 const FIRST_ACKS: u32 = 64;
@@ -64,8 +62,28 @@ pub(super) struct Flow {
     acks: [Vec<RawAck>; 2],
 }
 
+impl Default for Segment {
+    fn default() -> Segment {
+        Segment {
+            packet: PacketRef {
+                hop: 0,
+                direction: Direction::Up,
+                index: 0,
+            },
+            arrived: 0,
+            queueing: 0,
+            due: NEVER,
+            released: NEVER,
+            seq: 0,
+            payload: 0,
+            flags: 0,
+            fate: Fate::Delivered,
+        }
+    }
+}
+
 /// What is kept of a packet: its segment, its acknowledgement, or both.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PacketRow {
     segment: Segment,
     has_segment: bool,
@@ -74,30 +92,8 @@ struct PacketRow {
     has_ack: bool,
 }
 
-const NO_ROW: PacketRow = PacketRow {
-    segment: Segment {
-        packet: PacketRef {
-            hop: 0,
-            direction: Direction::Up,
-            index: 0,
-        },
-        arrived: 0,
-        queueing: 0,
-        due: NEVER,
-        released: NEVER,
-        seq: 0,
-        payload: 0,
-        flags: 0,
-        fate: Fate::Delivered,
-    },
-    has_segment: false,
-    ack: 0,
-    window: 0,
-    has_ack: false,
-};
-
 /// The packets of one flow in the order in which they were recorded, packed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PackedFlow {
     rows: PackedRows,
     /// The hop that it crosses.
@@ -113,21 +109,6 @@ pub(super) struct PackedFlow {
     first_ack: Option<(u64, u64)>,
     /// How many of the client's acknowledgements since the last SYN were kept: see [`PackedFlow::add_beginning`].
     acks_since_syn: u32,
-}
-
-impl Default for PackedFlow {
-    fn default() -> PackedFlow {
-        PackedFlow {
-            rows: PackedRows::default(),
-            hop: 0,
-            counts: [[0; 2]; 2],
-            before: [NO_ROW; 2],
-            last_arrival: 0,
-            syns: Default::default(),
-            first_ack: None,
-            acks_since_syn: 0,
-        }
-    }
 }
 
 /// Codes a packet relative to the one before it in its direction, which is in `before`, and in its flow.
@@ -279,7 +260,6 @@ pub(super) struct Opening {
     pub(super) accepted: u64,
 }
 
-/// One connection.
 #[derive(Debug, Default)]
 pub(super) struct TcpConnection {
     /// When a SYN-ACK first reached the client, or [`NEVER`].
@@ -309,7 +289,6 @@ impl TcpConnection {
         new.take_while(|&n| txs[n].end > acknowledged).count() as u64
     }
 
-    /// What is known of the sender of a direction.
     pub(super) fn evidence(&self, direction: Direction, accounts: Vec<Account>) -> SenderEvidence {
         let place = direction as usize;
         let stream = &self.streams[place];
@@ -407,7 +386,6 @@ impl PackedFlow {
         self.add(packet);
     }
 
-    /// The packets, each list in its order.
     pub(super) fn unpack(&self) -> Flow {
         let mut flow = Flow {
             segments: self
@@ -416,9 +394,9 @@ impl PackedFlow {
             acks: self.counts.map(|[_, acks]| Vec::with_capacity(acks)),
         };
         let mut reader = self.rows.read();
-        let (mut before, mut last_arrival) = ([NO_ROW; 2], 0);
+        let (mut before, mut last_arrival) = ([PacketRow::default(); 2], 0);
         while reader.has_more() {
-            let mut row = NO_ROW;
+            let mut row = PacketRow::default();
             row.segment.packet.hop = self.hop;
             code(&mut reader, &before, last_arrival, &mut row);
             update_base(&mut before, &row);
@@ -523,10 +501,8 @@ impl Flow {
             let place = direction as usize;
             let Some(isn) = isns[place] else { continue };
             let acks = self.acks[direction.opposite() as usize].iter();
-            let offsets = || Offsets {
-                isn,
-                latest: resumed.map_or(0, |near| near[place]),
-            };
+            let near = resumed.map_or(0, |near| near[place]);
+            let offsets = || Offsets::new(isn.wrapping_add(1), near);
             connection.acks[place] =
                 acks_at_offsets(acks.filter(|ack| is_within(ack.sent)), offsets());
             let txs = transmissions(of(direction), offsets(), path);
@@ -567,19 +543,26 @@ fn transmission(segment: &Segment, start: u64, path: &Path) -> Transmission {
 }
 
 /// Turns sequence numbers, which wrap, into offsets (RFC 9293, section 3.4).
-struct Offsets {
-    isn: u32,
+pub(crate) struct Offsets {
+    first: u32,
     latest: u64,
 }
 
 impl Offsets {
-    fn offset(&mut self, seq: u32) -> u64 {
+    /// `first` is the number of the first byte, `latest` an offset within 2 GiB of the next one.
+    pub(crate) fn new(first: u32, latest: u64) -> Offsets {
+        Offsets { first, latest }
+    }
+
+    /// `None` for a number before the first.
+    #[inline]
+    pub(crate) fn offset(&mut self, seq: u32) -> Option<u64> {
         // Modulo 2^32, as sequence numbers are.
-        let latest_seq = (self.latest as u32).wrapping_add(self.isn).wrapping_add(1);
-        let ahead = i64::from(seq.wrapping_sub(latest_seq).cast_signed());
-        let offset = self.latest.saturating_add_signed(ahead);
+        let latest = (self.latest as u32).wrapping_add(self.first);
+        let ahead = i64::from(seq.wrapping_sub(latest).cast_signed());
+        let offset = self.latest.checked_add_signed(ahead)?;
         self.latest = self.latest.max(offset);
-        offset
+        Some(offset)
     }
 }
 
@@ -596,7 +579,7 @@ fn transmissions<'a>(
             0 => segment.seq,
             _ => segment.seq.wrapping_add(1),
         };
-        transmission(segment, offsets.offset(seq), path)
+        transmission(segment, offsets.offset(seq).unwrap_or(0), path)
     }));
     txs
 }
@@ -606,7 +589,7 @@ fn acks_at_offsets<'a>(acks: impl Iterator<Item = &'a RawAck>, mut offsets: Offs
     all.extend(acks.map(|ack| Ack {
         sent: ack.sent,
         arrived: ack.arrived,
-        to: offsets.offset(ack.ack),
+        to: offsets.offset(ack.ack).unwrap_or(0),
         window: ack.window,
     }));
     all
@@ -619,10 +602,7 @@ fn repairs(stream: &Stream, acks: &[Ack]) -> Vec<RepairPeriod> {
         .iter()
         .filter(|piece| !piece.lost().is_empty());
     let repairs = lost.flat_map(|piece| {
-        let bytes = Span {
-            from: piece.start,
-            to: piece.end,
-        };
+        let bytes = Span::new(piece.start, piece.end);
         let first = stream.missing(piece).map_or(0, |missing| missing.from);
         let later = acks[up_to(acks, first, |ack| ack.arrived)..].iter();
         let covering = later.clone().find(|ack| ack.to >= piece.end);

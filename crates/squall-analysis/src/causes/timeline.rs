@@ -6,7 +6,7 @@
 use squall_base::record::{Cause, Outcome};
 
 use super::connection::Handshake;
-use super::request_marks::{RequestMarks, ServerMarks, UNMARKED};
+use super::request_marks::{RequestMarks, ServerMarks};
 use super::sending::SenderState;
 use super::transfer::{AT_ONCE, MessageContext, Transfer, spans_within};
 use super::walk::{NEVER, Span, Walk, WalkResult};
@@ -22,7 +22,6 @@ pub(super) struct RequestContext<'a> {
     pub(super) request: Option<MessageContext<'a>>,
     pub(super) response: Option<MessageContext<'a>>,
     pub(super) server: Option<&'a ServerMarks>,
-    /// Whether its stages are wanted.
     pub(super) is_followed: bool,
 }
 
@@ -88,11 +87,7 @@ fn blame_connect(context: &RequestContext<'_>, walk: &mut Walk, begin: u64, end:
     let lost = &handshake.lost_syns;
     for (n, tx) in lost.iter().enumerate() {
         let next = lost.get(n + 1).map_or(end, |next| next.due.min(end));
-        let span = Span {
-            from: tx.due,
-            to: next,
-        };
-        walk.blame(tx.packet, Cause::Connect, span, begin);
+        walk.blame(tx.packet, Cause::Connect, Span::new(tx.due, next), begin);
     }
 }
 
@@ -101,10 +96,7 @@ fn blame_tls(context: &RequestContext<'_>, walk: &mut Walk, begin: u64, end: u64
         return;
     };
     for (packet, span) in &handshake.lost_tls {
-        let span = Span {
-            from: span.from,
-            to: span.to.min(end),
-        };
+        let span = Span::new(span.from, span.to.min(end));
         walk.blame(*packet, Cause::Tls, span, begin);
     }
 }
@@ -112,35 +104,17 @@ fn blame_tls(context: &RequestContext<'_>, walk: &mut Walk, begin: u64, end: u64
 /// Walks through request, server and response. Returns the cause of the rest.
 fn exchange(context: &RequestContext<'_>, slot: u64, walk: &mut Walk) -> Cause {
     let marks = context.marks;
-    let server = context.server.unwrap_or(&UNMARKED);
+    let server = &context.server.copied().unwrap_or_default();
     let answered = server.response_first.unwrap_or(NEVER);
     let Some(request) = &context.request else {
         return without_request(context, walk);
     };
-    // A server that was done before it had the whole request waited for its head at most.
-    let is_early = match (server.request_last, server.response_last) {
-        (Some(request), Some(response)) => response < request,
-        (None, Some(_)) => true,
-        _ => false,
-    };
-    let head = if is_early {
-        request.message.head(HEAD_BYTES)
-    } else {
-        None
-    };
-    let message = match &head {
-        Some(head) => head,
-        None => request.message,
-    };
-    let is_quic = request.quic.is_some();
-    let written_last = if is_quic {
-        Some(slot)
-    } else {
-        marks.written_last
-    };
+    let is_early = server.is_early();
+    let head = is_early.then(|| request.message.head(HEAD_BYTES)).flatten();
+    let written_last = request.quic.map_or(marks.written_last, |_| Some(slot));
     let request_transfer = Transfer {
         context: request,
-        message,
+        message: head.as_ref().unwrap_or(request.message),
         // A request that has its slot is written as soon as the socket takes it.
         offered_first: Some(slot),
         offered_last: if request.is_observed {
@@ -297,16 +271,11 @@ fn wait_for_engine(response: &MessageContext<'_>, first: u64, walk: &mut Walk) {
     }
 }
 
-/// When flow control held the message back. The stream's own window comes first, because that is the one to enlarge.
+/// When flow control held the message back.
 fn held(context: &MessageContext<'_>, walk: &Walk) -> Vec<(Span, Cause)> {
-    let Some((windows, id)) = context.windows else {
-        return Vec::new();
-    };
     let (from, to) = (walk.at(), walk.end());
-    let stream = windows.stream(id, from, to);
-    let connection = windows.connection(from, to);
-    let stream = stream.map(|span| (span, Cause::WindowStream));
-    stream
-        .chain(connection.map(|span| (span, Cause::WindowConnection)))
-        .collect()
+    let waits = context
+        .windows
+        .map(|(windows, id)| windows.waits(id, from, to));
+    waits.into_iter().flatten().collect()
 }

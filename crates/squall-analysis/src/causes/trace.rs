@@ -13,7 +13,7 @@ use super::drops::RequestIndex;
 use super::request_marks::RequestMarks;
 use super::sending::{Departure, SenderEvidence, SenderState};
 use super::stream::Stream;
-use super::walk::{NEVER, Span};
+use super::walk::{NEVER, Span, WalkStage};
 use crate::thinned::Thinned;
 
 /// The most entries of each list of a direction.
@@ -176,10 +176,10 @@ fn requested_spans<'a>(
     for request in all {
         let (from, to) = (request.from.as_nanos(), request.to.as_nanos());
         let margin = (to - from) / MARGIN;
-        let own = Span {
-            from: from.saturating_sub(margin),
-            to: to.saturating_add(margin.max(1)),
-        };
+        let own = Span::new(
+            from.saturating_sub(margin),
+            to.saturating_add(margin.max(1)),
+        );
         match spans.last_mut() {
             Some((last, requests)) if own.from <= last.to => {
                 last.from = last.from.min(own.from);
@@ -370,10 +370,7 @@ fn joined(sorted: &[(Cause, Span)], span: Span) -> Vec<Stage> {
     let near = (span.to - span.from) / JOINED_WITHIN;
     let mut joined: Vec<(Cause, Span)> = Vec::new();
     for (cause, it) in sorted {
-        let own = Span {
-            from: it.from.max(span.from),
-            to: it.to.min(span.to),
-        };
+        let own = Span::new(it.from.max(span.from), it.to.min(span.to));
         match joined.last_mut() {
             Some((last_cause, last))
                 if last_cause == cause && own.from <= last.to.saturating_add(near) =>
@@ -383,11 +380,8 @@ fn joined(sorted: &[(Cause, Span)], span: Span) -> Vec<Stage> {
             _ => joined.push((*cause, own)),
         }
     }
-    let stages = joined.into_iter().map(|(cause, it)| Stage {
-        from: Time::from_nanos(it.from),
-        to: Time::from_nanos(it.to),
-        cause,
-    });
+    let stages = joined.into_iter();
+    let stages = stages.map(|(cause, span)| Stage::from(WalkStage { span, cause }));
     stages.collect()
 }
 

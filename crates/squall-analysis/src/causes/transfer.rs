@@ -44,7 +44,6 @@ impl<'a> MessageContext<'a> {
         self.connection.timeline(self.direction)
     }
 
-    /// When its sender first got an acknowledgement after `time`.
     pub(super) fn acknowledged_after(&self, time: u64) -> Option<u64> {
         self.connection.acknowledged_after(self.direction, time)
     }
@@ -77,26 +76,14 @@ pub(super) struct Transfer<'a> {
     pub(super) received: Option<u64>,
 }
 
-/// The piece of its own that the message waited for.
-#[derive(Clone, Copy)]
-enum CriticalPiece<'a> {
-    /// It arrived last, or never.
-    Piece(&'a Piece),
-    /// It was never sent.
-    Unsent,
-}
-
 impl Transfer<'_> {
     /// Walks on from where `walk` is.
     pub(super) fn walk(&self, walk: &mut Walk) {
         let stream = self.context.stream;
         let (critical, has_losses) = self.critical();
-        let sent = match critical {
-            CriticalPiece::Piece(piece) => stream.txs[piece.first as usize].sent,
-            CriticalPiece::Unsent => NEVER,
-        };
+        let sent = critical.map_or(NEVER, |piece| stream.txs[piece.first as usize].sent);
         self.wait_to_be_sent(walk, sent, has_losses);
-        let CriticalPiece::Piece(piece) = critical else {
+        let Some(piece) = critical else {
             return;
         };
         let first = stream.txs[piece.first as usize];
@@ -117,7 +104,6 @@ impl Transfer<'_> {
         }
     }
 
-    /// The pieces with own bytes.
     fn own_pieces(&self) -> impl Iterator<Item = &Piece> {
         let own = self.message.own.iter();
         own.flat_map(|bytes| {
@@ -125,8 +111,9 @@ impl Transfer<'_> {
         })
     }
 
-    /// The critical piece, and whether transmissions of own pieces were lost.
-    fn critical(&self) -> (CriticalPiece<'_>, bool) {
+    /// The own piece that the message waited for, which arrived last or never, and whether transmissions of own pieces were
+    /// lost. `None` if not all of it was sent.
+    fn critical(&self) -> (Option<&Piece>, bool) {
         // Of several that never arrived, the one that was sent first holds up the others.
         let mut latest: Option<&Piece> = None;
         let mut has_losses = false;
@@ -140,15 +127,8 @@ impl Transfer<'_> {
                 latest = Some(piece);
             }
         }
-        let critical = match latest {
-            Some(piece)
-                if !self.message.is_open && self.message.end() <= self.context.stream.end() =>
-            {
-                CriticalPiece::Piece(piece)
-            }
-            _ => CriticalPiece::Unsent,
-        };
-        (critical, has_losses)
+        let is_sent = !self.message.is_open && self.message.end() <= self.context.stream.end();
+        (latest.filter(|_| is_sent), has_losses)
     }
 
     /// Whether something may have held the sender back from `from` to `until`. A congestion window opens with an
@@ -177,14 +157,8 @@ impl Transfer<'_> {
         } else {
             Vec::new()
         };
-        let last = Span {
-            from: offered,
-            to: until,
-        };
-        let buffered = Span {
-            from: self.buffered_at.unwrap_or(NEVER),
-            to: until,
-        };
+        let last = Span::new(offered, until);
+        let buffered = Span::new(self.buffered_at.unwrap_or(NEVER), until);
         let all = missing.iter().map(|(span, _)| span);
         let all = all.chain(self.held.iter().map(|(span, _)| span));
         let all = all.chain([&last, &buffered]);
@@ -332,16 +306,9 @@ impl Transfer<'_> {
     /// Makes the lost transmissions of `piece` responsible for `[from, to)`.
     fn blame_losses(&self, walk: &mut Walk, piece: &Piece, cause: Cause, from: u64, to: u64) {
         for (tx, span) in self.context.stream.losses(piece) {
-            let span = Span {
-                from: span.from,
-                to: span.to.min(to),
-            };
-            walk.blame(
-                self.context.stream.txs[tx as usize].packet,
-                cause,
-                span,
-                from,
-            );
+            let packet = self.context.stream.txs[tx as usize].packet;
+            let span = Span::new(span.from, span.to.min(to));
+            walk.blame(packet, cause, span, from);
         }
     }
 }

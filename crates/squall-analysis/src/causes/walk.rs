@@ -24,7 +24,12 @@ pub(super) struct Span {
     pub(super) to: u64,
 }
 
-/// A span of the walk with its cause.
+impl Span {
+    pub(super) fn new(from: u64, to: u64) -> Span {
+        Span { from, to }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WalkStage {
     pub(super) span: Span,
@@ -43,7 +48,6 @@ pub(super) struct Walk {
     stages: Option<Vec<WalkStage>>,
 }
 
-/// The result of a whole walk.
 #[derive(Debug)]
 pub(super) struct WalkResult {
     pub(super) spans: CauseSpans,
@@ -65,7 +69,6 @@ impl Walk {
         }
     }
 
-    /// The same walk, which records its stages.
     pub(super) fn with_stages(self) -> Walk {
         Walk {
             stages: Some(Vec::new()),
@@ -93,14 +96,8 @@ impl Walk {
             let span = &mut self.spans[cause];
             *span = *span + Duration::from_nanos(next - self.cursor);
             if let Some(stages) = &mut self.stages {
-                let (from, to) = (self.cursor, next);
-                push(
-                    stages,
-                    WalkStage {
-                        span: Span { from, to },
-                        cause,
-                    },
-                );
+                let span = Span::new(self.cursor, next);
+                push(stages, WalkStage { span, cause });
             }
             self.cursor = next;
         }
@@ -133,9 +130,7 @@ impl Walk {
 
     /// Continues from where `part`, which began here, has got to.
     pub(super) fn merge(&mut self, part: Walk) {
-        for cause in Cause::ALL {
-            self.spans[cause] = self.spans[cause] + part.spans[cause];
-        }
+        self.spans = self.spans.plus(&part.spans);
         self.cursor = self.cursor.max(part.cursor);
         self.blames.extend(part.blames);
         if let Some(stages) = &mut self.stages {

@@ -7,26 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{FrameFacts, FrameLayer, Way};
+use squall_base::record::{Cause, FrameFacts, FrameLayer, Way};
 
 use super::walk::{NEVER, Span};
-
-/// Types of HTTP/2 (RFC 9113, section 6).
-mod http2 {
-    pub(super) const DATA: u64 = 0x0;
-    pub(super) const HEADERS: u64 = 0x1;
-    pub(super) const RST_STREAM: u64 = 0x3;
-    pub(super) const WINDOW_UPDATE: u64 = 0x8;
-    pub(super) const END_STREAM: u8 = 0x1;
-}
-
-/// Types of QUIC (RFC 9000, section 19).
-mod quic {
-    pub(super) const MAX_DATA: u64 = 0x10;
-    pub(super) const MAX_STREAM_DATA: u64 = 0x11;
-    pub(super) const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-    pub(super) const FIN: u64 = 0x1;
-}
+use crate::wire::{http2, quic};
 
 /// One side of one connection, as a sender.
 #[derive(Debug, Default)]
@@ -108,7 +92,6 @@ impl BlockedSpans {
 }
 
 impl Windows {
-    /// Takes the next frame of the side.
     pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
         match frame.layer {
             FrameLayer::Http2 => self.add_http2(time, frame),
@@ -141,16 +124,15 @@ impl Windows {
         if frame.connection_window.is_some_and(|left| left <= 0) {
             self.connection.begin(time);
         }
-        if is_over {
-            if let Some(held) = self.streams.get_mut(&id) {
-                held.end(time);
-            }
-        } else if frame.stream_window.is_some_and(|left| left <= 0) {
-            let held = self.streams.entry(id).or_default();
-            held.end(time);
-            held.begin(time);
-        } else if let Some(held) = self.streams.get_mut(&id) {
-            // SETTINGS may have reopened it.
+        // Whatever held the stream before let this go; so may SETTINGS have done.
+        self.reopen(time, id);
+        if !is_over && frame.stream_window.is_some_and(|left| left <= 0) {
+            self.streams.entry(id).or_default().begin(time);
+        }
+    }
+
+    fn reopen(&mut self, time: u64, id: u64) {
+        if let Some(held) = self.streams.get_mut(&id) {
             held.end(time);
         }
     }
@@ -172,18 +154,14 @@ impl Windows {
         {
             self.streams.entry(id).or_default().begin(since);
         }
-        if window > 0
-            && let Some(held) = self.streams.get_mut(&id)
-        {
-            held.end(time);
+        if window > 0 {
+            self.reopen(time, id);
         }
     }
 
     fn end_stream(&mut self, time: u64, id: u64) {
         self.last_sent.remove(id);
-        if let Some(held) = self.streams.get_mut(&id) {
-            held.end(time);
-        }
+        self.reopen(time, id);
     }
 
     /// Sets the limits that QUIC's peer began with, in bytes.
@@ -208,10 +186,8 @@ impl Windows {
             (Way::Received, quic::MAX_STREAM_DATA, Some(id), Some(limit)) => {
                 let (sent, known) = self.quic.streams.entry(id).or_default();
                 *known = (*known).max(Some(limit));
-                if limit > *sent
-                    && let Some(held) = self.streams.get_mut(&id)
-                {
-                    held.end(time);
+                if limit > *sent {
+                    self.reopen(time, id);
                 }
             }
             _ => {}
@@ -243,5 +219,18 @@ impl Windows {
     /// When the connection's window held everything back within `[from, to)`.
     pub(super) fn connection(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
         self.connection.within(from, to)
+    }
+
+    /// Both. The stream's own window comes first, because that is the one to enlarge.
+    pub(super) fn waits(
+        &self,
+        id: u64,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = (Span, Cause)> + '_ {
+        let stream = self.stream(id, from, to);
+        let connection = self.connection(from, to);
+        let stream = stream.map(|span| (span, Cause::WindowStream));
+        stream.chain(connection.map(|span| (span, Cause::WindowConnection)))
     }
 }

@@ -14,15 +14,13 @@ use squall_base::{Duration, Time};
 use crate::causes::{ConnectionTrace, Course, TraceWindow};
 use crate::explain::Explanation;
 use crate::thinned::Thinned;
+use crate::wire::has_own_windows;
+use crate::wire::http2::DATA;
 
 /// The most frames of a request, levels of windows and samples that are kept.
 const FRAMES_KEPT: usize = 400;
 const LEVELS_KEPT: usize = 1_500;
 const SAMPLES_KEPT: usize = 600;
-
-/// DATA and WINDOW_UPDATE of HTTP/2 (RFC 9113, section 6).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
 
 /// A frame of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +90,6 @@ struct SideRows {
 /// The streams of one chosen request on one side: its position, and its time.
 type OwnStream = (usize, Time, Time);
 
-/// Collects the rows.
 #[derive(Debug)]
 pub(super) struct RowCollector {
     sides: BTreeMap<SideKey, SideRows>,
@@ -148,11 +145,7 @@ impl RowCollector {
                 length: frame.length,
             });
         }
-        let is_of_sender = matches!(
-            (frame.way, frame.kind),
-            (Way::Sent, DATA) | (Way::Received, WINDOW_UPDATE)
-        );
-        if frame.layer != FrameLayer::Http2 || !is_of_sender {
+        if !has_own_windows(frame) {
             return;
         }
         let Some(side) = self.sides.get_mut(&key) else {
@@ -161,21 +154,13 @@ impl RowCollector {
         let Some(window) = window_at(&connections[side.connection], row.time) else {
             return;
         };
-        if let Some(bytes) = frame.connection_window {
-            side.levels.push(WindowLevel {
-                at: row.time,
-                stream: None,
-                bytes,
-            });
-        }
         let mut own = window.requests.iter();
         let is_own = own.any(|it| it.stream.is_some() && it.stream == frame.stream);
-        if let Some(bytes) = frame.stream_window.filter(|_| is_own) {
-            side.levels.push(WindowLevel {
-                at: row.time,
-                stream: frame.stream,
-                bytes,
-            });
+        let of_stream = frame.stream_window.filter(|_| is_own);
+        for (stream, left) in [(None, frame.connection_window), (frame.stream, of_stream)] {
+            let at = row.time;
+            side.levels
+                .extend(left.map(|bytes| WindowLevel { at, stream, bytes }));
         }
     }
 

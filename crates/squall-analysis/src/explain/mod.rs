@@ -12,14 +12,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+pub use squall_base::record::PacketRef as PacketName;
 use squall_base::record::{
-    Direction, DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord, PacketRef, Phase,
-    Repair, RequestRecord, SocketRecord,
+    DropRecord, ExchangeRecord, Fate, FrameRecord, PacketRecord, Phase, Repair, RequestRecord,
+    SocketRecord,
 };
 use squall_base::{Duration, Time};
 
 pub use crate::causes::CauseTime;
-use crate::causes::{PathInputs, PathShape};
+use crate::causes::{PathInputs, PathShape, bare_drop};
 pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
     TransportSample, moment,
@@ -68,27 +69,6 @@ pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> 
     slowest
 }
 
-/// Names a packet of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PacketName {
-    /// The hop whose link it reached, from 1 at the client.
-    pub hop: u8,
-    /// Its direction.
-    pub direction: Direction,
-    /// Its number among all packets of its link and direction.
-    pub index: u64,
-}
-
-impl From<PacketRef> for PacketName {
-    fn from(packet: PacketRef) -> PacketName {
-        PacketName {
-            hop: packet.hop,
-            direction: packet.direction,
-            index: packet.index,
-        }
-    }
-}
-
 /// A packet that was dropped, or arrived damaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DroppedPacket {
@@ -130,7 +110,7 @@ impl DroppedPacket {
         let victims: BTreeSet<u64> = row.victims.iter().map(|victim| victim.request).collect();
         let delays = row.victims.iter().map(|victim| victim.delay);
         DroppedPacket {
-            packet: row.packet.into(),
+            packet: row.packet,
             dropped_at: row.dropped_at,
             fate: row.fate,
             connection: row.connection,
@@ -148,24 +128,14 @@ impl DroppedPacket {
 
     /// For a packet of which no more is known.
     fn of_packet(packet: &PacketRecord) -> DroppedPacket {
-        DroppedPacket {
-            packet: PacketName {
-                hop: packet.hop,
-                direction: packet.direction,
-                index: packet.index,
-            },
-            dropped_at: packet.arrived,
-            fate: packet.fate,
-            connection: None,
-            stream: None,
-            start: None,
-            end: None,
-            carried: Vec::new(),
+        let name = PacketName {
+            hop: packet.hop,
+            direction: packet.direction,
+            index: packet.index,
+        };
+        DroppedPacket::of(&DropRecord {
             repair: Repair::Unknown,
-            repaired_at: None,
-            repaired_by: None,
-            victims: 0,
-            delay: Duration::ZERO,
-        }
+            ..bare_drop(name, packet.arrived, packet.fate, None)
+        })
     }
 }

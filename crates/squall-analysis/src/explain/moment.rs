@@ -8,17 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use squall_base::record::{
-    Cause, Direction, DropRecord, FrameLayer, FrameRecord, PacketRecord, RequestRecord, Side,
-    SocketRecord, SocketSample, Way,
+    Cause, Direction, DropRecord, FrameRecord, PacketRecord, RequestRecord, Side, SocketRecord,
+    SocketSample,
 };
 use squall_base::{Duration, Time};
 
 use super::{DroppedPacket, Tables};
 use crate::causes::{Course, Detail, PathShape, Stage, follow_path};
-
-/// DATA and WINDOW_UPDATE of HTTP/2 (RFC 9113, section 6).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
+use crate::wire::has_own_windows;
+use crate::wire::http2::{DATA, END_STREAM};
 
 /// A moment. Times count from the trial's epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -243,11 +241,7 @@ fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameReco
     let mut used_up = BTreeSet::<(Side, u32, u64)>::new();
     for row in frames.iter().filter(|row| row.hop == 1 && row.time <= at) {
         let (key, frame) = ((row.side, row.connection), &row.frame);
-        let is_of_sender = matches!(
-            (frame.way, frame.kind),
-            (Way::Sent, DATA) | (Way::Received, WINDOW_UPDATE)
-        );
-        if frame.layer != FrameLayer::Http2 || !is_of_sender {
+        if !has_own_windows(frame) {
             continue;
         }
         let Some(state) = sides.get_mut(&key) else {
@@ -255,8 +249,8 @@ fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameReco
         };
         state.connection_window = frame.connection_window.or(state.connection_window);
         if let (Some(stream), Some(window)) = (frame.stream, frame.stream_window) {
-            // END_STREAM: nothing waits any more.
-            let is_over = frame.kind == DATA && frame.flags & 0x1 != 0;
+            // Nothing waits any more.
+            let is_over = frame.kind == DATA && frame.flags & END_STREAM != 0;
             if window <= 0 && !is_over {
                 used_up.insert((row.side, row.connection, stream))
             } else {

@@ -12,7 +12,8 @@ use squall_base::{Duration, Time};
 
 use super::{CauseTime, DroppedPacket, PacketName, Tables};
 use crate::causes::{
-    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, Stage, follow_path,
+    Attribution, Course, Detail, HopCourse, PathInputs, PathShape, RequestAhead, ServerTimes,
+    Stage, follow_path, spans_of,
 };
 
 /// A request gets the slot of one that ended in the same call, that is, within this time.
@@ -159,16 +160,12 @@ pub struct HopTime {
 impl HopTime {
     fn of(course: &HopCourse) -> Option<HopTime> {
         let (first, last) = (course.stages.first()?, course.stages.last()?);
-        let mut spans = CauseSpans::default();
-        for stage in &course.stages {
-            spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
-        }
         Some(HopTime {
             hop: course.hop,
             is_joined: course.is_joined,
             from: first.from,
             to: last.to,
-            causes: CauseTime::of(&spans),
+            causes: CauseTime::of(&spans_of(&course.stages)),
         })
     }
 }
@@ -228,7 +225,7 @@ pub(super) fn explanation(
         longest_gap: (row.arrivals.longest_gap).map(|gap| GapCauses::of(gap, &course.stages)),
         queue_behind: CauseTime::of(&causes.queue_roots),
         hops: course.hops.iter().filter_map(HopTime::of).collect(),
-        responsible: causes.responsible.map(PacketName::from),
+        responsible: causes.responsible,
         marks: marks(row, &course),
         waited_for: blockers(rows, row, &causes, &course, &drops),
         drops,
@@ -237,7 +234,7 @@ pub(super) fn explanation(
 }
 
 fn marks(row: &RequestRecord, course: &Course) -> Vec<Mark> {
-    let server = course.server.as_ref();
+    let server = |mark: fn(&ServerTimes) -> Option<Time>| course.server.as_ref().and_then(mark);
     let all = [
         (Some(row.intended), "intended"),
         (Some(row.taken_up), "taken_up"),
@@ -246,15 +243,9 @@ fn marks(row: &RequestRecord, course: &Course) -> Vec<Mark> {
         (row.secured, "secured"),
         (row.written_first, "written_first"),
         (row.written_last, "written_last"),
-        (server.and_then(|it| it.request_last), "server_request_last"),
-        (
-            server.and_then(|it| it.response_first),
-            "server_response_first",
-        ),
-        (
-            server.and_then(|it| it.response_last),
-            "server_response_last",
-        ),
+        (server(|it| it.request_last), "server_request_last"),
+        (server(|it| it.response_first), "server_response_first"),
+        (server(|it| it.response_last), "server_response_last"),
         (row.answered_first, "answered_first"),
         (row.headers, "headers"),
         (Some(row.end), "end"),
@@ -300,14 +291,16 @@ fn blockers(
     course: &Course,
     drops: &[DropImpact],
 ) -> Vec<Blocker> {
+    let blocker = |cause, request| Blocker {
+        cause,
+        request,
+        packet: None,
+        packets: None,
+    };
     let mut blockers = Vec::new();
     if !causes.spans[Cause::Queue].is_zero() {
-        blockers.extend(previous_slot_holder(requests, row).map(|request| Blocker {
-            cause: Cause::Queue,
-            request,
-            packet: None,
-            packets: None,
-        }));
+        let holder = previous_slot_holder(requests, row);
+        blockers.extend(holder.map(|request| blocker(Cause::Queue, request)));
     }
     for impact in drops {
         if !impact.cost.iter().any(|time| time.cause == Cause::Hol) {
@@ -315,10 +308,8 @@ fn blockers(
         }
         let others = impact.drop.carried.iter().filter(|it| **it != row.request);
         blockers.extend(others.map(|&request| Blocker {
-            cause: Cause::Hol,
-            request,
             packet: Some(impact.drop.packet),
-            packets: None,
+            ..blocker(Cause::Hol, request)
         }));
     }
     for cause in [Cause::Cwnd, Cause::WindowConnection] {
@@ -331,10 +322,8 @@ fn blockers(
             .collect();
         behind.sort_by_key(|ahead| std::cmp::Reverse(ahead.packets));
         blockers.extend(behind.into_iter().map(|ahead| Blocker {
-            cause,
-            request: ahead.request,
-            packet: None,
             packets: Some(ahead.packets),
+            ..blocker(cause, ahead.request)
         }));
     }
     blockers

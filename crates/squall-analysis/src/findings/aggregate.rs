@@ -152,10 +152,8 @@ fn of_cell(trials: &[&TrialFindings]) -> Vec<RunFinding> {
             .filter(counts)
             .filter_map(|trial| {
                 let mut findings = trial.findings.iter();
-                Some((
-                    *trial,
-                    findings.find(|it| it.name == name && it.hop == hop)?,
-                ))
+                let own = findings.find(|it| it.name == name && it.hop == hop)?;
+                Some((*trial, own))
             })
             .collect();
         shown.sort_by(|(_, a), (_, b)| a.share.part.total_cmp(&b.share.part));
@@ -168,10 +166,7 @@ fn of_cell(trials: &[&TrialFindings]) -> Vec<RunFinding> {
             });
         }
     }
-    found.sort_by(|a, b| {
-        let by_severity = b.finding.severity.cmp(&a.finding.severity);
-        by_severity.then(b.finding.share.part.total_cmp(&a.finding.share.part))
-    });
+    found.sort_by(|a: &RunFinding, b| a.finding.worst_first(&b.finding));
     found
 }
 

@@ -1,12 +1,12 @@
 //! A queue that holds more than the path itself, and drops next to nothing.
 
 use squall_base::Duration;
-use squall_base::record::{Cause, Direction, Fate};
+use squall_base::record::{Cause, Direction};
 
 use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Whole};
-use super::flows::DirectionTotals;
+use super::flows::{BY_QUEUE, DirectionTotals};
 use super::knob::Knob;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -38,7 +38,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let (direction, totals) = bloated(Direction::Down).or_else(|| bloated(Direction::Up))?;
     let sender = direction.sender();
     let late = totals.count_queued(wait);
-    let drops = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let drops = totals.drops(&BY_QUEUE);
     let numbers = vec![
         number(
             "median time in the queue",
@@ -68,7 +68,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 }
 
 fn is_bloated(totals: &DirectionTotals, wait: Duration) -> bool {
-    let drops = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let drops = totals.drops(&BY_QUEUE);
     let late = totals.count_queued(wait) as f64;
     late > 0.0
         && late >= OF_PACKETS_AT_LEAST * totals.data_packets as f64

@@ -3,8 +3,7 @@
 use squall_base::record::{Cause, Direction, Fate, Side};
 use squall_base::{Duration, Time};
 
-use super::case::{Case, TIME_AT_LEAST, count};
-use super::costs::Costs;
+use super::case::{Case, TIME_AT_LEAST, count, side_with_more};
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
 use super::flows::Packet;
@@ -42,18 +41,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if in_bursts < DROPS_AT_LEAST || (in_bursts as f64) < OF_DROPS_AT_LEAST * drops as f64 {
         return None;
     }
-    let mut costs = Costs::default();
-    for (row, causes) in case.attributed() {
-        costs.add(
-            row.request,
-            causes.root_spans()[Cause::Loss] + causes.root_spans()[Cause::Hol],
-        );
-    }
-    let sender = if by_side[0] > by_side[1] {
-        Side::Client
-    } else {
-        Side::Server
-    };
+    let costs = case.cost_of_all(&[Cause::Loss, Cause::Hol]);
+    let sender = side_with_more(by_side);
     let numbers = vec![
         count("packets dropped by the queue", drops),
         count("of them, behind ten or more back to back", in_bursts),

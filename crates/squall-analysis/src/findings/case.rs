@@ -95,12 +95,10 @@ impl<'a> Case<'a> {
         &self.trial.health
     }
 
-    /// Measured requests.
     pub(super) fn measured(&self) -> impl Iterator<Item = &RequestRow> {
         self.records.requests.iter().filter(|row| row.is_measured)
     }
 
-    /// How many requests were measured.
     pub(super) fn measured_count(&self) -> u64 {
         self.measured
     }
@@ -116,12 +114,10 @@ impl<'a> Case<'a> {
         rows.filter(|(row, _)| row.is_measured)
     }
 
-    /// Whether causes are known.
     pub(super) fn has_causes(&self) -> bool {
         self.attribution.is_some()
     }
 
-    /// The drops of the link.
     pub(super) fn drops(&self) -> impl Iterator<Item = &DropRecord> {
         let drops = self.attribution.into_iter().flat_map(|it| &it.drops);
         drops.filter(|row| self.link.is_none_or(|link| row.packet.hop == link))
@@ -163,7 +159,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The row of a request by its number.
     pub(super) fn row(&self, request: u64) -> Option<&RequestRow> {
         let found = self
             .by_request
@@ -203,9 +198,16 @@ impl<'a> Case<'a> {
 
     /// What a cause cost the measured requests, including those that waited behind the ones it hit.
     pub(super) fn cost_of(&self, cause: Cause) -> Costs {
+        self.cost_of_all(&[cause])
+    }
+
+    /// What these causes cost together.
+    pub(super) fn cost_of_all(&self, of: &[Cause]) -> Costs {
         let mut costs = Costs::default();
         for (row, causes) in self.attributed() {
-            costs.add(row.request, causes.root_spans()[cause]);
+            let roots = causes.root_spans();
+            let spans = of.iter().map(|cause| roots[*cause]);
+            costs.add(row.request, spans.fold(Duration::ZERO, |sum, it| sum + it));
         }
         costs
     }
@@ -249,12 +251,10 @@ impl<'a> Case<'a> {
         own.unwrap_or_else(|| variant.link_hop())
     }
 
-    /// The protocol across the link.
     pub(super) fn link_protocol(&self) -> Protocol {
         self.link_hop().1.protocol
     }
 
-    /// Whether the protocol across the link runs over TCP.
     pub(super) fn is_tcp(&self) -> bool {
         self.link_protocol().version() != Version::Http3
     }
@@ -316,11 +316,7 @@ impl<'a> Case<'a> {
             up += row.request_body_bytes;
             down += row.response_body_bytes;
         }
-        if up > down {
-            Side::Client
-        } else {
-            Side::Server
-        }
+        side_with_more([up, down])
     }
 
     /// The station at that side of a hop, and what to set there.
@@ -353,7 +349,15 @@ fn of_hop(rows: &[CausesRecord], hop: u8) -> impl Iterator<Item = CausesRecord> 
     })
 }
 
-/// A number with its unit.
+/// The side with the larger number; the server if they are equal.
+pub(super) fn side_with_more([client, server]: [u64; 2]) -> Side {
+    if client > server {
+        Side::Client
+    } else {
+        Side::Server
+    }
+}
+
 pub(super) fn number(what: &str, value: f64, unit: &str) -> Number {
     Number {
         what: what.to_owned(),

@@ -164,6 +164,15 @@ impl<'a> Place<'a> {
         found.map(|it| it.value)
     }
 
+    /// The size in force there: our own stations', or what the recipe gives the program, otherwise its usual one.
+    fn current(&self, own: Bytes, setting: ProgramSetting, usual: u64) -> u64 {
+        if self.is_program() {
+            self.asked(setting).unwrap_or(usual)
+        } else {
+            own.get()
+        }
+    }
+
     fn version(&self) -> Version {
         self.hop.protocol.version()
     }
@@ -216,32 +225,22 @@ impl<'a> Place<'a> {
     /// The windows of a stream and of the connection that this side grants, each with its key.
     fn windows(&self) -> Option<[(&'static str, u64); 2]> {
         let SideSettings { http2, http3, .. } = self.settings();
-        let granted = |window: Bytes, setting: ProgramSetting| {
-            if self.is_program() {
-                self.asked(setting).unwrap_or(USUAL_WINDOW)
-            } else {
-                window.get()
-            }
+        let [stream, connection] = match self.version() {
+            Version::Http1 => return None,
+            Version::Http2 => [
+                ("http2.stream_window", http2.stream_window),
+                ("http2.connection_window", http2.connection_window),
+            ],
+            Version::Http3 => [
+                ("http3.stream_window", http3.stream_window),
+                ("http3.connection_window", http3.connection_window),
+            ],
         };
-        let stream = |window: Bytes| granted(window, ProgramSetting::StreamWindow);
-        let connection = |window: Bytes| granted(window, ProgramSetting::ConnectionWindow);
-        match self.version() {
-            Version::Http1 => None,
-            Version::Http2 => Some([
-                ("http2.stream_window", stream(http2.stream_window)),
-                (
-                    "http2.connection_window",
-                    connection(http2.connection_window),
-                ),
-            ]),
-            Version::Http3 => Some([
-                ("http3.stream_window", stream(http3.stream_window)),
-                (
-                    "http3.connection_window",
-                    connection(http3.connection_window),
-                ),
-            ]),
-        }
+        let granted = |(key, own), setting| (key, self.current(own, setting, USUAL_WINDOW));
+        Some([
+            granted(stream, ProgramSetting::StreamWindow),
+            granted(connection, ProgramSetting::ConnectionWindow),
+        ])
     }
 
     /// A larger window for streams, and for the connection if it would limit a stream to less.
@@ -399,32 +398,24 @@ impl<'a> Place<'a> {
     }
 
     fn header_table(&self) -> Vec<SettingChange> {
-        let own = self.settings().http2.header_table_size.get();
-        let asked = self.asked(ProgramSetting::HeaderTableSize);
-        let current = if self.is_program() {
-            asked.unwrap_or(USUAL_TABLE)
-        } else {
-            own
-        };
+        let own = self.settings().http2.header_table_size;
+        let current = self.current(own, ProgramSetting::HeaderTableSize, USUAL_TABLE);
         let wanted = current.max(USUAL_TABLE).saturating_mul(LIMIT_GROWTH.into());
-        let larger = self.larger(
+        self.larger_in_http2(
             "http2.header_table_size",
             current,
             wanted.min(TABLE_AT_MOST),
-        );
-        let larger = larger.filter(|_| self.version() == Version::Http2);
-        larger.into_iter().collect()
+        )
     }
 
     fn data_size(&self) -> Vec<SettingChange> {
-        let own = self.settings().http2.data_size.get();
-        let asked = self.asked(ProgramSetting::DataSize);
-        let current = if self.is_program() {
-            asked.unwrap_or(0)
-        } else {
-            own
-        };
-        let larger = self.larger("http2.data_size", current, FULL_DATA);
+        let own = self.settings().http2.data_size;
+        let current = self.current(own, ProgramSetting::DataSize, 0);
+        self.larger_in_http2("http2.data_size", current, FULL_DATA)
+    }
+
+    fn larger_in_http2(&self, key: &str, current: u64, wanted: u64) -> Vec<SettingChange> {
+        let larger = self.larger(key, current, wanted);
         let larger = larger.filter(|_| self.version() == Version::Http2);
         larger.into_iter().collect()
     }

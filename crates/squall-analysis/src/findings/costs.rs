@@ -46,7 +46,6 @@ impl Costs {
         self.count
     }
 
-    /// The total in milliseconds.
     pub(super) fn millis(&self) -> f64 {
         self.sum as f64 / 1e6
     }

@@ -11,7 +11,6 @@ use super::finding::Detection;
 /// What a detector looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The whole path.
     Path,
     /// One link: of several, one after the other.
     Link,

@@ -176,6 +176,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    pub(super) fn worst_first(&self, other: &Finding) -> std::cmp::Ordering {
+        let by_severity = other.severity.cmp(&self.severity);
+        by_severity.then(other.share.part.total_cmp(&self.share.part))
+    }
+
     /// The first sentence of the explanation: what happens. The second says why.
     pub fn what_happens(&self) -> &str {
         match self.explanation.find(". ") {

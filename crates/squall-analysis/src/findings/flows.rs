@@ -9,10 +9,7 @@ use squall_base::record::{Direction, Fate, PacketClass, PacketRecord};
 use squall_base::{Duration, Time};
 
 use crate::causes::packed::{Coder, PackedRows};
-
-/// IP protocol of TCP.
-const TCP: u8 = 6;
-const SYN: u8 = 0x02;
+use crate::wire::{SYN, TCP};
 
 /// A packet of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +57,6 @@ impl DirectionTotals {
         self.last_served = self.last_served.max(row.arrived + row.queueing);
     }
 
-    /// Packets with one of these fates.
     pub(super) fn drops(&self, fates: &[Fate]) -> u64 {
         fates.iter().filter_map(|fate| self.drops.get(fate)).sum()
     }
@@ -256,7 +252,6 @@ impl SendState {
         is_new
     }
 
-    /// Bytes in flight.
     pub(super) fn in_flight(&self) -> u64 {
         self.sent - self.acknowledged
     }
@@ -271,7 +266,6 @@ fn unwrapped(low: u32, near: u64) -> u64 {
 /// An event at one end of a flow, in that end's order of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SenderEvent<'a> {
-    /// It sends this packet with data.
     DataSent(&'a Packet),
     /// An acknowledgement, with data or without, reaches it.
     AckReceived(&'a Packet),
@@ -333,14 +327,10 @@ mod tests {
     #[test]
     fn sequence_numbers_wrap() {
         let packet = |seq: u32, payload| Packet {
-            arrived: Time::ZERO,
-            released: None,
             seq,
             ack: seq,
             payload,
-            direction: Direction::Up,
-            fate: Fate::Delivered,
-            is_syn: false,
+            ..NO_PACKET
         };
         let mut state = SendState::default();
         let near_end = u32::MAX - 99;

@@ -8,19 +8,13 @@ use std::collections::BTreeMap;
 use squall_base::Time;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
-/// Frames of HTTP/2 (RFC 9113, section 6); 7 is GOAWAY in HTTP/3, too (RFC 9114, section 7.2.6).
-const DATA: u64 = 0;
-const HEADERS: u64 = 1;
-const RST_STREAM: u64 = 3;
-const GOAWAY: u64 = 7;
-const WINDOW_UPDATE: u64 = 8;
-/// RFC 9113, sections 6.1 and 6.2.
-const END_STREAM: u8 = 1;
+use crate::wire::http2::{DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE};
+use crate::wire::quic::{RESET_STREAM, STOP_SENDING};
+
 /// RFC 9113, section 7.
 const REFUSED_STREAM: u64 = 7;
-/// Frames of QUIC that end a stream (RFC 9000, sections 19.4 and 19.5), and the code of a request that was not
-/// processed (RFC 9114, section 8.1).
-const QUIC_RESETS: [u64; 2] = [0x04, 0x05];
+/// Frames of QUIC that end a stream, and the code of a request that was not processed (RFC 9114, section 8.1).
+const QUIC_RESETS: [u64; 2] = [RESET_STREAM, STOP_SENDING];
 const H3_REQUEST_REJECTED: u64 = 0x10b;
 
 /// A DATA frame below this is tiny: the frame's 9 bytes of header, a record's 22 and a packet's 40 are more than it

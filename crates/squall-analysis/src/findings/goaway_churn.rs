@@ -45,9 +45,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::{TestTrial, is_near, ms};
+    use super::super::made::{TestTrial, frame, is_near, ms};
+    use crate::wire::http2::GOAWAY;
 
     fn churn(goaways: usize, code: u64) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2);
@@ -57,17 +58,11 @@ mod tests {
             row.connected = Some(row.intended + ms(50));
             row.secured = Some(row.intended + ms(100));
             row.end += ms(100);
-            made.frame(
-                1_000,
-                Side::Client,
-                Way::Received,
-                7,
-                0,
-                8,
-                (None, None),
-                0,
-                Some(code),
-            );
+            let goaway = FrameFacts {
+                value: Some(code),
+                ..frame(Way::Received, GOAWAY, 0, 8)
+            };
+            made.frame(1_000, Side::Client, goaway);
         }
         made
     }

@@ -53,25 +53,20 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::TestTrial;
+    use super::super::made::{TestTrial, frame};
+    use crate::wire::http2::{END_STREAM, HEADERS};
 
     fn sections(first: u64, later: u64) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..20 {
             let length = if n == 0 { first } else { later };
-            made.frame(
-                1_000 + n,
-                Side::Client,
-                Way::Sent,
-                1,
-                2 * n + 1,
-                length,
-                (None, None),
-                5,
-                None,
-            );
+            let headers = FrameFacts {
+                flags: END_STREAM,
+                ..frame(Way::Sent, HEADERS, 2 * n + 1, length)
+            };
+            made.frame(1_000 + n, Side::Client, headers);
         }
         made
     }

@@ -83,9 +83,10 @@ fn part_of_window(outgoing: &OutgoingData, round_trip: Duration) -> Option<f64> 
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::TestTrial;
+    use super::super::made::{TestTrial, frame};
+    use crate::wire::http2::DATA;
 
     /// A stream with a window of 64 KiB, which gets `step` bytes of it back every 50 ms.
     fn stream(step: u64) -> TestTrial {
@@ -111,8 +112,12 @@ mod tests {
     #[test]
     fn a_connection_window_shared_by_streams_is_not_reported() {
         let mut made = stream(32_768);
-        let windows = (Some(1), Some(0));
-        made.frame(3_000, Side::Server, Way::Sent, 0, 3, 100, windows, 0, None);
+        let data = FrameFacts {
+            stream_window: Some(1),
+            connection_window: Some(0),
+            ..frame(Way::Sent, DATA, 3, 100)
+        };
+        made.frame(3_000, Side::Server, data);
         assert_eq!(made.finding("late_window_updates"), None);
     }
 

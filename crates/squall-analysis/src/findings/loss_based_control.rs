@@ -6,6 +6,7 @@ use squall_base::record::{Cause, Fate};
 use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
+use super::flows::BY_QUEUE;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
@@ -18,7 +19,7 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 /// One packet in a thousand: clean paths lose fewer.
-const LOSS_AT_LEAST: f64 = 0.001;
+pub(super) const LOSS_AT_LEAST: f64 = 0.001;
 /// At least a tenth of the time is spent waiting for the window.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 /// Loss-based controls, by the names of the kernel and of quiche.
@@ -40,10 +41,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if !BY_LOSS.contains(&control) {
         return None;
     }
-    let direction = sender.sends();
-    let totals = case.flows().totals(direction);
+    let totals = case.flows().totals(sender.sends());
     let random = totals.drops(&[Fate::LossDrop, Fate::BurstDrop]);
-    let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+    let by_queue = totals.drops(&BY_QUEUE);
     let queueing = totals.median_queueing();
     let queue_at_most = case.round_trip().as_nanos() as f64 * OF_ROUND_TRIP_AT_MOST;
     let is_random = random as f64 >= LOSS_AT_LEAST * totals.packets.max(1) as f64 && by_queue == 0;
@@ -95,13 +95,8 @@ mod tests {
 
     #[test]
     fn bbr_and_full_queues_are_not_reported() {
-        assert_eq!(
-            lossy(Fate::LossDrop, "bbr").finding("loss_based_control"),
-            None
-        );
-        assert_eq!(
-            lossy(Fate::QueueDrop, "cubic").finding("loss_based_control"),
-            None
-        );
+        for (fate, control) in [(Fate::LossDrop, "bbr"), (Fate::QueueDrop, "cubic")] {
+            assert_eq!(lossy(fate, control).finding("loss_based_control"), None);
+        }
     }
 }

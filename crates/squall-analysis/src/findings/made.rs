@@ -14,13 +14,61 @@ use squall_base::{Bytes, Duration, Probability, Rate, Time};
 
 use super::{Finding, Records, find};
 use crate::causes::Attribution;
-
-pub(super) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+pub(super) use crate::load::requests::ms;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
+use crate::wire::{ACK, TCP};
 
 pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
+}
+
+/// A packet of TCP on flow 0 that takes no time, with its sequence number, its payload and the byte it awaits.
+pub(crate) fn packet(
+    arrived: Time,
+    direction: Direction,
+    (seq, payload_len): (u32, u16),
+    ack: u32,
+) -> PacketRecord {
+    let class = match payload_len {
+        0 => PacketClass::Ack,
+        _ => PacketClass::Data,
+    };
+    PacketRecord {
+        hop: 1,
+        index: 0,
+        direction,
+        flow: 0,
+        client_port: 40_000,
+        class,
+        class_index: 0,
+        length: payload_len + 52,
+        protocol: TCP,
+        seq,
+        ack,
+        payload_len,
+        tcp_flags: ACK,
+        window_bytes: 1 << 20,
+        arrived,
+        queue_bytes: 0,
+        queueing: ms(0),
+        served: None,
+        planned: Some(arrived),
+        released: Some(arrived),
+        fate: Fate::Delivered,
+        dropped_in: 0,
+        is_marked: false,
+        is_corrupted: false,
+        is_copy: false,
+    }
+}
+
+/// A frame of HTTP/2 of this type, stream and length.
+pub(super) fn frame(way: Way, kind: u64, stream: u64, length: u64) -> FrameFacts {
+    FrameFacts {
+        stream: Some(stream),
+        offset: Some(0),
+        ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
+    }
 }
 
 /// The plan: one hop between our own stations, over one connection.
@@ -136,7 +184,6 @@ pub(super) struct TestTrial {
     pub(super) packets: Vec<PacketRecord>,
     pub(super) sockets: Vec<SocketRecord>,
     pub(super) exchanges: Vec<ExchangeRecord>,
-    /// Whether causes are known.
     pub(super) is_attributed: bool,
 }
 
@@ -246,38 +293,13 @@ impl TestTrial {
         });
     }
 
-    /// A frame of HTTP/2.
-    #[expect(clippy::too_many_arguments, reason = "a row of a table in a test")]
-    pub(super) fn frame(
-        &mut self,
-        millis: u64,
-        side: Side,
-        way: Way,
-        kind: u64,
-        stream: u64,
-        length: u64,
-        windows: (Option<i64>, Option<i64>),
-        flags: u8,
-        value: Option<u64>,
-    ) {
+    pub(super) fn frame(&mut self, millis: u64, side: Side, frame: FrameFacts) {
         self.frames.push(FrameRecord {
             time: at(millis),
             hop: 1,
             side,
             connection: 0,
-            frame: FrameFacts {
-                way,
-                layer: FrameLayer::Http2,
-                kind,
-                flags,
-                stream: Some(stream),
-                offset: Some(0),
-                length,
-                packet: None,
-                value,
-                stream_window: windows.0,
-                connection_window: windows.1,
-            },
+            frame,
         });
     }
 
@@ -290,14 +312,22 @@ impl TestTrial {
         stream: u64,
         sizes: (u64, i64),
     ) {
-        let windows = (Some(sizes.1), Some(1 << 20));
-        self.frame(millis, side, way, 0, stream, sizes.0, windows, 0, None);
+        let data = FrameFacts {
+            stream_window: Some(sizes.1),
+            connection_window: Some(1 << 20),
+            ..frame(way, DATA, stream, sizes.0)
+        };
+        self.frame(millis, side, data);
     }
 
-    /// WINDOW_UPDATE.
     pub(super) fn update(&mut self, millis: u64, side: Side, way: Way, stream: u64, by: u64) {
-        let by = Some(by);
-        self.frame(millis, side, way, 8, stream, 4, (Some(1), Some(1)), 0, by);
+        let update = FrameFacts {
+            value: Some(by),
+            stream_window: Some(1),
+            connection_window: Some(1),
+            ..frame(way, WINDOW_UPDATE, stream, 4)
+        };
+        self.frame(millis, side, update);
     }
 
     /// A packet of TCP on flow 0 that takes 25 ms; `arrived` is in microseconds.
@@ -310,36 +340,11 @@ impl TestTrial {
         payload_len: u16,
     ) -> &mut PacketRecord {
         let arrived = Time::from_nanos(arrived_us * 1_000);
-        let class = match payload_len {
-            0 => PacketClass::Ack,
-            _ => PacketClass::Data,
-        };
         self.packets.push(PacketRecord {
-            hop: 1,
             index: self.packets.len() as u64,
-            direction,
-            flow: 0,
-            client_port: 40_000,
-            class,
-            class_index: 0,
-            length: payload_len + 52,
-            protocol: 6,
-            seq,
-            ack,
-            payload_len,
-            tcp_flags: 0x10,
-            window_bytes: 1 << 20,
-            arrived,
-            queue_bytes: 0,
-            queueing: ms(0),
-            served: None,
             planned: Some(arrived + ms(25)),
             released: Some(arrived + ms(25)),
-            fate: Fate::Delivered,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..packet(arrived, direction, (seq, payload_len), ack)
         });
         self.packets.last_mut().unwrap()
     }
@@ -350,13 +355,18 @@ impl TestTrial {
             let found = fields.iter().find(|(name, _)| *name == field.name);
             found.map(|(_, value)| *value)
         });
+        self.sample(side, 0, SocketSample::Tcp(TcpInfo::from_values(values)));
+    }
+
+    /// The last sample of a connection.
+    pub(super) fn sample(&mut self, side: Side, connection: u32, sample: SocketSample) {
         self.sockets.push(SocketRecord {
             time: at(3_000),
             hop: 1,
             side,
-            connection: 0,
+            connection,
             is_last: true,
-            sample: SocketSample::Tcp(TcpInfo::from_values(values)),
+            sample,
         });
     }
 
@@ -384,7 +394,6 @@ impl TestTrial {
         )
     }
 
-    /// The finding of that name, if there is one.
     pub(super) fn finding(&self, name: &str) -> Option<Finding> {
         assert!(super::names().any(|known| known == name), "{name}");
         let mut findings = self.findings().into_iter();

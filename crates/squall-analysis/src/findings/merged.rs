@@ -6,6 +6,7 @@ use squall_base::plan::Condition;
 
 use super::aggregate::{CellFindings, RunFinding};
 use super::finding::Fix;
+use crate::distinct::distinct;
 
 /// A pathology, and where a run shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,24 +33,12 @@ pub struct FindingPlace<'a> {
 impl MergedFinding<'_> {
     /// The variants that show it, each once.
     pub fn variants(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for cell in &self.cells {
-            if !names.contains(&cell.variant) {
-                names.push(cell.variant);
-            }
-        }
-        names
+        distinct(self.cells.iter().map(|cell| cell.variant))
     }
 
     /// Under how many conditions it is shown.
     pub fn conditions(&self) -> u64 {
-        let mut seen: Vec<&Condition> = Vec::new();
-        for cell in &self.cells {
-            if !seen.contains(&cell.condition) {
-                seen.push(cell.condition);
-            }
-        }
-        seen.len() as u64
+        distinct(self.cells.iter().map(|cell| cell.condition)).len() as u64
     }
 }
 
@@ -72,27 +61,15 @@ pub fn merged(cells: &[CellFindings]) -> Vec<MergedFinding<'_>> {
         }
     }
     let mut merged: Vec<MergedFinding<'_>> = groups.into_iter().filter_map(merge).collect();
-    merged.sort_by(|a, b| worse_first(a.worst, b.worst));
+    merged.sort_by(|a, b| a.worst.finding.worst_first(&b.worst.finding));
     merged
 }
 
-fn worse_first(a: &RunFinding, b: &RunFinding) -> std::cmp::Ordering {
-    let by_severity = b.finding.severity.cmp(&a.finding.severity);
-    by_severity.then(b.finding.share.part.total_cmp(&a.finding.share.part))
-}
-
 fn merge(mut cells: Vec<FindingPlace<'_>>) -> Option<MergedFinding<'_>> {
-    cells.sort_by(|a, b| worse_first(a.found, b.found));
-    let worst = cells.first()?.found;
-    let mut fixes: Vec<&Fix> = Vec::new();
-    for fix in cells.iter().flat_map(|cell| &cell.found.finding.fixes) {
-        if !fixes.contains(&fix) {
-            fixes.push(fix);
-        }
-    }
+    cells.sort_by(|a, b| a.found.finding.worst_first(&b.found.finding));
     Some(MergedFinding {
-        worst,
+        worst: cells.first()?.found,
+        fixes: distinct(cells.iter().flat_map(|cell| &cell.found.finding.fixes)),
         cells,
-        fixes,
     })
 }

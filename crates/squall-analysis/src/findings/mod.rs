@@ -63,7 +63,7 @@ mod made;
 use squall_base::record::TrialRecord;
 
 #[cfg(test)]
-pub(crate) use made::trial as made_trial;
+pub(crate) use made::{packet as made_packet, trial as made_trial};
 
 pub use aggregate::{CellFindings, RunFinding, RunFindings, TrialFindings, aggregate};
 pub use finding::{CostShare, Evidence, Finding, Fix, Number, Severity, Whole};
@@ -164,10 +164,7 @@ pub fn find(
             }));
         }
     }
-    findings.sort_by(|a, b| {
-        let by_severity = b.severity.cmp(&a.severity);
-        by_severity.then(b.share.part.total_cmp(&a.share.part))
-    });
+    findings.sort_by(Finding::worst_first);
     findings
 }
 

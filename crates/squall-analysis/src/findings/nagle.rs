@@ -3,7 +3,7 @@
 use squall_base::record::{Direction, Side};
 use squall_base::{Duration, Time};
 
-use super::case::{Case, TIME_AT_LEAST, count};
+use super::case::{Case, TIME_AT_LEAST, count, side_with_more};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
@@ -56,11 +56,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if stalls < STALLS_AT_LEAST {
         return None;
     }
-    let side = if sides[0] > sides[1] {
-        Side::Client
-    } else {
-        Side::Server
-    };
+    let side = side_with_more(sides);
     let numbers = vec![count("segments that were held back", stalls)];
     let fixes = vec![case.link_fix(side, Knob::NoDelay)];
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
@@ -156,16 +152,11 @@ mod tests {
     #[test]
     fn messages_without_a_full_segment_are_found_too() {
         let mut made = uploads_in_two(150, 40_000, 100);
-        assert_eq!(
-            made.finding("nagle"),
-            None,
-            "nothing tells the size of a segment"
-        );
+        let unknown = "nothing tells the size of a segment";
+        assert_eq!(made.finding("nagle"), None, "{unknown}");
         made.socket(Side::Client, &[("tcpi_snd_mss", 1_448)]);
-        assert_eq!(
-            made.finding("nagle").unwrap().evidence.numbers[2].value,
-            5.0
-        );
+        let finding = made.finding("nagle").unwrap();
+        assert_eq!(finding.evidence.numbers[2].value, 5.0);
     }
 
     #[test]

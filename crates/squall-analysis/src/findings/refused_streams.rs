@@ -50,25 +50,20 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::{TestTrial, is_near};
+    use super::super::made::{TestTrial, frame, is_near};
+    use crate::wire::http2::RST_STREAM;
 
     #[test]
     fn refused_streams_are_found_and_cancelled_ones_are_not() {
         for (code, is_found) in [(7, true), (8, false)] {
             let mut made = TestTrial::healthy(Protocol::H2c);
-            made.frame(
-                1_000,
-                Side::Client,
-                Way::Received,
-                3,
-                5,
-                4,
-                (None, None),
-                0,
-                Some(code),
-            );
+            let reset = FrameFacts {
+                value: Some(code),
+                ..frame(Way::Received, RST_STREAM, 5, 4)
+            };
+            made.frame(1_000, Side::Client, reset);
             let finding = made.finding("refused_streams");
             assert_eq!(finding.is_some(), is_found, "{code}");
             if let Some(finding) = finding {

@@ -10,11 +10,11 @@ use squall_base::record::{Cause, Direction, DropRecord, Fate, Side};
 
 use super::case::{Case, count, number};
 use super::changes::more_connections;
-use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::{Detection, Fix, Number};
-use super::flows::{SendState, SenderEvent, sender_events};
+use super::flows::{BY_QUEUE, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
+use super::loss_based_control::LOSS_AT_LEAST;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "single_connection",
@@ -30,8 +30,6 @@ pub(super) const DETECTOR: Detector = Detector {
 /// The congestion window, the repair of losses and what they held up take at least this share of the response time. Below
 /// it, a single connection is no problem. A judgement.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// One packet in a thousand: clean paths lose fewer.
-const LOSS_AT_LEAST: f64 = 0.001;
 /// This many requests at once on a connection, on average, show that they share it.
 const SHARED_BY_AT_LEAST: f64 = 2.0;
 /// Controls that do not treat every loss as congestion.
@@ -97,12 +95,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if hop.protocol.version() != Version::Http2 {
         return None;
     }
-    let mut costs = Costs::default();
-    for (row, causes) in case.attributed() {
-        let roots = causes.root_spans();
-        let held = roots[Cause::Cwnd] + roots[Cause::Loss] + roots[Cause::Hol];
-        costs.add(row.request, held);
-    }
+    let costs = case.cost_of_all(DETECTOR.causes);
     let (side, direction, sender) = busiest_lossy_sender(case)?;
     let at_once = case.mean_concurrency() / sender.connections.max(1) as f64;
     if at_once < SHARED_BY_AT_LEAST {
@@ -152,13 +145,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 /// Of the directions that lost packets at random, the one that sent the most; `None` if neither lost any.
 fn busiest_lossy_sender(case: &Case<'_>) -> Option<(Side, Direction, Sender)> {
-    let sides = [
-        (Side::Client, Direction::Up),
-        (Side::Server, Direction::Down),
-    ];
+    let sides = Side::ALL.map(|side| (side, side.sends()));
     let lossy = sides.into_iter().filter(|(_, direction)| {
         let totals = case.flows().totals(*direction);
-        let by_queue = totals.drops(&[Fate::QueueDrop, Fate::EarlyDrop]);
+        let by_queue = totals.drops(&BY_QUEUE);
         by_queue == 0 && loss_rate(case, *direction) >= LOSS_AT_LEAST
     });
     let senders = lossy.map(|(side, direction)| (side, direction, Sender::of(case, direction)));

@@ -11,6 +11,7 @@ use super::detector::{Detector, Scope};
 use super::finding::Detection;
 use super::flows::{Packet, SendState, SenderEvent, sender_events};
 use super::knob::Knob;
+use super::records::RequestRow;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start_after_idle",
@@ -61,13 +62,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
                 (side_of, example) = (side, Some(restart));
                 let rows = case.rows_of(flow).filter(|row| row.is_measured);
                 let is_under_way = |slot: Time, end| slot <= restart.at && restart.at <= end;
-                for row in
-                    rows.filter(|row| row.slot.is_some_and(|slot| is_under_way(slot, row.end)))
-                {
-                    costs.add(
-                        row.request,
-                        spent.get(&row.request).copied().unwrap_or_default(),
-                    );
+                let hit = |row: &&RequestRow| row.slot.is_some_and(|it| is_under_way(it, row.end));
+                for row in rows.filter(hit) {
+                    let spent = spent.get(&row.request).copied();
+                    costs.add(row.request, spent.unwrap_or_default());
                 }
             }
         }
@@ -91,7 +89,7 @@ struct Restart {
 }
 
 /// A period with data in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct BusyPeriod {
     began: Time,
     /// The most that was in flight.
@@ -126,11 +124,7 @@ fn restarts_of(packets: &[Packet], direction: Direction, rto: Duration) -> Vec<R
                     before = now.or(before);
                     now = Some(BusyPeriod {
                         began: time,
-                        largest_flight: 0,
-                        first_flight: 0,
-                        acknowledged_at: None,
-                        has_backlog: false,
-                        is_lossy: false,
+                        ..BusyPeriod::default()
                     });
                 }
                 if let Some(busy) = &mut now {

@@ -1,13 +1,14 @@
 //! A SYN or SYN-ACK was lost: the connection waits for the longest of TCP's timers.
 
+use squall_base::Duration;
 use squall_base::record::{Cause, Side};
-use squall_base::{Duration, Time};
 
 use super::case::{Case, count};
 use super::costs::Costs;
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
 use super::knob::Knob;
+use super::records::RequestRow;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "syn_loss",
@@ -34,10 +35,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         }
         connections += 1;
         for row in case.rows_of(flow).filter(|row| row.is_measured) {
-            costs.add(
-                row.request,
-                waited(row.slot, row.intended, row.connected, row.end),
-            );
+            costs.add(row.request, waited(row));
         }
     }
     if costs.count() == 0 {
@@ -49,9 +47,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 }
 
 /// How long a request waited for its connection; zero if that was too short for a timeout.
-fn waited(slot: Option<Time>, intended: Time, connected: Option<Time>, end: Time) -> Duration {
-    let from = slot.unwrap_or(intended);
-    let span = connected.unwrap_or(end).since(from);
+fn waited(row: &RequestRow) -> Duration {
+    let from = row.slot.unwrap_or(row.intended);
+    let span = row.connected.unwrap_or(row.end).since(from);
     if span >= FIRST_TIMEOUT {
         span
     } else {

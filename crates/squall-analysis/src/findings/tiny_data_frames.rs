@@ -45,25 +45,21 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::{TestTrial, is_near};
+    use super::super::made::{TestTrial, frame, is_near};
+    use crate::wire::http2::DATA;
 
     fn sent(length: u64, flags: u8) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2c);
         for n in 0..20 {
-            let windows = (Some(10_000), Some(10_000));
-            made.frame(
-                1_000,
-                Side::Client,
-                Way::Sent,
-                0,
-                2 * n + 1,
-                length,
-                windows,
+            let data = FrameFacts {
                 flags,
-                None,
-            );
+                stream_window: Some(10_000),
+                connection_window: Some(10_000),
+                ..frame(Way::Sent, DATA, 2 * n + 1, length)
+            };
+            made.frame(1_000, Side::Client, data);
         }
         made
     }

@@ -53,27 +53,21 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample};
+    use squall_base::record::{QuicPath, Side, SocketSample};
 
-    use super::super::made::{TestTrial, at, is_near};
+    use super::super::made::{TestTrial, is_near};
 
     #[test]
     fn a_full_buffer_is_found_and_lost_packets_are_not() {
         for (socket_drops, lost) in [(10, 0), (0, 10)] {
             let mut made = TestTrial::healthy(Protocol::H3);
-            made.sockets.push(SocketRecord {
-                time: at(2_000),
-                hop: 1,
-                side: Side::Server,
-                connection: 0,
-                is_last: true,
-                sample: SocketSample::Quic(QuicPath {
-                    recv: 990,
-                    lost,
-                    socket_drops,
-                    ..QuicPath::default()
-                }),
-            });
+            let path = QuicPath {
+                recv: 990,
+                lost,
+                socket_drops,
+                ..QuicPath::default()
+            };
+            made.sample(Side::Server, 0, SocketSample::Quic(path));
             let finding = made.finding("udp_drops");
             assert_eq!(finding.is_some(), socket_drops > 0);
             if let Some(finding) = finding {
@@ -87,19 +81,13 @@ mod tests {
     fn client_drops_are_summed_over_sockets_and_server_drops_are_not() {
         for (side, dropped) in [(Side::Client, 20.0), (Side::Server, 10.0)] {
             let mut made = TestTrial::healthy(Protocol::H3);
+            let path = QuicPath {
+                recv: 100,
+                socket_drops: 10,
+                ..QuicPath::default()
+            };
             for connection in 0..2 {
-                made.sockets.push(SocketRecord {
-                    time: at(2_000),
-                    hop: 1,
-                    side,
-                    connection,
-                    is_last: true,
-                    sample: SocketSample::Quic(QuicPath {
-                        recv: 100,
-                        socket_drops: 10,
-                        ..QuicPath::default()
-                    }),
-                });
+                made.sample(side, connection, SocketSample::Quic(path));
             }
             let finding = made.finding("udp_drops").unwrap();
             assert_eq!(finding.evidence.numbers[0].value, dropped);

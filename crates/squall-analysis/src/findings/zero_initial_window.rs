@@ -55,42 +55,29 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 #[cfg(test)]
 mod tests {
     use squall_base::plan::Protocol;
-    use squall_base::record::{Side, Way};
+    use squall_base::record::{FrameFacts, Side, Way};
 
-    use super::super::made::{TestTrial, is_near};
+    use super::super::made::{TestTrial, frame, is_near};
+    use crate::wire::http2::{DATA, END_STREAM, HEADERS};
 
     /// Ten uploads: `window` bytes may follow immediately, the rest 50 ms later.
     fn uploads(window: u64) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2);
         for n in 0..10 {
             let (stream, time) = (2 * n + 1, 1_000 + 10 * n);
-            made.frame(
-                time,
-                Side::Client,
-                Way::Sent,
-                1,
-                stream,
-                30,
-                (None, None),
-                4,
-                None,
-            );
+            let headers = frame(Way::Sent, HEADERS, stream, 30);
+            made.frame(time, Side::Client, headers);
             if window > 0 {
                 made.data(time, Side::Client, Way::Sent, stream, (window, 0));
             }
             made.update(time + 50, Side::Client, Way::Received, stream, 65_535);
-            let windows = (Some(0), Some(1 << 20));
-            made.frame(
-                time + 50,
-                Side::Client,
-                Way::Sent,
-                0,
-                stream,
-                65_535,
-                windows,
-                1,
-                None,
-            );
+            let rest = FrameFacts {
+                flags: END_STREAM,
+                stream_window: Some(0),
+                connection_window: Some(1 << 20),
+                ..frame(Way::Sent, DATA, stream, 65_535)
+            };
+            made.frame(time + 50, Side::Client, rest);
         }
         made
     }

@@ -8,18 +8,17 @@ use std::fmt;
 use squall_base::record::Lateness;
 use squall_base::{Duration, Time};
 
-use super::latencies::{Latencies, rank, suffices};
+use super::latencies::{Latencies, rank};
 use super::totals::LoadTotals;
 use crate::figure;
+use crate::quantile::suffices;
+use crate::verdict::CARRIED_SHARE;
 
 /// Lag above this share of the median response time makes the latencies the generator's own (docs/METHOD.md).
 const LAG_SHARE_AT_MOST: f64 = 0.05;
 
 /// Lag up to this occurs on an idle machine too (docs/METHOD.md): it is reported, but no reason to discard a load.
 const LAG_OF_A_GOOD_MACHINE: Duration = Duration::from_millis(1);
-
-/// A load below this share of the rate asked for was not carried, as for trials (`verdict`).
-const CARRIED_SHARE: f64 = 0.95;
 
 /// A generator busier than this may be what limits the load: a stall or another thread takes the last tenth unseen.
 const BUSY_PERCENT: f64 = 90.0;

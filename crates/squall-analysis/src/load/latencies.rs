@@ -14,11 +14,7 @@ use std::collections::BTreeMap;
 
 use squall_base::Duration;
 
-use crate::quantile::Quantile;
-
-/// A quantile is reported only if all spans lie below the true one with at most this probability, as in
-/// [`Sample::quantile`](crate::Sample::quantile).
-const FALLS_SHORT: f64 = 0.025;
+use crate::quantile::{Quantile, suffices};
 
 /// Below twice this, each cell is one nanosecond wide; above, each power of two has this many cells.
 const CELLS_A_POWER: usize = 1 << CELL_BITS;
@@ -213,7 +209,6 @@ impl Default for Latencies {
     }
 }
 
-/// The cell that a span is counted in.
 fn cell_of(span_ns: u64) -> usize {
     let lowest_power = (2 * CELLS_A_POWER - 1) as u64;
     let power = (span_ns | lowest_power).ilog2() - CELL_BITS;
@@ -251,12 +246,6 @@ pub(super) fn quantile_of_all(
     })
 }
 
-/// Whether `count` samples say anything about `quantile`: all of them lie below it with probability `quantile^count`, which
-/// must be small.
-pub(crate) fn suffices(count: u64, quantile: f64) -> bool {
-    quantile.powf(count as f64) <= FALLS_SHORT
-}
-
 /// The nearest rank, from 1, of `quantile` among `count`.
 pub(crate) fn rank(count: u64, quantile: f64) -> u64 {
     // 0.99 * 100 is a hair above 99 in floating point, so anything less than a millionth above a rank is that rank.
@@ -270,15 +259,15 @@ mod tests {
     use super::*;
     use crate::{P95_NEEDS, P99_NEEDS};
 
-    fn micros(count: u64) -> Latencies {
+    fn micros(all: std::ops::RangeInclusive<u64>) -> Latencies {
         let mut latencies = Latencies::new();
-        (1..=count).for_each(|us| latencies.add(Duration::from_micros(us)));
+        all.for_each(|us| latencies.add(Duration::from_micros(us)));
         latencies
     }
 
     #[test]
     fn figures_are_exact_or_within_the_resolution() {
-        let latencies = micros(100_000);
+        let latencies = micros(1..=100_000);
         assert_eq!(latencies.count(), 100_000);
         assert_eq!(latencies.mean(), Some(Duration::from_nanos(50_000_500)));
         assert_eq!(latencies.min(), Some(Duration::from_micros(1)));
@@ -383,13 +372,9 @@ mod tests {
 
     #[test]
     fn merged_histograms_equal_one_that_counted_everything() {
-        let (mut low, high) = (micros(500), {
-            let mut high = Latencies::new();
-            (501..=1_000).for_each(|us| high.add(Duration::from_micros(us)));
-            high
-        });
-        low.merge(&high);
-        let all = micros(1_000);
+        let mut low = micros(1..=500);
+        low.merge(&micros(501..=1_000));
+        let all = micros(1..=1_000);
         assert_eq!(low.quantile(0.9), all.quantile(0.9));
         assert_eq!((low.mean(), low.max()), (all.mean(), all.max()));
         assert_eq!(low.count_up_to(Duration::from_micros(300)), 300);

@@ -29,7 +29,6 @@ pub use failures::{FailureKind, Failures};
 pub use health::{Doubt, Generator, LongestLag, Punctuality};
 pub use interval::{IntervalFigures, IntervalTotals};
 pub use latencies::Latencies;
-pub(crate) use latencies::suffices;
 pub use pages::PageTotals;
 pub use parts::{Part, Parts, parts};
 pub use rounds::{

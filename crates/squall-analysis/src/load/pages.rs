@@ -62,10 +62,7 @@ impl PageTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
+    use crate::load::requests::ms;
 
     #[test]
     fn incomplete_pages_count_only_in_quantiles_of_all_pages() {

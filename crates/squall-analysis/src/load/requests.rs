@@ -1,11 +1,15 @@
-//! Requests for the tests of this folder, reduced to what a test needs; times in microseconds.
+//! Requests and times for tests. Requests are reduced to what a test needs; their times are in microseconds.
 
-use squall_base::Time;
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::{Duration, Time};
 
 /// A time, in microseconds after the load's start.
 pub(crate) fn at(us: u64) -> Time {
     Time::from_nanos(us * 1_000)
+}
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
 }
 
 /// A measured request with status 200, due at `intended_us` and complete after `took_us`.

@@ -10,6 +10,7 @@ use squall_base::{Duration, Time};
 use super::totals::LoadTotals;
 use crate::cell::Spread;
 use crate::quantile::{Quantile, Sample};
+use crate::stats::sign_flip::ways;
 
 /// The results of one round of one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -130,53 +131,29 @@ impl Round {
 impl VariantRounds {
     /// The rate over the rounds.
     pub fn rate_per_s(&self) -> Option<Spread<f64>> {
-        let mut rates: Vec<f64> = self
-            .rounds
-            .iter()
-            .filter_map(|round| round.rate_per_s)
-            .collect();
+        let rates = self.rounds.iter().filter_map(|round| round.rate_per_s);
+        let mut rates: Vec<f64> = rates.collect();
         rates.sort_unstable_by(f64::total_cmp);
-        Some(Spread {
-            median: rates
-                .get((rates.len().max(1) - 1) / 2)?
-                .midpoint(rates[rates.len() / 2]),
-            low: *rates.first()?,
-            high: *rates.last()?,
-            interval: None,
-        })
+        Spread::of_sorted(&rates)
     }
 
     /// A quantile over the rounds; `None` for the rate, or unless every round has it. The rounds without it would be
     /// those with the fewest responses.
     pub fn quantile(&self, figure: RoundFigure) -> Option<Spread<Quantile>> {
-        let every: Option<Sample> = self
-            .rounds
-            .iter()
-            .map(|round| round.quantile(figure))
-            .collect();
-        let sample = every?;
-        Some(Spread {
-            median: sample.median()?,
-            low: sample.min()?,
-            high: sample.max()?,
-            interval: None,
-        })
+        let every = self.rounds.iter().map(|round| round.quantile(figure));
+        let every: Option<Sample> = every.collect();
+        Spread::of_sample(&every?)
     }
 
     /// Failed and unfinished requests of all rounds.
     pub fn errors(&self) -> u64 {
-        self.rounds
-            .iter()
-            .map(|round| round.failed + round.censored)
-            .sum()
+        let of_each = self.rounds.iter().map(|it| it.failed + it.censored);
+        of_each.sum()
     }
 
     fn lag_p99(&self) -> Duration {
-        self.rounds
-            .iter()
-            .map(|round| round.lag_p99)
-            .max()
-            .unwrap_or_default()
+        let of_each = self.rounds.iter().map(|round| round.lag_p99);
+        of_each.max().unwrap_or_default()
     }
 }
 
@@ -267,8 +244,7 @@ fn apart_by_chance(a: usize, b: usize) -> f64 {
     if a.min(b) < 2 {
         return 1.0;
     }
-    let orders: f64 = (1..=a).map(|n| (b + n) as f64 / n as f64).product();
-    2.0 / orders
+    2.0 / ways(a, b)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct MeasuredPhase {
 }
 
 /// A load's sums.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadTotals {
     phase: MeasuredPhase,
     warmup: u64,
@@ -100,25 +100,7 @@ impl LoadTotals {
     pub fn new(phase: MeasuredPhase) -> LoadTotals {
         LoadTotals {
             phase,
-            warmup: 0,
-            by_outcome: [0; Outcome::ALL.len()],
-            succeeded: 0,
-            by_status: BTreeMap::new(),
-            failed_calls: 0,
-            failures: Failures::default(),
-            body_bytes_out: 0,
-            body_bytes_in: 0,
-            succeeded_in_window: 0,
-            shortest: None,
-            response: Latencies::new(),
-            service: Latencies::new(),
-            lag: Latencies::new(),
-            unfinished: Latencies::new(),
-            parts: std::array::from_fn(|_| Latencies::new()),
-            first_chunk: Latencies::new(),
-            unfinished_without_chunk: Latencies::new(),
-            longest_gap: Latencies::new(),
-            gaps: Latencies::new(),
+            ..LoadTotals::default()
         }
     }
 
@@ -530,15 +512,11 @@ mod tests {
         };
         let mut totals = LoadTotals::new(phase);
         for n in 0..3_000 {
-            let phase = if n < 1_000 {
-                Phase::Warmup
-            } else {
-                Phase::Measure
-            };
-            totals.add(&RequestRecord {
-                phase,
-                ..answered(n * 1_000, 100_000)
-            });
+            let mut request = answered(n * 1_000, 100_000);
+            if n < 1_000 {
+                request.phase = Phase::Warmup;
+            }
+            totals.add(&request);
         }
         assert_eq!((totals.warmup(), totals.requests()), (1_000, 2_000));
         assert_eq!(totals.achieved_per_s(at(3_100_000)), Some(1_000.0));
@@ -596,18 +574,10 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(p99(totals(good(300))), None);
         assert_eq!(p99(totals(good(400))), Some(Quantile::Exact(ms(1))));
-        assert_eq!(
-            p99(totals(good(400).chain(of(Outcome::StreamReset, 5)))),
-            Some(Quantile::Never)
-        );
-        assert_eq!(
-            p99(totals(good(400).chain(of(Outcome::Censored, 5)))),
-            Some(Quantile::AtLeast(ms(2)))
-        );
-        assert_eq!(
-            p99(totals(good(400).chain(of(Outcome::Censored, 3)))),
-            Some(Quantile::Exact(ms(1)))
-        );
+        let with = |outcome, count| p99(totals(good(400).chain(of(outcome, count))));
+        assert_eq!(with(Outcome::StreamReset, 5), Some(Quantile::Never));
+        assert_eq!(with(Outcome::Censored, 5), Some(Quantile::AtLeast(ms(2))));
+        assert_eq!(with(Outcome::Censored, 3), Some(Quantile::Exact(ms(1))));
     }
 
     #[test]
@@ -646,11 +616,8 @@ mod tests {
             matches!(median, Some(Quantile::Exact(span)) if (us(50)..us(51)).contains(&span)),
             "{median:?}"
         );
-        let doubled = {
-            let mut doubled = totals.clone();
-            doubled.merge(&totals);
-            doubled
-        };
+        let mut doubled = totals.clone();
+        doubled.merge(&totals);
         assert_eq!(doubled.first_chunk().count(), 18);
         assert_eq!(doubled.gaps().count(), 6);
         assert_eq!(doubled.longest_gap().count(), 18);
@@ -668,18 +635,9 @@ mod tests {
     fn merged_totals_equal_totals_added_together() {
         let requests = |from: u64| (from..from + 500).map(|n| answered(n, 50 + n));
         let mut merged = totals(requests(0));
-        merged.merge(&totals(requests(500).chain([failed(
-            0,
-            1,
-            Outcome::TlsFailed,
-            "x",
-        )])));
-        let all = totals(requests(0).chain(requests(500)).chain([failed(
-            0,
-            1,
-            Outcome::TlsFailed,
-            "x",
-        )]));
+        let later = || requests(500).chain([failed(0, 1, Outcome::TlsFailed, "x")]);
+        merged.merge(&totals(later()));
+        let all = totals(requests(0).chain(later()));
         assert_eq!(
             (merged.requests(), merged.failed()),
             (all.requests(), all.failed())

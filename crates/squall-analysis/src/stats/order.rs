@@ -9,7 +9,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 pub const MISSED_AT_AN_END: f64 = 0.025;
 
 /// Two ranks, from 1, in a sorted sample; an end is `None` if the sample is too small for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranks {
     /// The true quantile is below this value in at most 2.5 % of samples.
     pub low: Option<u64>,
@@ -24,10 +24,7 @@ pub struct Ranks {
 /// it in at most 2.5 %. A p99 has a `high` from 368 values on, a p99.9 from 3,688.
 pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
     let Ok(below) = Binomial::new(quantile, count) else {
-        return Ranks {
-            low: None,
-            high: None,
-        };
+        return Ranks::default();
     };
     // `cdf` grows with the rank, so both are found by bisection.
     let first = |holds: &dyn Fn(u64) -> bool| {
@@ -68,24 +65,13 @@ mod tests {
             assert_eq!(interval_ranks(needs - 1, quantile).high, None, "{quantile}");
             assert_eq!(interval_ranks(needs, quantile).high, Some(needs));
         }
-        assert_eq!(
-            interval_ranks(0, 0.5),
-            Ranks {
-                low: None,
-                high: None
-            }
-        );
+        assert_eq!(interval_ranks(0, 0.5), Ranks::default());
     }
 
     #[test]
     fn a_low_quantile_can_lack_a_lower_bound() {
         assert_eq!(interval_ranks(100, 0.01).low, None);
-        assert_eq!(
-            interval_ranks(6, 0.5),
-            Ranks {
-                low: Some(1),
-                high: Some(6)
-            }
-        );
+        let of_six = interval_ranks(6, 0.5);
+        assert_eq!((of_six.low, of_six.high), (Some(1), Some(6)));
     }
 }

@@ -99,7 +99,7 @@ pub fn smallest_permutation(a: usize, b: usize) -> f64 {
 }
 
 /// The number of ways to deal `a + b` runs into groups of `a` and `b`.
-fn ways(a: usize, b: usize) -> f64 {
+pub(crate) fn ways(a: usize, b: usize) -> f64 {
     (1..=a).map(|n| (b + n) as f64 / n as f64).product()
 }
 

@@ -5,6 +5,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use serde::Serialize;
+
 use crate::record::Direction;
 use crate::time::Duration;
 
@@ -92,7 +94,7 @@ impl IndexMut<Cause> for CauseSpans {
 }
 
 /// Identifies a packet of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct PacketRef {
     /// The hop whose link it reached, as in the record of the packet.
     pub hop: u8,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_base::record::{FrameLayer, FrameRecord, Outcome, Side};
+use squall_base::record::{Beginning, FrameLayer, FrameRecord, Outcome, Side};
 use squall_base::{Duration, Time};
 
 use super::super::columns::ExchangeCells;
@@ -20,39 +20,23 @@ const CLOCKS_DIFFER_BY: Duration = Duration::from_millis(1);
 /// What was recorded of one hop.
 #[derive(Debug, Default)]
 pub(super) struct HopRows {
-    /// Sorted by request, and by attempt within a request.
-    clients: Vec<ClientRow>,
-    servers: Vec<ServerRow>,
+    /// By side; sorted by request, and by attempt within a request.
+    exchanges: [Vec<HopExchange>; 2],
     /// Flow control of each side's connections, as a sender.
     windows: [BTreeMap<u32, Windows>; 2],
 }
 
+/// An exchange of a request, as one side recorded it.
 #[derive(Clone, Copy, Debug)]
-struct ClientRow {
+struct HopExchange {
     request: u64,
     connection: u32,
     stream: u64,
-    offered: Option<Time>,
-    slot: Option<Time>,
-    opened: Option<Time>,
-    connected: Option<Time>,
-    secured: Option<Time>,
-    written_first: Time,
-    written_last: Option<Time>,
-    answered_first: Option<Time>,
-    answered_last: Option<Time>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct ServerRow {
-    request: u64,
-    connection: u32,
-    stream: u64,
+    beginning: Beginning,
     request_first: Time,
     request_last: Option<Time>,
     response_first: Option<Time>,
     response_last: Option<Time>,
-    ready: Option<Time>,
 }
 
 impl HopRows {
@@ -61,33 +45,18 @@ impl HopRows {
         let (Some(request), Some(first)) = (row.request, row.request_first) else {
             return;
         };
-        match row.side {
-            // The marks of the path's own client are in the table of requests.
-            Side::Client if row.hop == 1 => {}
-            Side::Client => self.clients.push(ClientRow {
+        // The marks of the path's own client are in the table of requests.
+        if (row.hop, row.side) != (1, Side::Client) {
+            self.exchanges[row.side as usize].push(HopExchange {
                 request,
                 connection: row.connection,
                 stream: row.stream,
-                offered: row.beginning.offered,
-                slot: row.beginning.slot,
-                opened: row.beginning.opened,
-                connected: row.beginning.connected,
-                secured: row.beginning.secured,
-                written_first: first,
-                written_last: row.request_last,
-                answered_first: row.response_first,
-                answered_last: row.response_last,
-            }),
-            Side::Server => self.servers.push(ServerRow {
-                request,
-                connection: row.connection,
-                stream: row.stream,
+                beginning: row.beginning,
                 request_first: first,
                 request_last: row.request_last,
                 response_first: row.response_first,
                 response_last: row.response_last,
-                ready: row.beginning.offered,
-            }),
+            });
         }
     }
 
@@ -105,33 +74,28 @@ impl HopRows {
 
     /// To be called after the last row.
     pub(super) fn sort(&mut self) {
-        self.clients
-            .sort_by_key(|row| (row.request, row.written_first));
-        self.servers
-            .sort_by_key(|row| (row.request, row.request_first));
+        for rows in &mut self.exchanges {
+            rows.sort_by_key(|row| (row.request, row.request_first));
+        }
     }
 
-    /// Flow control of a connection of `side`.
     pub(super) fn windows(&self, side: Side, connection: u32) -> Option<&Windows> {
         self.windows[side as usize].get(&connection)
     }
 
-    fn attempts(&self, request: u64) -> &[ClientRow] {
-        let from = self.clients.partition_point(|row| row.request < request);
-        let to = self.clients.partition_point(|row| row.request <= request);
-        &self.clients[from..to]
+    fn attempts(&self, side: Side, request: u64) -> &[HopExchange] {
+        let rows = &self.exchanges[side as usize];
+        let from = rows.partition_point(|row| row.request < request);
+        let to = rows.partition_point(|row| row.request <= request);
+        &rows[from..to]
     }
 
     /// The server's side of the exchange on this stream, which cannot have reached it before `earliest`. The last row is
     /// that of the last attempt, unless that attempt never arrived.
-    fn server(&self, request: u64, stream: Option<u64>, earliest: Time) -> Option<ServerRow> {
-        let from = self.servers.partition_point(|row| row.request < request);
-        let to = self.servers.partition_point(|row| row.request <= request);
-        let own = self.servers[from..to].iter().rev();
-        let mut own = own.filter(|row| Some(row.stream) == stream);
-        own.next()
-            .filter(|row| row.request_first >= earliest)
-            .copied()
+    fn server(&self, request: u64, stream: Option<u64>, earliest: Time) -> Option<HopExchange> {
+        let mut attempts = self.attempts(Side::Server, request).iter();
+        let last = attempts.rfind(|row| Some(row.stream) == stream);
+        last.filter(|row| row.request_first >= earliest).copied()
     }
 }
 
@@ -176,9 +140,9 @@ pub(super) fn legs(
     is_ours: impl Fn(usize) -> bool,
 ) -> Vec<Option<Leg>> {
     let mut legs: Vec<Option<Leg>> = Vec::with_capacity(hops.len());
-    let mut incoming: Option<ServerRow> = None;
+    let mut incoming: Option<HopExchange> = None;
     for (place, hop) in hops.iter().enumerate() {
-        let attempts = hop.attempts(marks.request);
+        let attempts = hop.attempts(Side::Client, marks.request);
         let own = match place {
             0 => Some(marks.clone()),
             _ => attempts
@@ -197,11 +161,11 @@ pub(super) fn legs(
                 request_last: row.request_last.map(Time::as_nanos),
                 response_first: row.response_first.map(Time::as_nanos),
                 response_last: row.response_last.map(Time::as_nanos),
-                ready: row.ready.map(Time::as_nanos),
+                ready: row.beginning.offered.map(Time::as_nanos),
             }),
             server_connection: server.map(|row| row.connection),
             answered: attempts.last().filter(|_| place > 0).and_then(|row| {
-                let (first, last) = (row.answered_first?, row.answered_last?);
+                let (first, last) = (row.response_first?, row.response_last?);
                 Some((first.as_nanos(), last.as_nanos()))
             }),
             is_repeated: attempts.len() > 1,
@@ -212,7 +176,7 @@ pub(super) fn legs(
 
 /// The marks of an exchange that one of our stations never began, although it had the request: no connection or stream was
 /// free until the end of the trial.
-fn queued_marks(incoming: &ServerRow, request: &RequestMarks) -> Option<RequestMarks> {
+fn queued_marks(incoming: &HopExchange, request: &RequestMarks) -> Option<RequestMarks> {
     let offered = incoming.request_last?;
     let is_waiting = request.outcome == Outcome::Censored && incoming.response_first.is_none();
     is_waiting.then(|| RequestMarks {
@@ -221,18 +185,18 @@ fn queued_marks(incoming: &ServerRow, request: &RequestMarks) -> Option<RequestM
         taken_up: offered,
         end: request.end.max(offered),
         outcome: Outcome::Censored,
-        ..RequestMarks::BLANK
+        ..RequestMarks::default()
     })
 }
 
 /// Nothing of an exchange can have reached its server before this. Our own stations record when they have written, which
 /// may be after the server has read. Packets show when they were sent, by a clock that has to be compared with ours.
-fn earliest_arrival(request: &RequestMarks, row: Option<&ClientRow>) -> Time {
+fn earliest_arrival(request: &RequestMarks, row: Option<&HopExchange>) -> Time {
     let slot = Time::from_nanos(request.slot.unwrap_or(0));
     match row {
         None => slot,
-        Some(row) => row.slot.unwrap_or_else(|| {
-            let written = row.written_first.as_nanos();
+        Some(row) => row.beginning.slot.unwrap_or_else(|| {
+            let written = row.request_first.as_nanos();
             Time::from_nanos(written.saturating_sub(CLOCKS_DIFFER_BY.as_nanos()))
         }),
     }
@@ -240,23 +204,24 @@ fn earliest_arrival(request: &RequestMarks, row: Option<&ClientRow>) -> Time {
 
 /// The marks of an exchange of a proxy's client side. `incoming` is the exchange in which the proxy got the request.
 fn exchange_marks(
-    row: &ClientRow,
-    incoming: Option<&ServerRow>,
+    row: &HopExchange,
+    incoming: Option<&HopExchange>,
     request: &RequestMarks,
 ) -> RequestMarks {
-    let times = match row.offered {
+    let beginning = &row.beginning;
+    let times = match beginning.offered {
         Some(offered) => SendTimes {
             offered,
             taken_up: offered,
-            slot: row.slot.unwrap_or(offered),
-            connected: row.connected,
-            written_first: row.written_first,
-            written_last: row.written_last,
+            slot: beginning.slot.unwrap_or(offered),
+            connected: beginning.connected,
+            written_first: row.request_first,
+            written_last: row.request_last,
         },
         None => inferred_send_times(row, incoming),
     };
-    let is_whole = row.answered_last.is_some();
-    let end = row.answered_last.unwrap_or(request.end);
+    let is_whole = row.response_last.is_some();
+    let end = row.response_last.unwrap_or(request.end);
     RequestMarks {
         request: request.request,
         intended: times.offered,
@@ -264,7 +229,7 @@ fn exchange_marks(
         end: end.max(times.offered),
         slot: Some(times.slot.as_nanos()),
         connected: Some(times.connected.unwrap_or(times.slot).as_nanos()),
-        secured: row.secured.map(Time::as_nanos),
+        secured: beginning.secured.map(Time::as_nanos),
         written_first: Some(times.written_first.as_nanos()),
         written_last: times.written_last.map(Time::as_nanos),
         connection: Some(row.connection),
@@ -293,10 +258,10 @@ struct SendTimes {
 /// Of a third-party program it is only known when it had the request, when the packets with it left, and when it opened the
 /// connection. A connection opened after the request had come was opened for it. Between the first two times the request
 /// was ready to be sent; the state of the connection decides whether the program or the connection kept it.
-fn inferred_send_times(row: &ClientRow, incoming: Option<&ServerRow>) -> SendTimes {
-    let written = row.written_first;
+fn inferred_send_times(row: &HopExchange, incoming: Option<&HopExchange>) -> SendTimes {
+    let written = row.request_first;
     let first = incoming.map(|incoming| incoming.request_first);
-    let opened = row.opened.filter(|opened| {
+    let opened = row.beginning.opened.filter(|opened| {
         let is_after = first.is_some_and(|first| first <= *opened);
         is_after && *opened <= written
     });
@@ -308,37 +273,28 @@ fn inferred_send_times(row: &ClientRow, incoming: Option<&ServerRow>) -> SendTim
         offered,
         taken_up: slot,
         slot,
-        connected: opened.and(row.connected),
+        connected: opened.and(row.beginning.connected),
         written_first: slot,
-        written_last: whole.or(row.written_last),
+        written_last: whole.or(row.request_last),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use squall_base::record::Beginning;
-
     use super::*;
-
-    fn time(micros: u64) -> Time {
-        Time::from_nanos(micros * 1_000)
-    }
+    use crate::load::requests::at as time;
 
     fn request() -> RequestMarks {
         RequestMarks {
             request: 7,
-            intended: time(0),
-            taken_up: time(0),
             end: time(1_000),
             slot: Some(0),
             connected: Some(0),
-            secured: None,
             written_first: Some(1_000),
             written_last: Some(1_000),
             connection: Some(0),
             stream: Some(0),
-            outcome: Outcome::Answered,
-            relayed: None,
+            ..RequestMarks::default()
         }
     }
 

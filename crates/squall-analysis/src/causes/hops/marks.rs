@@ -5,10 +5,10 @@
 
 use squall_base::record::{Cause, Outcome, Side};
 
-use super::super::course::{self, Stage};
+use super::super::course::Stage;
 use super::super::request_marks::ServerMarks;
 use super::super::timeline::after_failure;
-use super::super::walk::{NEVER, Walk};
+use super::super::walk::{NEVER, Span, Walk};
 use super::join::{HopRows, Leg};
 
 /// What the exchange's time on this hop was spent on.
@@ -17,7 +17,7 @@ pub(super) fn stages(leg: &Leg, hop: &HopRows) -> Vec<Stage> {
     let mut walk = Walk::new(marks.intended, marks.end).with_stages();
     let rest = walk_through(leg, hop, &mut walk);
     let walked = walk.finish(rest);
-    walked.stages.into_iter().map(course::stage).collect()
+    walked.stages.into_iter().map(Stage::from).collect()
 }
 
 /// Walks as far as the exchange is known; returns the cause of the rest.
@@ -51,12 +51,7 @@ fn walk_through(leg: &Leg, hop: &HopRows, walk: &mut Walk) -> Cause {
 /// Walks through request, server and response.
 fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> Cause {
     let outcome = leg.marks.outcome;
-    // A server that was done before it had the whole request waited for its head at most.
-    let is_early = match (server.request_last, server.response_last) {
-        (Some(request), Some(response)) => response < request,
-        (request, response) => request.is_none() && response.is_some(),
-    };
-    let received = if is_early {
+    let received = if server.is_early() {
         server.response_first
     } else {
         server.request_last
@@ -101,22 +96,17 @@ fn walk_to(
     if let (Some(windows), Some(stream)) = (windows, leg.marks.stream)
         && from < to
     {
-        let mut held: Vec<(u64, u64, Cause)> = windows
-            .stream(stream, from, to)
-            .map(|span| (span.from, span.to, Cause::WindowStream))
-            .collect();
-        let of_connection = windows.connection(from, to);
-        held.extend(of_connection.map(|span| (span.from, span.to, Cause::WindowConnection)));
-        // The stream's own window first, because that is the one to enlarge.
-        let mut edges: Vec<u64> = held.iter().flat_map(|it| [it.0, it.1]).collect();
+        let held: Vec<(Span, Cause)> = windows.waits(stream, from, to).collect();
+        let edges = held.iter().flat_map(|(span, _)| [span.from, span.to]);
+        let mut edges: Vec<u64> = edges.collect();
         edges.retain(|edge| from < *edge && *edge < to);
         edges.push(to);
         edges.sort_unstable();
         for edge in edges {
             let at = walk.at();
-            let holds = |it: &&(u64, u64, Cause)| it.0 <= at && edge <= it.1;
-            let found = held.iter().find(holds);
-            walk.to(edge, found.map_or(otherwise, |(_, _, cause)| *cause));
+            let mut holding = held.iter();
+            let found = holding.find(|(span, _)| span.from <= at && edge <= span.to);
+            walk.to(edge, found.map_or(otherwise, |(_, cause)| *cause));
         }
     }
     if let Some(until) = until {

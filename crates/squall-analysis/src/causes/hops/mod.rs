@@ -22,7 +22,7 @@ use squall_base::record::{
 };
 
 use super::columns::{ExchangeCells, PacketCells, RequestCells, SocketCells};
-use super::course::{Course, Detail, HopCourse, Stage};
+use super::course::{Course, Detail, HopCourse, Stage, spans_of};
 use super::frames;
 use super::intake::Inputs;
 use super::near::PathConnections;
@@ -160,20 +160,10 @@ impl PathShape {
     fn links(&self) -> Vec<Option<LinkInputs>> {
         let link = |hop: &HopShape| {
             let mut inputs = Inputs::new();
-            if self.is_captured {
-                inputs.capture();
-            }
-            for side in Side::ALL {
-                if let Some((stream, connection)) = hop.limits_bytes[side as usize] {
-                    inputs.begin_quic_windows(side, stream, connection);
-                }
-                if hop.is_observed[side as usize] {
-                    inputs.observe(side);
-                }
-                if hop.paces[side as usize] {
-                    inputs.pace(side);
-                }
-            }
+            inputs.quic_windows = hop.limits_bytes;
+            inputs.is_observed = hop.is_observed;
+            inputs.paces = hop.paces;
+            inputs.is_captured = self.is_captured;
             LinkInputs {
                 inputs,
                 exchanges: Vec::new(),
@@ -184,7 +174,6 @@ impl PathShape {
     }
 }
 
-/// The records of a hop across a link.
 #[derive(Debug)]
 struct LinkInputs {
     inputs: Inputs,
@@ -341,22 +330,6 @@ impl PathInputs {
     }
 }
 
-/// The requests whose courses are wanted.
-#[derive(Clone, Copy)]
-enum RequestSelection<'a> {
-    All,
-    Only(&'a BTreeSet<u64>),
-}
-
-impl RequestSelection<'_> {
-    fn contains(self, request: u64) -> bool {
-        match self {
-            RequestSelection::All => true,
-            RequestSelection::Only(requests) => requests.contains(&request),
-        }
-    }
-}
-
 /// Attributes all of a trial's response times to causes, over any path.
 ///
 /// The spans of each row in total add up to the request's `end - intended` exactly. Those of a hop's row add up to the time
@@ -365,7 +338,7 @@ pub fn attribute_path(inputs: PathInputs) -> Attribution {
     if !inputs.shape.is_several() && inputs.shape.is_client_ours {
         return super::attribute(inputs.into_only_link());
     }
-    attribute_nested(inputs, RequestSelection::All, Detail::Stages, |_| {})
+    attribute_nested(inputs, None, Detail::Stages, |_| {})
 }
 
 /// The causes of some of the requests, with their courses, in the order in which the requests were added. On a path of
@@ -382,8 +355,7 @@ pub fn follow_path(
         return (attribution, courses);
     }
     let mut courses = Vec::new();
-    let wanted = RequestSelection::Only(requests);
-    let attribution = attribute_nested(inputs, wanted, detail, |course| courses.push(course));
+    let attribution = attribute_nested(inputs, Some(requests), detail, |it| courses.push(it));
     (attribution, courses)
 }
 
@@ -396,9 +368,10 @@ struct LinkResults {
     traces: Vec<ConnectionTrace>,
 }
 
+/// Attributes these requests, or all.
 fn attribute_nested(
     mut inputs: PathInputs,
-    wanted: RequestSelection<'_>,
+    wanted: Option<&BTreeSet<u64>>,
     detail: Detail<'_>,
     mut on_course: impl FnMut(Course),
 ) -> Attribution {
@@ -418,7 +391,7 @@ fn attribute_nested(
         .sort_by_key(|row| (row.dropped_at, row.packet));
     let queues = queue_shares(&legs, &results, &inputs);
     for (marks, legs) in &legs {
-        if !wanted.contains(marks.request) {
+        if wanted.is_some_and(|wanted| !wanted.contains(&marks.request)) {
             continue;
         }
         let take_course = |link: &mut Option<LinkResults>| {
@@ -436,7 +409,7 @@ fn attribute_nested(
         attribution.causes.push(CausesRecord {
             request: marks.request,
             hop: CausesRecord::IN_TOTAL,
-            spans: spans(&stages),
+            spans: spans_of(&stages),
             queue_roots: path.queue_roots(&stages, &queues),
             responsible: costliest(&of_hops),
         });
@@ -444,7 +417,7 @@ fn attribute_nested(
             attribution.hops.push(CausesRecord {
                 request: marks.request,
                 hop: place as u8 + 1,
-                spans: spans(own),
+                spans: spans_of(own),
                 queue_roots: path.queue_roots(own, &queues),
                 responsible: of_hops[place].map(|(_, packet)| packet),
             });
@@ -500,10 +473,7 @@ fn queue_shares(
         .map(|(marks, _)| marks.intended.as_nanos())
         .min();
     let end = legs.iter().map(|(marks, _)| marks.end.as_nanos()).max();
-    let slices = Slices::of(Span {
-        from: begin.unwrap_or(0),
-        to: end.unwrap_or(0),
-    });
+    let slices = Slices::of(Span::new(begin.unwrap_or(0), end.unwrap_or(0)));
     let mut hops: Vec<Occupancy> = inputs.hops.iter().map(|_| Occupancy::new(slices)).collect();
     for (marks, legs) in legs {
         let course = |place: usize| results[place].as_ref()?.courses.get(&marks.request);
@@ -518,12 +488,12 @@ fn queue_shares(
     shares
 }
 
-/// Attributes the hop at this place, which crosses a link, as if it were the only one.
+/// Attributes the hop at this place, which crosses a link, as if it were the only one; for these requests, or all.
 fn attribute_link_hop(
     link: LinkInputs,
     place: usize,
     legs: &[(RequestMarks, Vec<Option<Leg>>)],
-    wanted: RequestSelection<'_>,
+    wanted: Option<&BTreeSet<u64>>,
     detail: Detail<'_>,
 ) -> LinkResults {
     let mut inputs = link.inputs;
@@ -549,7 +519,7 @@ fn attribute_link_hop(
     // What a queue waited for depends on all requests that were ahead.
     let has_queue = has_queue(legs);
     let watched: BTreeSet<u64> = all
-        .filter(|request| has_queue || wanted.contains(*request))
+        .filter(|request| has_queue || wanted.is_none_or(|wanted| wanted.contains(request)))
         .collect();
     let (attribution, courses) = follow(inputs, &watched, detail);
     let responsible = responsible_packets(&attribution);
@@ -581,7 +551,6 @@ fn responsible_packets(attribution: &Attribution) -> BTreeMap<u64, (u64, PacketR
     .collect()
 }
 
-/// A request on all hops.
 struct RequestHops<'a> {
     marks: &'a RequestMarks,
     legs: &'a [Option<Leg>],
@@ -617,7 +586,6 @@ impl<'a> RequestHops<'a> {
         }
     }
 
-    /// What the request's total time was spent on.
     fn total_stages(&self) -> Vec<Stage> {
         self.visit_from_last_hop(|_, _| {})
     }
@@ -708,12 +676,4 @@ impl<'a> RequestHops<'a> {
             hops,
         }
     }
-}
-
-fn spans(stages: &[Stage]) -> CauseSpans {
-    let mut spans = CauseSpans::default();
-    for stage in stages {
-        spans[stage.cause] = spans[stage.cause] + stage.to.since(stage.from);
-    }
-    spans
 }

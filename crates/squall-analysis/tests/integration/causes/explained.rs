@@ -115,7 +115,7 @@ fn blocked_request_names_the_request_that_blocks_it() {
         panic!("{:?}", it.waited_for);
     };
     assert_eq!((wait.cause, wait.request), (Cause::Hol, 0));
-    assert_eq!(wait.packet, Some(lost.into()));
+    assert_eq!(wait.packet, Some(lost));
     let [impact] = it.drops.as_slice() else {
         panic!("{:?}", it.drops);
     };
@@ -128,7 +128,7 @@ fn blocked_request_names_the_request_that_blocks_it() {
             time: Duration::from_micros(80_000)
         }]
     );
-    assert_eq!(it.responsible, Some(lost.into()));
+    assert_eq!(it.responsible, Some(lost));
     assert_eq!(it.server_connection, Some(0));
     let names: Vec<&str> = it.marks.iter().map(|mark| mark.name).collect();
     assert!(
@@ -172,7 +172,7 @@ fn moment_lists_what_each_request_waits_for() {
     assert_eq!(in_flight, [0, 1]);
     // The packet was dropped 75 ms before, and is still missing.
     assert_eq!(moment.drops.len(), 1);
-    assert_eq!(moment.drops[0].packet, lost.into());
+    assert_eq!(moment.drops[0].packet, lost);
     assert_eq!(moment.connections.len(), 1);
     assert_eq!(moment.connections[0].requests, 2);
     assert!(
@@ -199,7 +199,7 @@ fn moment_without_a_path_has_only_recorded_facts() {
     let [drop] = moment.drops.as_slice() else {
         panic!("{:?}", moment.drops);
     };
-    assert_eq!((drop.packet, drop.repair), (lost.into(), Repair::Unknown));
+    assert_eq!((drop.packet, drop.repair), (lost, Repair::Unknown));
     assert_eq!(moment.link[Direction::Down as usize].dropped_around, 1);
 }
 
