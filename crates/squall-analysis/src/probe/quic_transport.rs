@@ -88,7 +88,7 @@ fn data_times(step: &Step) -> Vec<Time> {
             && frame.way == Way::Received
             && STREAM.contains(&frame.kind)
             && frame.length > 0
-            && frame.stream.is_some_and(|stream| stream % 4 == 0);
+            && frame.stream.is_some_and(|stream| stream.is_multiple_of(4));
         if let Some(packet) = frame.packet.filter(|_| is_data) {
             packets.entry((row.connection, packet)).or_insert(row.time);
         }
