@@ -59,7 +59,7 @@ pub struct RunEnvironment {
 /// The results of a run, as written to summary.json.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The format of these results: that of this squall, also if they were read in an earlier one.
+    /// The format of these results: always this squall's, even if they were stored in an earlier one.
     #[serde(
         default = "Schema::of_summary",
         deserialize_with = "Schema::read_summary"
@@ -231,7 +231,7 @@ impl Schema {
             .map_err(D::Error::custom)
     }
 
-    /// This format, as that of results that were stored in `stored`.
+    /// Accepts results that were stored in the format `stored`, and returns this format for them.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! The number in front of a unit, read exactly, and why a text is not the expected quantity.
+//! Reads the number in front of a unit exactly, or says why a text is not the expected quantity.
 //!
-//! Which units there are is up to the quantity: `quantity` and `time`.
+//! No unit is known here: `quantity` and `time` have those of each quantity.
 
 use thiserror::Error;
 

@@ -30,7 +30,8 @@
 //! ```
 //!
 //! Where to go next: `message` for outgoing messages, `h1`, `h2` and [`h3`] for the protocols, [`frames`] for
-//! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them, `handshake` for what a handshake shows of a server.
+//! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them, `handshake` for what a handshake shows of a
+//! server.
 
 mod connection;
 mod engine;

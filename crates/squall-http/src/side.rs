@@ -1,7 +1,8 @@
 //! One side of a connection, whichever HTTP version it speaks: the only place that chooses between the engines.
 //!
 //! [`ConnectionStreams`] chooses among the three versions for an owner, `TcpEngine` between the two that run over TCP.
-//! Nothing here knows TLS or QUIC: next is `connection`, which puts TLS below an engine, then `h1`, `h2` and `h3`.
+//! Nothing here knows TLS or QUIC. The next file to read is `connection`, which puts TLS below an engine; then `h1`, `h2` and
+//! `h3`.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! A tap on this machine's own flows: captures the packets of TCP and UDP to and from some ports, on every device, for a
 //! client that shows what it sent and received.
 //!
-//! It is one AF_PACKET socket (packet(7)); only opening it needs CAP_NET_RAW. [`ends_of`] reads the ports and
-//! addresses of a packet, and the caller decides which flows are its own. Packets are as long as the kernel joins them
-//! (up to 64 KiB), and checksums of sent packets may not be filled in. On loopback each packet is seen once, as it arrives.
-//! IPv6 packets with extension headers are not seen.
+//! It is one AF_PACKET socket (packet(7)); only opening it needs CAP_NET_RAW. [`ends_of`] reads the ports and addresses of
+//! a packet, and the caller decides which flows are its own. The kernel may have joined packets (up to 64 KiB), and may
+//! not have filled in the checksums of sent ones. On loopback each packet is seen once, as it arrives. IPv6 packets with
+//! extension headers are not seen. `tap` taps the loopback device of a host instead.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -42,7 +42,7 @@ pub struct TappedPacket<'b> {
     pub device: usize,
     /// Whether this machine sent it. On loopback always false.
     pub is_outgoing: bool,
-    /// From the first byte of the IP header on.
+    /// The packet, beginning with its IP header.
     pub bytes: &'b [u8],
 }
 
@@ -51,9 +51,9 @@ pub struct TappedPacket<'b> {
 pub struct PacketEnds {
     /// Whether it is TCP; otherwise UDP.
     pub is_tcp: bool,
-    /// Where it is from.
+    /// Its source.
     pub from: SocketAddr,
-    /// Where it goes.
+    /// Its destination.
     pub to: SocketAddr,
 }
 
@@ -67,8 +67,8 @@ impl FlowTap {
         Ok(FlowTap { socket })
     }
 
-    /// Makes it see packets with one of these ports at either end, from now on, instead of those that it saw before. The
-    /// first 64 ports count.
+    /// From now on, captures the packets with one of these ports at either end, instead of those of an earlier call. Only
+    /// the first 64 ports count.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -78,7 +78,7 @@ impl FlowTap {
         packet_socket::bind(&self.socket, ANY_DEVICE)
     }
 
-    /// The next packet; `None` if there is none now. `buffer` must have room for [`crate::tap::PACKET_BYTES`].
+    /// The next packet, or `None` if no packet is waiting. `buffer` must have room for [`crate::tap::PACKET_BYTES`].
     ///
     /// # Errors
     /// Those of the operating system.
@@ -227,7 +227,7 @@ fn filter(ports: &[u16]) -> Vec<libc::sock_filter> {
         step(JUMP, 1),
         step(RETURN, 0),
     ];
-    // 15: the index is the length of the IP header. Each port that fits jumps behind the last refusal.
+    // 15: the index is the length of the IP header. A port that matches jumps to the last instruction, which passes.
     let count = ports.len();
     program.push(step(LOAD_INDIRECT_HALF, 0));
     for (place, port) in ports.iter().enumerate() {
@@ -251,7 +251,7 @@ mod tests {
     use crate::host::Host;
     use crate::tap::PACKET_BYTES;
 
-    /// What the kernel would make of a packet: whether it passes. Only the instructions that `filter` uses.
+    /// Whether a packet passes, as the kernel would decide it. Knows only the instructions that `filter` uses.
     fn passes(program: &[libc::sock_filter], packet: &[u8]) -> bool {
         let (mut at, mut value, mut index) = (0, 0_u32, 0_usize);
         loop {

@@ -1,7 +1,7 @@
 //! Packet sockets (packet(7)): opening one, giving it a filter, and binding it to devices.
 //!
-//! They receive packets from the IP header on, each with the kernel's timestamp. `tap` and `flow_tap` decide which packets
-//! and read them. Opening one needs CAP_NET_RAW; the rest does not.
+//! They receive packets without the link-layer header, each with the kernel's timestamp. `tap` and `flow_tap` decide which
+//! packets, and read them. Opening one needs CAP_NET_RAW; the rest does not.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -29,8 +29,8 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets only packets in that this program of classic BPF (Documentation/networking/filter.rst) passes. It replaces an
-/// earlier one.
+/// Attaches a program of classic BPF (Documentation/networking/filter.rst), which replaces an earlier one. The socket then
+/// receives only the packets that the program passes.
 pub(crate) fn filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).unwrap_or(libc::c_ushort::MAX),
@@ -39,7 +39,7 @@ pub(crate) fn filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io:
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Makes it receive the packets of one device, by its index, or of all with 0.
+/// Makes the socket receive the packets of the device with this index, or of all devices with 0.
 pub(crate) fn bind(socket: &OwnedFd, device: libc::c_int) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

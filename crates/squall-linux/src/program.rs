@@ -115,7 +115,7 @@ impl Signals {
             .map_err(SetupError::system("make a signalfd"))
     }
 
-    /// The next signal; `None` if there is none now.
+    /// The next signal, or `None` if no signal is pending.
     pub fn next(&self) -> Option<SignalRequest> {
         let found = self.0.read_signal().ok()??;
         let signal = Signal::try_from(found.ssi_signo as i32).ok()?;

@@ -54,7 +54,7 @@ impl Tap {
         host.run(open).map(|socket| Tap { socket })
     }
 
-    /// The next packet, from the first byte of its IP header, and its arrival time; `None` if there is none now. `buffer`
+    /// The next packet, from the first byte of its IP header, and its arrival time; `None` if no packet is waiting. `buffer`
     /// must have room for [`PACKET_BYTES`].
     pub fn next<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<(Time, &'b [u8])>> {
         let (length, arrived) = loop {

@@ -12,8 +12,8 @@ use squall_base::plan::Protocol;
 use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Side};
 
-/// The file with those of a load generator's header fields that are secrets, in the generator's folder. It is removed when
-/// the program has ended.
+/// The file with a load generator's secret header fields, in the generator's folder. It is removed when the program has
+/// ended.
 pub(crate) const SECRET_FIELDS: &str = "secret-fields";
 
 /// A server (an `answer`, no `upstreams`) or a proxy (`upstreams`, no `answer`) on the path.

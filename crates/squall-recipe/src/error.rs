@@ -143,8 +143,7 @@ pub enum Mistake {
     /// Too many header fields for at least one protocol engine; every value of a list counts.
     #[error("{0} header fields")]
     TooManyHeaders(usize),
-    /// Header fields of so many bytes (`squall_base::plan::message::header_bytes`) that at least one protocol engine refuses
-    /// them.
+    /// Header fields whose size (`squall_base::plan::message::header_bytes`) at least one protocol engine refuses.
     #[error("header fields of {0} bytes")]
     HeadersTooLong(usize),
     /// A header field that the protocol engines write themselves.

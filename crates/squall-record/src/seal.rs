@@ -1,6 +1,6 @@
-//! The checksum that trial.json has of itself, as its last field.
+//! The checksum of trial.json itself, which is its last field.
 //!
-//! Those of the other files are in `checksum`.
+//! Nothing here reads or writes a file. `checksum` has the checksums of the other files.
 
 /// What precedes the checksum at the end of trial.json: the last field of its object, as `serde_json` indents it.
 const OWN_CHECKSUM: &str = ",\n  \"crc32\": ";
@@ -41,7 +41,7 @@ mod tests {
         let read: serde_json::Value = serde_json::from_slice(&sealed).unwrap();
         assert_eq!(read["schema"], 9);
         assert_eq!(read["files"][0]["crc32"], 7);
-        // All that stood before the last brace and its line break.
+        // Everything before the last brace and its line break.
         let content = object.len() - 2;
         for bit in 0..content * 8 {
             let mut damaged = sealed.clone();

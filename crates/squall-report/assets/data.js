@@ -10,8 +10,8 @@ export function readManifest() {
 
 let pageWords = null;
 
-/** A text of the scripts in the language of the page. Each part in braces is replaced by the value of that name. An English
- * page has no words, as the texts here are English; src/lang/script.rs has the others. */
+/** A text of the scripts in the language of the page. Each slot in braces is replaced by the value of that name. The texts
+ * in the scripts are English; a page in another language has their translations from src/lang/script.rs. */
 export function say(phrase, values = {}) {
   pageWords ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}");
   return (pageWords[phrase] ?? phrase).replace(/\{[@=#]?(\w+)\}/g, (_, name) => values[name]);

@@ -22,7 +22,7 @@ const MULTIPLE_HEIGHT = 190;
 /** How long the view must rest before `squall view` is asked, in milliseconds. */
 const REST_MS = 60;
 
-/** How long the view must rest before it is kept in the address, in milliseconds: browsers refuse to change it very often. */
+/** How long the view must rest before the address keeps it, in milliseconds. Browsers refuse very frequent changes. */
 const KEEP_MS = 300;
 
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
@@ -70,7 +70,7 @@ class Section {
     this.followAddress();
   }
 
-  /** Shows the visible part that is in the address, and keeps it there; of a live page, also the request. */
+  /** Restores the visible part from the address, and keeps it there from now on. On a live page, also restores the request. */
   followAddress() {
     const name = `zoom-${this.host.dataset.condition}`;
     const [from, to, low, high] = (choiceInAddress(name) ?? "").split("_").map(Number);
@@ -86,7 +86,8 @@ class Section {
     if (this.inspector && trial) this.inspector.showRequest(trial, this.manifest.variants[trial.variant], Number(request));
   }
 
-  /** The visible part as a word of the address: seconds, then milliseconds if they are not all. Null if all is visible. */
+  /** The visible part for the address: its span in seconds, then in milliseconds unless all latencies are visible. Null if
+   * everything is visible. */
   zoomInWords() {
     if (this.view.isWhole()) return null;
     return [...this.view.x, ...(this.view.zoomedY ?? [])].map((end) => Number(end.toPrecision(9))).join("_");

@@ -20,7 +20,7 @@ export function chosen(name, allowed) {
   return allowed.includes(choice) ? choice : null;
 }
 
-/** The choice of this name in the address, whatever it is; otherwise null. */
+/** The choice of this name in the address, which may be anything; null if there is none. */
 export function choiceInAddress(name) {
   return readAddress().choices.get(name);
 }

@@ -1,10 +1,10 @@
-//! Text in columns of a terminal, in which a Chinese character takes two: how wide a text is, padding, and lines of Chinese.
+//! Columns of a terminal, of which a Chinese character takes two: how wide a text is, padding, and the wrapping of Chinese.
 //!
-//! `text` wraps and aligns what has a space between its words; it counts columns here.
+//! `text` wraps and aligns text with spaces between its words, and uses this file to count columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What must not begin a line, and what must not end one.
+/// Punctuation that must not begin a line, and punctuation that must not end one.
 const CLOSING: &str = "，。；：？！、）》】”’…%";
 const OPENING: &str = "（《【“‘";
 
@@ -13,19 +13,19 @@ pub(crate) fn width_of(text: &str) -> usize {
     text.width()
 }
 
-/// `text` at the left of this many columns.
+/// `text`, padded on the right to this many columns.
 pub(crate) fn left(text: &str, width: usize) -> String {
     let room = width.saturating_sub(width_of(text));
     format!("{text}{}", " ".repeat(room))
 }
 
-/// `text` at the right of this many columns.
+/// `text`, padded on the left to this many columns.
 pub(crate) fn right(text: &str, width: usize) -> String {
     let room = width.saturating_sub(width_of(text));
     format!("{}{text}", " ".repeat(room))
 }
 
-/// A piece of text within which no line ends.
+/// A piece of text that is never broken.
 struct Unit {
     text: String,
     /// Whether a space is before it, unless it begins a line.
@@ -67,7 +67,7 @@ fn units(text: &str) -> Vec<Unit> {
         let may_break = is_beside_wide && !CLOSING.contains(c) && !OPENING.contains(before);
         match units.last_mut() {
             Some(unit) if !is_spaced && !may_break => unit.text.push(c),
-            // Of a number.
+            // The percent sign stays with its number.
             Some(unit) if is_spaced && c == '%' => unit.text.push_str(" %"),
             _ => units.push(Unit {
                 text: c.to_string(),

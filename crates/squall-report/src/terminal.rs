@@ -281,7 +281,7 @@ impl TerminalWriter {
         }
     }
 
-    /// What is said of each cell below the table, with ` (?)` if it is doubtful.
+    /// The line about each cell below the table, with ` (?)` if it is doubtful.
     fn below(
         &self,
         text: &mut String,

@@ -127,7 +127,7 @@ const MAX_CAPTURED: u32 = 1 << 22;
 /// All connections by the client's number. They are built one at a time, because their bytes take the most memory.
 pub(super) struct Connections {
     flows: Flows,
-    /// Their numbers, if they are not all up to the last.
+    /// Their numbers, unless these are 0, 1, 2 and so on.
     numbers: Option<Vec<u32>>,
     /// Offsets at which the records of a connection begin, by place; those of the others begin with it.
     resumed: Vec<Option<[u64; 2]>>,
@@ -232,7 +232,7 @@ impl Connections {
         connections
     }
 
-    /// Those of which records were taken, as all records of the trial show their beginnings.
+    /// The connections whose records were taken; their beginnings are those that all records of the trial show.
     fn of_near(flows: Flows, near: &NearConnections) -> Connections {
         let mut remaining = BTreeMap::new();
         let known = || near.all().iter().map(|it| &it.known);

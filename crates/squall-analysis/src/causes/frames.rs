@@ -213,7 +213,7 @@ impl PackedSideRecords {
         self.before = timed;
     }
 
-    /// QUIC: a frame was sent at this time, the next one of the side's.
+    /// QUIC: the side sent its next frame at this time.
     pub(super) fn add_first_sent(&mut self, time: u64) {
         self.first_sent.get_or_insert(time);
     }

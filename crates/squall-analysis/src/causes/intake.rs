@@ -59,7 +59,7 @@ pub struct Inputs {
     paces: [bool; 2],
     /// Packets were seen at one point between both sides: see [`Inputs::capture`].
     pub(super) is_captured: bool,
-    /// The connections whose records are taken, if those of the others are left out.
+    /// The only connections whose records are taken; `None` takes those of all connections.
     pub(super) near: Option<NearConnections>,
 }
 
@@ -120,7 +120,7 @@ impl Inputs {
         }
     }
 
-    /// Whether records of a side about its connection of this number are taken.
+    /// Whether a side's records of its connection with this number are taken.
     fn takes(&self, side: Side, connection: u32) -> bool {
         let near = self.near.as_ref();
         near.is_none_or(|near| near.has(side, connection))

@@ -1,13 +1,12 @@
 //! Attribution of one request from the records near it, instead of all records of its trial.
 //!
-//! Records of the middle of a connection do not show which connection they belong to, nor where its streams began: the
-//! numbers of connections and TCP's initial sequence numbers follow from their beginnings. [`PathConnections`] keeps what
-//! the beginnings of all connections show, some 60 bytes each. With it, [`PathInputs::near`] takes only the records of a
-//! few connections, from some time on.
+//! Records from the middle of a connection show neither which connection they belong to nor where its streams began, because
+//! connections are numbered in the order of their beginnings, and TCP's initial sequence numbers are in the SYNs.
+//! [`PathConnections`] keeps what the beginnings of all connections show, some 60 bytes each. With it,
+//! [`PathInputs::near`] takes only the records of a few connections, from some time on.
 //!
-//! Whatever a connection did before that time is unknown here: what it had lost, and what it was not allowed to send. So
-//! the result can differ from that of all records, and has to be compared with the request's row of causes.parquet.
-//! `explain` does that.
+//! What a connection did before that time is unknown here, such as which packets it had lost. So the result can differ from
+//! that of all records, and has to be compared with the request's row of causes.parquet. `explain` does that.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +22,7 @@ use super::tcp;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownConnection {
     pub(super) flow: u32,
-    /// The server's number for it, if it got there.
+    /// The server's number for it, if it reached the server.
     pub(super) server: Option<u32>,
     /// When its first packet reached the link.
     pub(super) opened: u64,
@@ -112,7 +111,7 @@ impl PathConnections {
             .map(|(number, _)| number)
     }
 
-    /// Those of a hop's connections with these numbers, whose records begin at `from`.
+    /// The connections of a hop with these numbers, for records from `from` on.
     pub(super) fn near(
         &self,
         hop: u8,

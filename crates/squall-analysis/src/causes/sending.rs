@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn account_from_just_before_a_departure_may_already_reflect_it() {
+    fn sample_from_just_before_a_departure_may_already_count_it() {
         let mut evidence = full_window();
         evidence.accounts.push(Account {
             time: 20 * MS - CLOCKED_WITHIN / 2,

@@ -18,7 +18,7 @@ use super::walk::{NEVER, Span};
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// Of this many acknowledgements after a SYN, none later overtakes all.
+/// No later acknowledgement overtakes this many that follow a SYN.
 const FIRST_ACKS: u32 = 64;
 
 /// A packet that may carry bytes, as it was read.

@@ -1,8 +1,8 @@
 //! Explains one request from the records near it, and checks the result against what all records of the trial showed.
 //!
 //! Its causes are followed in the few connections that it was on ([`PathInputs::near`]). What depends on all requests is
-//! taken from the tables that attribution wrote: what its queue waited for from causes.parquet, and whom a dropped packet
-//! delayed from drops.parquet. Which records are near is decided by the caller.
+//! taken from the tables that attribution wrote: causes.parquet says what its queue waited for, and drops.parquet which
+//! requests a dropped packet delayed. The caller decides which records are near.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::causes::{Detail, PathInputs, follow_path};
 /// The records near a request.
 #[derive(Debug)]
 pub struct NearRecords {
-    /// Rows of requests.parquet, in the order of the table: its own, and at least those on its connection. They are among
-    /// the inputs.
+    /// Rows of requests.parquet, in the order of the table: its own, and at least those on its connection. `inputs` has
+    /// them too.
     pub requests: Vec<RequestRecord>,
     /// All of these records.
     pub inputs: PathInputs,

@@ -1,8 +1,8 @@
 //! How a probe's transfers and handshakes went over time, for drawings: bytes over time with the spans in which a window was
 //! used up, and the parts of a first response.
 //!
-//! Of several rounds, the one in the middle by its time is drawn. Nothing is judged here: `windows` and `limits` say which
-//! windows a server has, and `detect` whether they are small.
+//! Of several rounds, the one with the middle duration is drawn. Nothing is judged here: `windows` and `limits` find a
+//! server's windows, and `detect` decides whether they are too small.
 
 use squall_base::plan::Version;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, RequestRecord, Way};
@@ -41,10 +41,10 @@ pub struct Course {
     pub version: &'static str,
     /// Which way its body goes.
     pub transfer: Transfer,
-    /// Bytes of the body that had been carried at a time since its beginning, in the order of time. An upload's are sent
-    /// bytes; over HTTP/1.1 acknowledged ones.
+    /// Bytes of the body so far, each with the time since the beginning, in the order of time. Those of an upload were
+    /// sent by then; over HTTP/1.1, acknowledged.
     pub points: Vec<(Duration, u64)>,
-    /// Spans in which everything that the server's windows allow had been sent, with their beginning and end.
+    /// Spans, from when a window was used up until it was opened again.
     pub blocked: Vec<(Duration, Duration)>,
 }
 
@@ -57,7 +57,7 @@ pub struct Opening {
     pub connect: Duration,
     /// The handshake of TLS or QUIC; zero in cleartext.
     pub secure: Duration,
-    /// From then to the first byte of the response.
+    /// From the end of the handshakes to the first byte of the response.
     pub answer: Duration,
 }
 
@@ -156,14 +156,14 @@ impl Opening {
     }
 }
 
-/// The course in the middle by its time.
+/// The course with the middle duration.
 fn middle(mut courses: Vec<Course>) -> Option<Course> {
     courses.sort_by_key(|course| course.end().0);
     let place = courses.len().checked_sub(1)? / 2;
     Some(courses.swap_remove(place))
 }
 
-/// Bytes so far at the end of each interval in which some were carried.
+/// The last point of each interval that has one, so that at most about `POINTS` are left.
 fn thinned(points: Vec<(Duration, u64)>) -> Vec<(Duration, u64)> {
     let Some((end, _)) = points.last() else {
         return points;
@@ -207,7 +207,7 @@ fn sent(step: &Step, row: &RequestRecord) -> Option<Sent> {
     Some(reader.finish(row.written_last.is_none().then_some(row.end)))
 }
 
-/// What the kernel says was acknowledged of an upload, by the samples of its connection.
+/// The bytes of an upload that were acknowledged, by the kernel's samples of its connection.
 fn acknowledged(step: &Step, row: &RequestRecord) -> Vec<(Time, u64)> {
     let samples = step.tcp();
     let samples = samples.filter(|(sample, _)| Some(sample.connection) == row.connection);
@@ -330,14 +330,14 @@ impl Reader {
         self.points.push((time, bytes));
     }
 
-    /// Whatever it waited for is there.
+    /// Ends the span in which the upload was blocked, if it was.
     fn open(&mut self, time: Time) {
         if let Some(since) = self.since.take() {
             self.blocked.push((since, time));
         }
     }
 
-    /// The result; `given_up` is when an upload ended that was not sent completely.
+    /// The result. `given_up` is the end of an upload that was not sent completely.
     fn finish(mut self, given_up: Option<Time>) -> Sent {
         if let Some(end) = given_up {
             self.open(end);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn upload_that_is_stuck_is_blocked_to_its_end() {
+    fn upload_whose_window_stays_closed_is_blocked_to_its_end() {
         let windows = Windows {
             increment: 0,
             ..NARROW

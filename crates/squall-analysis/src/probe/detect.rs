@@ -408,7 +408,7 @@ fn share(part: u64, of: u64) -> f64 {
     part as f64 / of.max(1) as f64
 }
 
-/// The share of what was lost, as evidence: `30 of 1,000 packets ... (3.0 %)`.
+/// Evidence of a loss with its share: `sent again: 30 of 1,000 segments with data (3.0 %)`.
 fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
     format!(
         "{what}: {} of {} {unit} ({:.1} %)",
@@ -433,7 +433,7 @@ fn loss(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
-/// Whether TCP lost much, and what it lost.
+/// Whether TCP lost enough to cost time, and the evidence.
 fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     const SENT_AGAIN: u64 = 5;
     const OUT_OF_ORDER: u64 = 20;
@@ -462,11 +462,11 @@ fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     (is_up || is_down, evidence)
 }
 
-/// The same for QUIC: what quiche lost, and what the server must have lost. Between two programs of one machine, no path loses
-/// packets: a receive buffer was full because its reader did not get a processor.
+/// Whether QUIC lost enough to cost time, and the evidence: what quiche lost, and what the server must have lost. Within one
+/// machine no path loses packets; there a receive buffer was full because its reader did not get a processor.
 fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     const LOST: u64 = 5;
-    // A queue or a buffer that was full once is no lossy path.
+    // A path is not lossy because a queue or a buffer was full once.
     const LOSSES: u64 = 3;
     let address: Result<SocketAddr, _> = case.endpoint.address.parse();
     let is_this_machine = address.is_ok_and(|address| address.ip().is_loopback());
@@ -476,7 +476,8 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     let is_up = quic.lost >= LOST && quic.losses >= LOSSES && share(quic.lost, quic.sent) >= LOSS;
     // What this machine dropped is sent again too.
     let late = quic.late_frames.saturating_sub(quic.dropped_here);
-    let is_down = late >= LOST && share(late, quic.stream_frames) >= LOSS;
+    let is_down =
+        late >= LOST && quic.late_times >= LOSSES && share(late, quic.stream_frames) >= LOSS;
     let mut evidence = vec![
         lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
         lost_of(
@@ -561,7 +562,7 @@ fn short_connections(case: &Case<'_>) -> Option<Signs> {
     let lost = latencies
         .filter_map(|latency| Some(latency.first? - latency.later?))
         .max();
-    // With more of them, hardly any request waits for a new connection.
+    // If connections carry more requests than that, hardly any request waits for a new one.
     let is_few = short.requests <= FEW;
     let rare = lost.filter(|_| !is_few).map(|lost| {
         format!(
@@ -635,7 +636,7 @@ fn slow_http2(case: &Case<'_>) -> Option<Signs> {
     if one.bytes_per_s.len().min(two.bytes_per_s.len()) < ROUNDS {
         return None;
     }
-    // Then it is this client that is slow.
+    // In that case this client is what makes it slow.
     if case.endpoint.version(Version::Http2)?.is_held_up_here() {
         return None;
     }

@@ -1,10 +1,10 @@
-//! What the time of a download went into, as far as a client can see it: how much came in each round trip, where nothing
-//! came, and which of its own windows were used up.
+//! Where the time of a download went, as far as a client can see: by how much came in each round trip, when nothing came,
+//! and which of the client's own windows were used up.
 //!
-//! A server does not tell why it waits. A sender that doubles what it sends in each round trip is in slow start. One that
-//! sends, is silent, and sends again within a round trip waits for acknowledgements: its congestion window is used up. A
-//! longer silence is the program's, or the repair of a loss. Bytes that come without a pause come at the rate of the link or
-//! of the server; from outside these look alike. Of the client's own windows everything is known. `transfer` has the rates.
+//! A server does not say why it waits. A sender that doubles what it sends in each round trip is in slow start. A sender
+//! that pauses for up to a round trip waits for acknowledgements: its congestion window is full. A longer pause is the
+//! program's, or a loss is being repaired. Bytes without a pause come at the rate of the link or of the server, which look
+//! alike from outside. Only the client's own windows are known exactly. `transfer` has the rates.
 
 use serde::Serialize;
 use squall_base::record::{FrameLayer, FrameRecord, RequestRecord, Way};
@@ -24,26 +24,35 @@ const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
 /// A shorter silence is no pause.
 const PAUSE_AT_LEAST: Duration = Duration::from_millis(1);
 
-/// What the time of a download went into. The parts are disjoint; what no part has is rounding.
+/// Where the time of a download went. The parts do not overlap; their sum differs from the whole only by rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DownloadTime {
     /// From the end of the request to the last byte that was read.
+    #[serde(rename = "took_ns")]
     pub took: Duration,
     /// The round trip of the request.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Duration,
     /// The rest of the time to the first byte: the server's.
+    #[serde(rename = "answer_ns")]
     pub answer: Duration,
     /// The server's congestion window grew: slow start.
+    #[serde(rename = "slow_start_ns")]
     pub slow_start: Duration,
     /// After that, pauses of up to a round trip: the server's congestion window was used up.
+    #[serde(rename = "congestion_window_ns")]
     pub congestion_window: Duration,
     /// Longer pauses: of the server, or until a loss was repaired.
+    #[serde(rename = "pauses_ns")]
     pub pauses: Duration,
     /// Pauses for a window of HTTP/2 or QUIC that the client itself gave.
+    #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
     /// Round trips in which TCP's receive window of this machine was nearly used up.
+    #[serde(rename = "receive_window_ns")]
     pub receive_window: Duration,
     /// Bytes came without a pause, at the rate of the link or of the server.
+    #[serde(rename = "unpaused_ns")]
     pub unpaused: Duration,
 }
 
@@ -95,7 +104,7 @@ impl DownloadTime {
         Some(time)
     }
 
-    /// What this client itself took of it.
+    /// The time for which this client itself held the download up.
     pub(super) fn own(&self) -> Duration {
         self.client_window + self.receive_window
     }
@@ -134,7 +143,7 @@ impl Course {
         course
     }
 
-    /// The number of the round trip in which a time is.
+    /// The number of the round trip that contains a time.
     fn place(&self, time: Time) -> usize {
         let place = time.since(self.begun).as_nanos() / self.round_trip.as_nanos().max(1);
         usize::try_from(place).unwrap_or(usize::MAX)
@@ -182,8 +191,8 @@ impl Course {
     }
 }
 
-/// The number of round trips until a download has three quarters of its largest flight, if each brought more than the one
-/// before it.
+/// The number of round trips of slow start: those before a flight of three quarters of the largest, if each brought more
+/// than the one before it.
 fn slow_start(flights: &[u64]) -> usize {
     let largest = flights.iter().copied().max().unwrap_or(0);
     let reached = flights.iter().position(|bytes| 4 * bytes >= 3 * largest);
@@ -191,7 +200,7 @@ fn slow_start(flights: &[u64]) -> usize {
     let is_growing = flights[..reached]
         .windows(2)
         .all(|pair| pair[0] > 0 && pair[0] < pair[1]);
-    // A flight that is hardly larger than the one before it is a variation of the rate.
+    // Without a doubling, the flights only differ because the rate varies.
     let has_doubled = flights.first().is_some_and(|first| 2 * first <= largest);
     if is_growing && has_doubled {
         reached
@@ -210,8 +219,8 @@ fn receive_window(step: &Step, row: &RequestRecord) -> Option<u64> {
     windows.filter(|bytes| *bytes > 0).max()
 }
 
-/// When a window of HTTP/2 that this client gave was used up, or a QUIC server said that one of its limits was, and when data
-/// came again.
+/// The spans from when this client's HTTP/2 window was used up, or a QUIC server reported that a limit was, until data came
+/// again.
 fn blocked(frames: &[FrameRecord], row: &RequestRecord) -> Vec<(Time, Time)> {
     let mut spans = Vec::new();
     let mut since = None;
@@ -260,7 +269,7 @@ mod tests {
     /// The request was sent at 1 ms and the first byte comes a round trip later.
     const FIRST_US: u64 = 31_000;
 
-    /// A download whose flights come at once, each this long after the first byte, in ms.
+    /// A download in flights, each of which arrives as a whole: how many ms after the first byte, and its bytes.
     fn flights(of: &[(u64, u64)]) -> Step {
         let mut made = step(StepKind::Download, Version::Http2);
         made.requests.push(request(0, 1_000, FIRST_US - 1_000));
@@ -292,7 +301,7 @@ mod tests {
         assert_eq!(time.round_trip, ROUND_TRIP);
         assert_eq!(time.answer, Duration::ZERO);
         assert_eq!(time.took, ms(151));
-        // The last flight is the largest one: that it came a round trip later is due to its window.
+        // The last flight is the largest: slow start is over, and a full window caused the pause before it.
         assert_eq!(time.slow_start, ms(91));
         assert_eq!(time.congestion_window, ms(30));
     }
@@ -306,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn long_pause_is_the_servers_or_a_losss() {
+    fn pause_of_several_round_trips_is_not_a_congestion_window() {
         let made = flights(&[(0, 60_000), (5, 60_000), (205, 60_000)]);
         let time = of(&made);
         assert_eq!(time.pauses, ms(200));
@@ -322,16 +331,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_takes_before_its_first_byte_is_told_from_the_path() {
+    fn time_to_the_first_byte_is_split_into_the_round_trip_and_the_servers_part() {
         let mut made = flights(&[(200, 100_000)]);
         made.requests[0].answered_first = Some(at_us(FIRST_US + 200_000));
         let time = of(&made);
         assert_eq!((time.answer, time.round_trip), (ms(200), ROUND_TRIP));
     }
 
-    /// A window of 64 KiB that the client gave: it is the client's fault, whatever the pauses look like.
+    /// The client's own window of 64 KiB causes pauses that look like those of a congestion window.
     #[test]
-    fn own_window_that_was_used_up_is_not_blamed_on_the_server() {
+    fn pauses_caused_by_the_clients_window_are_not_blamed_on_the_server() {
         let mut made = flights(&[(0, 65_536), (30, 65_536), (60, 65_536)]);
         for (after_us, left) in [(0, 0), (30_000, 0), (60_000, 65_536)] {
             let mut data = facts(Way::Received, HTTP2_DATA, 0);
@@ -346,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn receive_window_of_this_machine_is_told_from_the_servers_congestion_window() {
+    fn receive_window_of_this_machine_is_not_taken_for_the_servers_congestion_window() {
         let mut made = flights(&[(0, 60_000), (30, 60_000), (60, 60_000)]);
         made.sockets
             .push(tcp_at(40_000, &[("tcpi_rcv_wnd", 64_000)]));
@@ -359,7 +368,7 @@ mod tests {
 
     /// Between processes of one machine, pauses are those of programs.
     #[test]
-    fn nothing_is_said_of_round_trips_that_are_shorter_than_programs_take() {
+    fn pauses_at_a_very_short_round_trip_are_not_interpreted() {
         let made = download(StepKind::Download, Version::Http1, 1_000_000, ms(50));
         let near = DownloadTime::of(&made, Some(Duration::from_micros(60))).expect("a download");
         assert_eq!(near.slow_start + near.congestion_window, Duration::ZERO);

@@ -40,10 +40,13 @@ pub struct Endpoint {
     /// The handshakes of each version over TLS.
     pub handshakes: Vec<HandshakeFacts>,
     /// The shortest round trip that was seen.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
     /// The middle time of a TCP handshake while nothing else was sent.
+    #[serde(rename = "connect_idle_ns")]
     pub connect_idle: Option<Duration>,
     /// The same during downloads over six connections.
+    #[serde(rename = "connect_loaded_ns")]
     pub connect_loaded: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
@@ -94,7 +97,7 @@ pub struct VersionFacts {
     pub latency: Latency,
     /// Downloads over one connection.
     pub download: Rates,
-    /// What the time of the downloads over one connection went into, one for each round.
+    /// Where the time of the downloads over one connection went, one for each round.
     pub download_times: Vec<DownloadTime>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
@@ -103,7 +106,7 @@ pub struct VersionFacts {
 }
 
 impl VersionFacts {
-    /// Whether windows of this client or of its machine took a tenth of the time of downloads.
+    /// Whether downloads waited for windows of this client or its machine for at least a tenth of their time.
     pub fn is_held_up_here(&self) -> bool {
         const SHARE: f64 = 0.1;
         let sum = |part: fn(&DownloadTime) -> Duration| -> f64 {
@@ -129,6 +132,7 @@ pub struct TlsFacts {
     /// The group of the key exchange.
     pub group: Option<String>,
     /// How long its handshake took.
+    #[serde(rename = "handshake_ns")]
     pub handshake: Option<Duration>,
     /// Bytes that the server sent before its first response: the handshake, tickets and SETTINGS.
     pub server_bytes: Option<u64>,
@@ -140,6 +144,7 @@ pub struct TlsFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// At this round trip ...
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Duration,
     /// ... at most this rate.
     pub bytes_per_s: f64,
@@ -151,8 +156,10 @@ pub struct Prediction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleFacts {
     /// Immediately after another one.
+    #[serde(rename = "warm_ns")]
     pub warm: Duration,
     /// After a pause.
+    #[serde(rename = "after_pause_ns")]
     pub after_pause: Duration,
     /// Their bytes.
     pub bytes: u64,
@@ -228,7 +235,7 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// With a note for each version whose downloads this client itself held up.
+    /// Adds a note for each version whose downloads this client itself held up.
     fn with_own_limits(mut self) -> Endpoint {
         for facts in self.versions.iter().filter(|facts| facts.is_held_up_here()) {
             self.notes.push(format!(
@@ -464,7 +471,7 @@ fn coding(seen: &Observations) -> Option<CodingFacts> {
     })
 }
 
-/// What is said of HTTP/3 if it cannot be used; `None` if it works or was not tried.
+/// Why HTTP/3 cannot be used; `None` if it works or was not tried.
 pub(super) fn http3_problem(reach: &Http3Reach) -> Option<&str> {
     match reach {
         Http3Reach::Silent(why) | Http3Reach::Refused(why) => Some(why),

@@ -17,7 +17,7 @@ squall_base::words! {
         NoAnswer = "no_answer",
         /// The URL is answered with an error.
         ErrorStatus = "error_status",
-        /// A download or an upload does not get to its end in time.
+        /// A download or an upload does not end in time.
         Stalled = "stalled",
         /// The stream's window for uploads is small.
         StreamWindow = "stream_window",
@@ -172,6 +172,7 @@ pub struct Found {
     /// What follows from it in numbers, each without a full stop.
     pub evidence: Vec<String>,
     /// Time that it costs, where that is known.
+    #[serde(rename = "lost_ns")]
     pub lost: Option<Duration>,
     /// What that time is lost for, such as `upload`.
     pub per: &'static str,

@@ -1,38 +1,39 @@
-//! How much an upload may send in a round trip, by its windows and by when the receiver opens them again.
+//! How much flow control lets an upload send in a round trip, given its windows and when the receiver opens them again.
 //!
-//! The path is taken to be as fast as it can be. Then an upload goes in flights: what the windows allow is sent at once, and
-//! what the receiver gives back for it has come one round trip later. So only positions in the body count, and no times. A
-//! receiver that gives back once a number of bytes is owed always keeps less than that number; the next flight is smaller
-//! by what it keeps. For a receiver that gives back half of a window, a flight is anything between half a window and a whole
-//! one: it depends on where the pieces end in which the receiver takes the body. `Replay` repeats the updates that an upload
-//! got. `Rule` is a receiver that gives back by a rule, for uploads that hardly waited, whose updates came while the next
-//! bytes were already on the way. `windows` and `limits` read the frames.
+//! The model assumes an infinitely fast path. The upload then goes in flights: the sender sends what the windows allow at
+//! once, and the receiver's updates for it arrive one round trip later. So positions in the body matter, and times do not.
+//! Many receivers send an update only once they owe a certain number of bytes. They keep up to that number to themselves,
+//! and the next flight is smaller by what they keep. If they give back halves, a flight is between half a window and a
+//! whole one, depending on the pieces in which they read the body.
+//!
+//! `Replay` repeats the updates that an upload got. `Rule` simulates a receiver, for uploads that hardly waited: their
+//! updates came while the next bytes were already on the way. Nothing here reads frames: `windows` and `limits` do.
 
-/// The body in a packet: what a receiver that reads at once takes at a time.
+/// About the body in one packet: a receiver that reads packets as they come takes no less at a time.
 const PIECE_AT_LEAST: u64 = 1_200;
 
 /// One opening of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Update {
-    /// By how much.
+    /// By how many bytes.
     pub(super) bytes: u64,
-    /// How much of the upload had been sent.
+    /// How many bytes of the upload had been sent by then.
     pub(super) sent: u64,
 }
 
 /// One window during an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ledger {
-    /// What might be sent at first.
+    /// How many bytes could be sent at first.
     pub(super) first: u64,
-    /// What had been sent before and not been given back.
+    /// How many bytes of earlier requests the receiver had not given back yet.
     pub(super) owed: u64,
     /// Its updates, in their order.
     pub(super) updates: Vec<Update>,
 }
 
 impl Ledger {
-    /// How much of the upload each update gives back, as a position in it.
+    /// The position in the upload up to which each update gives back.
     fn positions(&self) -> impl Iterator<Item = u64> {
         let mut given = 0_u64;
         self.updates.iter().map(move |update| {
@@ -42,8 +43,8 @@ impl Ledger {
     }
 }
 
-/// A receiver whose updates are those that an upload got. It gives back everything that it has; so each update came as soon
-/// as the bytes that it gives back had, or those that had been sent, if it gives more.
+/// A receiver that sends the updates that an upload got. Each is sent once the bytes that it gives back have arrived; if it
+/// gives more than had been sent, once those have.
 #[derive(Debug)]
 pub(super) struct Replay<'a> {
     ledger: &'a Ledger,
@@ -60,7 +61,7 @@ impl Replay<'_> {
         }
     }
 
-    /// How far may be sent once everything before `position` was received.
+    /// The position up to which the sender may send once everything before `position` was received.
     pub(super) fn received(&mut self, position: u64) -> u64 {
         while let Some(update) = self.ledger.updates.get(self.next) {
             let given = self.given.saturating_add(update.bytes);
@@ -74,14 +75,14 @@ impl Replay<'_> {
     }
 }
 
-/// A receiver that takes a body in pieces, and gives back everything once enough is owed.
+/// A receiver that reads a body in pieces, and gives everything back once it owes enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// It gives back when at least this much is owed.
+    /// The least number of bytes that it gives back at a time.
     threshold: u64,
-    /// Bytes of a full DATA frame; each flight begins with one.
+    /// Bytes of a full DATA frame; each flight begins with a new frame.
     frame: u64,
-    /// Bytes of a piece; each frame begins with one.
+    /// Bytes of a piece; each frame begins with a new piece.
     piece: u64,
     owed: u64,
     received: u64,
@@ -101,13 +102,14 @@ impl Rule {
         }
     }
 
-    /// The receiver that gave these updates of a window of `window` bytes to DATA frames that ended at `ends`, each of at
-    /// most `frame` bytes. One that gave none gives back at once, because a window that nobody used up limits nothing.
+    /// Infers the receiver from the updates that it sent. Its window has `window` bytes; the upload's DATA frames ended at
+    /// the positions `ends` and had at most `frame` bytes each. Without updates, the receiver gives back at once, because a
+    /// window that was never used up limits nothing.
     pub(super) fn seen(ledger: &Ledger, window: u64, ends: &[u64], frame: u64) -> Rule {
         let mut sizes: Vec<u64> = ledger.updates.iter().map(|update| update.bytes).collect();
         sizes.sort_unstable();
         let at = |tenths: usize| sizes.get(sizes.len() * tenths / 10).copied();
-        // An update may give back more than usual, because the receiver was busy, and the last ones less.
+        // Some updates give back more than usual because the receiver was busy, and the last ones give back less.
         let (Some(small), Some(large)) = (at(1), at(9)) else {
             return Rule::new(ledger, 1, (frame, frame));
         };
@@ -135,7 +137,7 @@ impl Rule {
         Rule::new(ledger, threshold, (frame, piece))
     }
 
-    /// How far may be sent once everything before `position` was received.
+    /// The position up to which the sender may send once everything before `position` was received.
     pub(super) fn received(&mut self, position: u64) -> u64 {
         while self.received < position {
             let mut left = self.frame.min(position - self.received);
@@ -154,8 +156,8 @@ impl Rule {
     }
 }
 
-/// The mean flight of an upload of `total` bytes that begins with `first`; `limit` says how far may be sent once everything
-/// before a position was received. `None` if it is over after a few flights.
+/// The mean flight of an upload of `total` bytes whose first flight has `first` bytes. `limit` is the position up to which
+/// the sender may send once everything before a position was received. `None` if there are too few flights for a mean.
 pub(super) fn mean_flight(
     total: u64,
     first: u64,
@@ -171,14 +173,14 @@ pub(super) fn mean_flight(
         (before, sent) = (sent, next);
         flights += 1;
     }
-    // For the end of the body, a receiver gives nothing back: the last flight may be too small.
+    // The receiver does not give back the end of the body, so the last flight may be too small.
     let whole: u64 = flights - u64::from(flights > 0);
     (whole >= FLIGHTS_AT_LEAST).then(|| (before - first) / whole)
 }
 
-/// What flow control allows a stream in a round trip, by these two receivers, for an upload without an end.
+/// What flow control allows an endless upload in a round trip, given the rules for its stream and its connection.
 pub(super) fn by_rules(mut stream: Rule, mut connection: Rule) -> Option<u64> {
-    // More than any pattern of flights takes to repeat.
+    // Patterns of flights repeat sooner than that.
     const FLIGHTS: u64 = 64;
     let first = stream.limit.min(connection.limit);
     let total = first.saturating_mul(FLIGHTS);
@@ -207,7 +209,8 @@ mod tests {
         }
     }
 
-    /// What a stream and a connection of 65,535 bytes allow, of which the connection has lent 1,000 to an earlier request.
+    /// What a stream and a connection of 65,535 bytes each allow; the receiver has not given back 1,000 bytes of an earlier
+    /// request on the connection.
     fn flight(threshold: u64, piece: u64) -> u64 {
         let pieces = (16_384, piece);
         let stream = Rule::new(&ledger(WINDOW, 0, &[]), threshold, pieces);
@@ -220,14 +223,14 @@ mod tests {
         assert!(flight(1, 16_384) >= WINDOW - 1_000);
     }
 
-    /// Flights of 33,768 and 48,151 bytes take turns.
+    /// Flights of 33,768 and 48,151 bytes alternate.
     #[test]
     fn receiver_of_whole_frames_that_gives_back_halves_allows_five_eighths() {
         let mean = flight(WINDOW / 2, 16_384);
         assert!((40_500..41_500).contains(&mean), "{mean}");
     }
 
-    /// Buffers of 8 KiB that hold the headers of frames too.
+    /// It reads into buffers of 8 KiB, which hold the frames' headers too.
     #[test]
     fn receiver_of_small_pieces_that_gives_back_halves_allows_little_more_than_half() {
         let mean = flight(WINDOW / 2, 8_183);
@@ -253,7 +256,7 @@ mod tests {
         let halves = ledger(WINDOW, 0, &[32_768; 60]);
         let mut replay = Replay::of(&halves);
         let mean = mean_flight(1_900_000, WINDOW, |position| replay.received(position));
-        // Two of them need 65,536 bytes, one more than the window.
+        // Two updates would give back 65,536 bytes, one more than the window.
         assert_eq!(mean, Some(32_768));
         let whole = ledger(WINDOW, 0, &[WINDOW; 30]);
         let mut replay = Replay::of(&whole);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn two_flights_are_too_few_to_say_what_is_usual() {
+    fn two_flights_are_too_few_for_a_mean() {
         let halves = ledger(WINDOW, 0, &[32_768; 2]);
         let mut replay = Replay::of(&halves);
         let mean = mean_flight(100_000, WINDOW, |position| replay.received(position));

@@ -30,7 +30,7 @@ pub struct HandshakeFacts {
     pub client_hello: Option<ClientHello>,
     /// The server's certificates.
     pub certificates: Option<Certificates>,
-    /// What became of a ticket; `None` if it was not tried.
+    /// Whether the server resumed a session; `None` if that was not tried.
     pub resumption: Option<Resumption>,
     /// The early data (0-RTT) that the ticket allows, in bytes, 0 if the server offers none; `None` without a ticket.
     pub early_data_bytes: Option<u32>,
@@ -60,7 +60,7 @@ pub struct Certificates {
 }
 
 squall_base::words! {
-    /// What became of the ticket of an earlier connection.
+    /// Whether the server resumed the session of an earlier connection.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Resumption {
@@ -100,7 +100,7 @@ impl HandshakeFacts {
     }
 }
 
-/// What became of the ticket: on the second connection, which offered it.
+/// Whether the second connection, which offered the first one's ticket, was resumed.
 fn resumption(seen: &Observations, version: Version, ticket: Option<u32>) -> Option<Resumption> {
     if ticket.is_none() {
         return Some(Resumption::NoTicket);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn resumption_is_what_became_of_the_ticket() {
+    fn resumption_follows_from_the_ticket_and_the_second_handshake() {
         let resumption = |ticket, counts: (u64, u64)| {
             let mut seen = seen(1_448, &[]);
             seen.tickets.push((Version::Http2, ticket));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_over_quic_is_what_was_sent_before_the_server_answered() {
+    fn hello_over_quic_ends_with_the_first_answer_of_the_server() {
         let crypto = |time_us, way, offset, length| {
             let facts = FrameFacts {
                 offset: Some(offset),

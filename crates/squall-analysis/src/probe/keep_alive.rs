@@ -1,8 +1,7 @@
-//! How long the server keeps a connection on which nothing happens: what it announces, and what it did while the probe
-//! watched.
+//! How long the server keeps idle connections: what it announces, and what it did while the probe watched one.
 //!
-//! The watch is short: a connection that was still open at its end may be closed soon after. `small` has the connections that
-//! end after a number of requests.
+//! The watch is short: a connection that was still open at its end may be closed soon after. Nothing is judged here; `small`
+//! has the connections that end after a number of requests.
 
 use serde::Serialize;
 use squall_base::plan::Version;
@@ -16,15 +15,17 @@ pub struct KeepAlive {
     /// Its name.
     pub version: &'static str,
     /// What the server announces: `Keep-Alive: timeout` over HTTP/1.1, max_idle_timeout over HTTP/3.
+    #[serde(rename = "announced_ns")]
     pub announced: Option<Duration>,
-    /// What it did; `None` if nobody watched.
+    /// What it did; `None` if the probe watched no idle connection.
     pub watched: Option<IdleConnection>,
 }
 
-/// What became of a connection on which nothing was sent any more.
+/// An idle connection while the probe watched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleConnection {
     /// How long nothing was sent, to the end of the connection or of the watch.
+    #[serde(rename = "idle_ns")]
     pub idle: Duration,
     /// Whether the server ended it.
     pub was_ended: bool,
@@ -33,7 +34,7 @@ pub struct IdleConnection {
 }
 
 impl KeepAlive {
-    /// Those of the versions about which anything is known.
+    /// Those of all versions about which something is known.
     pub(super) fn all(seen: &Observations) -> Vec<KeepAlive> {
         let versions = [Version::Http1, Version::Http2, Version::Http3];
         let facts = versions.map(|version| KeepAlive {

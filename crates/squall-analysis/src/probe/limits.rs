@@ -31,10 +31,13 @@ pub struct UploadLimits {
     /// How often the stream's limit was raised.
     pub updates: u64,
     /// From the first STREAM frame of the upload to the last one, or to when it was given up.
+    #[serde(rename = "sending_ns")]
     pub sending: Duration,
     /// The part of it in which everything that the stream's limit allows was sent.
+    #[serde(rename = "blocked_by_stream_ns")]
     pub blocked_by_stream: Duration,
     /// The same for the connection's limit.
+    #[serde(rename = "blocked_by_connection_ns")]
     pub blocked_by_connection: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! Made uploads over HTTP/2, for tests of what flow control allows: a sender and a server at the two ends of a path, each of
-//! which does what RFC 9113, section 6.9, says, at the time when it can.
+//! Simulated uploads over HTTP/2, for tests of what flow control allows: a sender and a server at the two ends of a path, each
+//! of which follows RFC 9113, section 6.9, as soon as it can.
 //!
-//! Nothing is lost, and no congestion window limits the sender: the windows and the path's rate alone do. `made` has the
+//! Nothing is lost, and no congestion window limits the sender; only the windows and the path's rate do. `made` has the
 //! other observations.
 
 use std::collections::VecDeque;
@@ -13,25 +13,25 @@ use squall_base::record::{FrameFacts, Way};
 use super::made::{DATA, at_us, facts, frame, request, step, update};
 use super::observed::{Step, StepKind};
 
-/// When a server opens a window again, by what it owes.
+/// When a server opens a window again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opens {
     /// After each DATA frame.
     EachData,
-    /// At this many bytes.
+    /// Once it owes this many bytes.
     Owed(u64),
-    /// At half of the window, which doubles each time up to this.
+    /// Once it owes half of the window, which doubles each time, up to this size.
     Half { grows_to: u64 },
-    /// To the largest window there is, with the first byte.
+    /// With the first byte, to the largest window that HTTP/2 allows.
     Fully,
 }
 
-/// A server.
+/// A server, with the size of each window and when it opens it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) stream: (u64, Opens),
     pub(super) connection: (u64, Opens),
-    /// What it takes of a DATA frame at a time.
+    /// How many bytes of a DATA frame it reads at a time.
     pub(super) read: u64,
 }
 
@@ -52,11 +52,11 @@ const BEGUN_NS: u64 = 10_000_000;
 /// One window, at both ends.
 struct Window {
     opens: Opens,
-    /// Its size, to the server.
+    /// Its size, as the server counts it.
     size: u64,
-    /// What the server has and did not give back.
+    /// Bytes that the server has received and not given back.
     owed: u64,
-    /// What the sender may send.
+    /// Bytes that the sender may still send.
     credit: u64,
 }
 
@@ -70,7 +70,7 @@ impl Window {
         }
     }
 
-    /// What the server gives after it took a piece.
+    /// The increment that the server gives after it read a piece, if it gives one.
     fn received(&mut self, piece: u64, ends_frame: bool) -> Option<u64> {
         self.owed += piece;
         let (is_due, more) = match self.opens {
@@ -100,11 +100,11 @@ struct Upload {
     made: Step,
     stream: Window,
     connection: Window,
-    /// DATA frames on the way: when each is there, and its length.
+    /// DATA frames on the way: when each arrives, and its length.
     arriving: VecDeque<(u64, u64)>,
-    /// Updates on the way back: when each is there, whether it is the stream's, and its increment.
+    /// Updates on the way back: when each arrives, whether it is the stream's, and its increment.
     updates: VecDeque<(u64, bool, u64)>,
-    /// When the path is free again.
+    /// When the path can take the next frame.
     free: u64,
     left: u64,
 }
@@ -132,7 +132,7 @@ pub(super) fn upload_to(server: Server, path: Path, size: u64) -> Step {
         now = match (data, back) {
             (Some((data, _)), Some((back, ..))) if back < data => *back,
             (Some((data, _)), _) => *data,
-            // All is there, or it is never opened again.
+            // Everything has arrived, or the window is never opened again.
             (None, _) if upload.left == 0 => break,
             (None, Some((back, ..))) => *back,
             (None, None) => break,
@@ -174,7 +174,7 @@ impl Upload {
         self.made.frames.push(frame(now / 1_000, sent));
     }
 
-    /// Takes the DATA frames that are there by now.
+    /// Lets the server read the DATA frames that have arrived.
     fn arrive(&mut self, now: u64, half: u64, read: u64) {
         while let Some((_, length)) = self.arriving.front().copied().filter(|(at, _)| *at <= now) {
             self.arriving.pop_front();
@@ -193,7 +193,7 @@ impl Upload {
         }
     }
 
-    /// Opens the windows for which updates are there by now.
+    /// Opens the windows whose updates have arrived.
     fn open(&mut self, now: u64) {
         while let Some((_, is_stream, bytes)) =
             self.updates.front().copied().filter(|(at, ..)| *at <= now)
@@ -212,7 +212,7 @@ impl Upload {
         }
     }
 
-    /// The step, whose response comes at `end`.
+    /// The observed step; its response arrives at `end`.
     fn finish(mut self, end: u64, size: u64) -> Step {
         let begun = BEGUN_NS / 1_000;
         self.made.requests.push(request(0, 1_000, 1_000));

@@ -78,12 +78,14 @@ pub struct Chain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TransportParameters {
     /// max_idle_timeout; zero: no timeout.
+    #[serde(rename = "max_idle_timeout_ns")]
     pub max_idle_timeout: Duration,
     /// max_udp_payload_size, in bytes.
     pub max_udp_payload_bytes: u64,
     /// ack_delay_exponent.
     pub ack_delay_exponent: u64,
     /// max_ack_delay.
+    #[serde(rename = "max_ack_delay_ns")]
     pub max_ack_delay: Duration,
     /// active_connection_id_limit.
     pub active_connection_id_limit: u64,

@@ -2,7 +2,8 @@
 //! a third are urgent.
 //!
 //! The client's connection window is small meanwhile, so that the server must choose which response the next bytes belong to,
-//! whatever the rate of the path and the buffers on it. What it may have sent before it knew all requests is not counted.
+//! whatever the rate of the path and the buffers on it. Bytes that it may have sent before it knew all requests do not count.
+//! Nothing is sent here: the binary's `probe/behaviour.rs` does that.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ const HONOURED: f64 = 0.75;
 const NOT_HONOURED: f64 = 0.55;
 
 squall_base::words! {
-    /// What the server made of the priorities of requests.
+    /// Whether the server honours the priorities of requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Priorities {
@@ -58,7 +59,7 @@ pub(super) fn priorities(seen: &Observations) -> BTreeMap<&'static str, Prioriti
     answered.map(judge).collect()
 }
 
-/// What the order of the bytes says; `None` if nothing.
+/// The verdict by the order of the bytes; `None` if it cannot be told.
 fn judged(step: &Step) -> Option<Priorities> {
     if step.requests.len() as u64 != u64::from(PRIORITY_DOWNLOADS) {
         return None;
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_and_the_order_of_requests_honour_nothing() {
+    fn taking_turns_and_the_order_of_requests_do_not_honour_priorities() {
         let turns = (0..8).flat_map(|_| all());
         assert_eq!(verdict(downloads(8, turns)), Priorities::NotHonoured);
         assert_eq!(verdict(one_by_one(8, &all())), Priorities::NotHonoured);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn short_responses_and_late_requests_say_nothing() {
+    fn order_of_short_responses_and_of_late_requests_is_unknown() {
         let mut order: Vec<u32> = all();
         order.sort_by_key(|what| !is_urgent(*what));
         assert_eq!(verdict(one_by_one(2, &order)), Priorities::Unknown);

@@ -1,13 +1,14 @@
-//! What quiche reports of the QUIC connections of a probe, and what the frames show of the server's losses.
+//! What quiche reports about the QUIC connections of a probe, and what the frames show of the server's losses.
 //!
-//! The packets that this client sent and lost are quiche's counts. What the server lost is not reported to a client; data
-//! that comes behind later data of its stream was lost and sent again, or overtaken. `transfer` does this for TCP.
+//! quiche counts the packets that this client sent and lost. A client is not told what the server lost; data that arrives
+//! after later data of its stream was lost and sent again, or overtaken. Nothing is judged here (`detect` does that);
+//! `transfer` has the losses of TCP.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use squall_base::Duration;
 use squall_base::record::{FrameLayer, QuicPath, SocketSample, Way};
+use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step};
 use super::transfer::median_span;
@@ -22,7 +23,7 @@ pub struct QuicFacts {
     pub sent: u64,
     /// Packets sent that quiche declared lost.
     pub lost: u64,
-    /// How often it declared some lost: the samples with more of them than the one before.
+    /// How often quiche declared packets lost: the samples with more lost packets than the one before.
     pub losses: u64,
     /// Packets sent with data that had been sent before.
     pub retransmitted: u64,
@@ -32,15 +33,20 @@ pub struct QuicFacts {
     pub received: u64,
     /// STREAM frames received with data.
     pub stream_frames: u64,
-    /// Those of them that came behind later data of their stream: lost and sent again, or overtaken.
+    /// How many of these came after later data of their stream: lost and sent again, or overtaken.
     pub late_frames: u64,
+    /// How often such data came: those that came within a round trip count once.
+    pub late_times: u64,
     /// Datagrams that this machine dropped because the receive buffer of its socket was full.
     pub dropped_here: u64,
     /// The shortest round trip.
+    #[serde(rename = "min_rtt_ns")]
     pub min_rtt: Option<Duration>,
     /// The middle of the connections' smoothed round trips.
+    #[serde(rename = "rtt_ns")]
     pub rtt: Option<Duration>,
     /// The longest round trip.
+    #[serde(rename = "max_rtt_ns")]
     pub max_rtt: Option<Duration>,
 }
 
@@ -52,11 +58,10 @@ impl QuicFacts {
             return None;
         }
         let sum = |part: fn(&QuicPath) -> u64| -> u64 { paths.iter().map(|path| part(path)).sum() };
-        let (mut stream_frames, mut late_frames) = (0, 0);
+        let min_rtt = paths.iter().filter_map(|path| path.min_rtt).min();
+        let mut all = Late::default();
         for step in &seen.steps {
-            let (frames, late) = late(step);
-            stream_frames += frames;
-            late_frames += late;
+            all.add(step, min_rtt.unwrap_or_default());
         }
         let smoothed = paths.iter().map(|path| path.rtt);
         Some(QuicFacts {
@@ -66,10 +71,11 @@ impl QuicFacts {
             retransmitted: sum(|path| path.retrans),
             probe_timeouts: sum(|path| path.ptos),
             received: sum(|path| path.recv),
-            stream_frames,
-            late_frames,
+            stream_frames: all.stream_frames,
+            late_frames: all.late_frames,
+            late_times: all.late_times,
             dropped_here: sum(|path| path.socket_drops),
-            min_rtt: paths.iter().filter_map(|path| path.min_rtt).min(),
+            min_rtt,
             rtt: median_span(smoothed.filter(|rtt| !rtt.is_zero())),
             max_rtt: paths.iter().filter_map(|path| path.max_rtt).max(),
         })
@@ -87,7 +93,7 @@ fn last_paths(step: &Step) -> Vec<&QuicPath> {
     last.into_values().collect()
 }
 
-/// The samples of a step's QUIC connections with more lost packets than the one before.
+/// How many samples of a step's QUIC connections have more lost packets than the one before.
 fn losses(step: &Step) -> u64 {
     let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
     let mut losses = 0;
@@ -100,25 +106,40 @@ fn losses(step: &Step) -> u64 {
     losses
 }
 
-/// STREAM frames received with data, and those that came behind later data.
-fn late(step: &Step) -> (u64, u64) {
-    let mut ends: BTreeMap<(u32, u64), u64> = BTreeMap::new();
-    let (mut frames, mut late) = (0, 0);
-    for record in &step.frames {
-        let frame = &record.frame;
-        let is_data = frame.layer == FrameLayer::Quic
-            && frame.way == Way::Received
-            && STREAM.contains(&frame.kind)
-            && frame.length > 0;
-        let (Some(stream), Some(offset)) = (frame.stream.filter(|_| is_data), frame.offset) else {
-            continue;
-        };
-        let end = ends.entry((record.connection, stream)).or_default();
-        frames += 1;
-        late += u64::from(offset < *end);
-        *end = (*end).max(offset.saturating_add(frame.length));
+/// Data that came behind later data of its stream.
+#[derive(Default)]
+struct Late {
+    stream_frames: u64,
+    late_frames: u64,
+    late_times: u64,
+}
+
+impl Late {
+    /// Adds the STREAM frames with data that a step received.
+    fn add(&mut self, step: &Step, round_trip: Duration) {
+        let mut ends: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+        let mut last: Option<Time> = None;
+        for record in &step.frames {
+            let frame = &record.frame;
+            let is_data = frame.layer == FrameLayer::Quic
+                && frame.way == Way::Received
+                && STREAM.contains(&frame.kind)
+                && frame.length > 0;
+            let (Some(stream), Some(offset)) = (frame.stream.filter(|_| is_data), frame.offset)
+            else {
+                continue;
+            };
+            let end = ends.entry((record.connection, stream)).or_default();
+            self.stream_frames += 1;
+            if offset < *end {
+                self.late_frames += 1;
+                let is_new = last.is_none_or(|last| record.time > last + round_trip);
+                self.late_times += u64::from(is_new);
+                last = Some(record.time);
+            }
+            *end = (*end).max(offset.saturating_add(frame.length));
+        }
     }
-    (frames, late)
 }
 
 #[cfg(test)]
@@ -155,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Frames of 1,000 bytes, of which every `nth` comes after the one behind it.
+    /// Frames of 1,000 bytes; every `nth` arrives after its successor.
     fn received(count: u64, nth: u64) -> Vec<squall_base::record::FrameRecord> {
         let mut order: Vec<u64> = (0..count).collect();
         for place in (nth..count.saturating_sub(1)).step_by(usize::try_from(nth).unwrap()) {
@@ -169,7 +190,7 @@ mod tests {
         };
         (0..)
             .zip(order)
-            .map(|(n, place)| frame(1_000 + n, of(place)))
+            .map(|(n, place)| frame(1_000 * (n + 1), of(place)))
             .collect()
     }
 
@@ -205,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_the_client_lost_are_a_finding() {
+    fn packets_that_the_client_lost_are_reported() {
         assert_eq!(evidence(&seen(path(1_000, 5), Vec::new())), None);
         let mut seen = seen(path(1_000, 30), Vec::new());
         let said = evidence(&seen).expect("a finding");
         assert!(said.contains("30 of 1,000 packets"), "{said}");
-        // One full buffer loses many packets at once.
+        // One full buffer can lose many packets at once.
         let samples = &mut seen.steps.last_mut().expect("a step").sockets;
         let gradual = samples.clone();
         samples.drain(1..3);
@@ -222,13 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn data_of_the_server_that_comes_late_is_a_finding() {
+    fn data_of_the_server_that_comes_late_is_reported() {
         let said = evidence(&seen(path(1_000, 0), received(2_000, 40))).expect("a finding");
         assert!(said.contains("of 2,000 STREAM frames"), "{said}");
+        // The same within a round trip: something was full once.
+        let mut once = received(2_000, 40);
+        for (n, row) in (0..).zip(&mut once) {
+            row.time = frame(1_000 + n, row.frame).time;
+        }
+        assert_eq!(evidence(&seen(path(1_000, 0), once)), None);
         assert_eq!(evidence(&seen(path(1_000, 0), received(2_000, 500))), None);
     }
 
-    /// What this machine dropped itself is no loss of the path.
     #[test]
     fn datagrams_that_this_machine_dropped_are_not_blamed_on_the_path() {
         let own = QuicPath {

@@ -1,7 +1,7 @@
 //! How a server uses QUIC: what it announced, whether it sent a Retry, how large its datagrams are, and whether it paces
 //! them.
 //!
-//! `quic` has losses and round trips. Nothing is judged.
+//! Nothing is judged here; `quic` has losses and round trips.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +25,8 @@ const SLOT: Duration = Duration::from_millis(1);
 pub struct QuicTransport {
     /// What it announced.
     pub parameters: TransportParameters,
-    /// Bytes of the largest UDP payload that it sent.
-    pub largest_datagram: u64,
+    /// The largest UDP payload that it sent.
+    pub largest_datagram_bytes: u64,
     /// How a download began; `None` if that cannot be told.
     pub pacing: Option<Pacing>,
 }
@@ -51,7 +51,7 @@ impl QuicTransport {
         let mut downloads = seen.steps_of(StepKind::Download, Version::Http3);
         Some(QuicTransport {
             parameters,
-            largest_datagram: largest.max().unwrap_or(0),
+            largest_datagram_bytes: largest.max().unwrap_or(0),
             pacing: downloads.find_map(|step| Pacing::of(step, round_trip?)),
         })
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_told_from_datagrams_that_are_spread() {
+    fn bursts_are_distinguished_from_paced_datagrams() {
         let bursts = (0..3).flat_map(|trip| (0..10 << trip).map(move |n| 30_000 * trip + 5 * n));
         let found = Pacing::of(&download(bursts), ms(30)).expect("bursts");
         assert_eq!((found.datagrams, found.round_trips), (70, 3));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_round_trips_are_looked_at_if_the_later_ones_are_full() {
+    fn pacing_is_looked_for_in_fewer_round_trips_if_later_ones_are_full() {
         let filling = (0..10).map(|n| 3_000 * n);
         let full = (0..1_000).map(|n| 30_000 + 60 * n);
         let found = Pacing::of(&download(filling.chain(full)), ms(30)).expect("one");

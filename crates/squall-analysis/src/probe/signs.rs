@@ -1,6 +1,6 @@
 //! What a rule sees, and what it returns: the data that the rules of `detect` and `detect_windows` share.
 //!
-//! Nothing is judged here.
+//! Nothing is judged here. `fault` has the fix for each fault.
 
 use squall_base::Duration;
 use squall_base::plan::Unit;
@@ -19,7 +19,7 @@ pub(super) struct Case<'a> {
     pub(super) endpoint: &'a Endpoint,
 }
 
-/// A fault before its fix is looked up.
+/// A fault with its evidence; its fix is looked up later.
 pub(super) struct Signs {
     pub(super) fault: Fault,
     pub(super) matters: Matters,

@@ -20,10 +20,13 @@ const SHORT_RESPONSE: u64 = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// From the beginning of the connection to the first byte of the first response; the middle one of the rounds.
+    #[serde(rename = "first_ns")]
     pub first: Option<Duration>,
     /// From writing a later request to the first byte of its response; the middle one.
+    #[serde(rename = "later_ns")]
     pub later: Option<Duration>,
     /// The handshake of TLS or QUIC.
+    #[serde(rename = "handshake_ns")]
     pub handshake: Option<Duration>,
 }
 
@@ -171,7 +174,7 @@ mod tests {
     use super::super::{Diagnosis, Fault, Found, Matters};
     use super::*;
 
-    /// Requests in a row, of which each connection carries `on_each`.
+    /// Requests in a row; the server ends each connection after `on_each` of them.
     fn lasting(requests: u32, on_each: u32) -> Step {
         let mut made = step(StepKind::Lasting, Version::Http2);
         for n in 0..requests {
@@ -208,7 +211,7 @@ mod tests {
         assert!(evidence.contains("one request in 100"), "{evidence}");
     }
 
-    /// nginx ends a connection after 1,000 requests by default: no fault, and more than a probe sends.
+    /// By default, nginx ends a connection after 1,000 requests, which is more than a probe sends.
     #[test]
     fn connection_that_carries_all_requests_is_no_fault() {
         assert_eq!(found(lasting(120, 1_000)), None);
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!(most.get("HTTP/2"), Some(&120));
     }
 
-    /// A server that has had enough of a client answers with an error, and may end the connection.
+    /// A server that limits the rate of its clients answers with an error, and may end the connection.
     #[test]
     fn connections_that_end_after_errors_are_not_judged() {
         let mut made = lasting(120, 100);

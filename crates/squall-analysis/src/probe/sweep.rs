@@ -1,8 +1,8 @@
-//! What several probes of one endpoint say, each behind a link with another value of one condition: the figures of each
+//! Compares several probes of one endpoint, each behind a link with another value of one condition: the figures of each
 //! version over that condition, and where one version overtakes another.
 //!
 //! A probe's figures are the middle ones of its rounds. There is one probe for each value, so a version counts as faster
-//! only by more than a tenth.
+//! only by more than a tenth. Nothing is probed here: `probe/sweep.rs` of the binary runs the probes.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -35,11 +35,12 @@ pub struct SweepPoint {
     pub value: String,
     /// All settings of the link.
     pub link: String,
-    /// The verdict in a few words; without a result, why there is none.
+    /// The verdict in a few words, or why the probe gave no result.
     pub headline: String,
     /// Whether nothing was found to be wrong.
     pub is_sound: bool,
     /// The shortest round trip that was seen.
+    #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
     /// The figures of each version that was tried.
     pub versions: Vec<SweepFigures>,
@@ -53,6 +54,7 @@ pub struct SweepFigures {
     /// Why it cannot be used, if it cannot.
     pub problem: Option<String>,
     /// The beginning of a fresh connection to the first byte of its first response.
+    #[serde(rename = "first_byte_ns")]
     pub first_byte: Option<Duration>,
     /// The middle rate of downloads.
     pub download_bytes_per_s: Option<f64>,
@@ -86,6 +88,7 @@ struct VerdictPart {
 
 #[derive(Clone, Debug, Deserialize)]
 struct EndpointPart {
+    #[serde(rename = "round_trip_ns")]
     round_trip: Option<Duration>,
     versions: Vec<VersionPart>,
 }
@@ -101,6 +104,7 @@ struct VersionPart {
 
 #[derive(Clone, Debug, Deserialize)]
 struct LatencyPart {
+    #[serde(rename = "first_ns")]
     first: Option<Duration>,
 }
 
@@ -112,6 +116,7 @@ struct RatesPart {
 #[derive(Clone, Debug, Deserialize)]
 struct UploadPart {
     bytes: u64,
+    #[serde(rename = "took_ns")]
     took: Duration,
 }
 
@@ -234,14 +239,14 @@ fn versions(points: &[SweepPoint]) -> Vec<&str> {
     names
 }
 
-/// What is said of all measures, in one sentence.
+/// Which version is ahead at which values by every measure, in one sentence.
 fn crossover(condition: &str, points: &[SweepPoint]) -> String {
     let said = SweepMeasure::ALL
         .into_iter()
         .filter_map(|measure| of_measure(measure, condition, points));
     let said: Vec<String> = said.collect();
     if said.is_empty() {
-        return format!("There are not two versions to compare over the {condition}.");
+        return format!("No two versions have figures to compare over the {condition}.");
     }
     let said = said.join("; ");
     // The names of measures are ASCII.
@@ -287,7 +292,7 @@ fn of_measure(measure: SweepMeasure, condition: &str, points: &[SweepPoint]) -> 
             let rest = if is_always_led {
                 ""
             } else {
-                ", otherwise none by more than 10 %"
+                ", elsewhere no version is ahead by more than 10 %"
             };
             format!("{name}: {}{rest}", words.join(", "))
         }
@@ -359,7 +364,7 @@ mod tests {
         ];
         assert_eq!(
             sentence(points),
-            "Downloads: HTTP/1.1 is fastest from 10ms to 20ms, HTTP/3 is fastest at 100ms, otherwise none by more than 10 %."
+            "Downloads: HTTP/1.1 is fastest from 10ms to 20ms, HTTP/3 is fastest at 100ms, elsewhere no version is ahead by more than 10 %."
         );
     }
 
@@ -376,7 +381,7 @@ mod tests {
             "Downloads: HTTP/1.1 is fastest at every delay."
         );
         let only = vec![point("10ms", &[("HTTP/1.1", 100.0)])];
-        assert!(sentence(only).starts_with("There are not two versions"));
+        assert!(sentence(only).starts_with("No two versions have figures"));
     }
 
     #[test]
@@ -385,14 +390,14 @@ mod tests {
             "verdict": { "is_sound": true, "headline": "Nothing is wrong", "sentence": "", "cause": "", "fix": "" },
             "faults": [],
             "endpoint": {
-                "round_trip": 20_000_000,
+                "round_trip_ns": 20_000_000,
                 "versions": [{
                     "version": "HTTP/2",
                     "problem": null,
-                    "latency": { "first": 60_000_000, "later": 20_000_000, "handshake": null },
+                    "latency": { "first_ns": 60_000_000, "later_ns": 20_000_000, "handshake_ns": null },
                     "download": { "bytes_per_s": [1.0, 3.0, 2.0] },
                     "download_six": { "bytes_per_s": [] },
-                    "uploads": [{ "bytes": 1_000_000, "took": 500_000_000 }],
+                    "uploads": [{ "bytes": 1_000_000, "took_ns": 500_000_000 }],
                 }],
             },
         });

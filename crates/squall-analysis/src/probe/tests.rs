@@ -64,7 +64,7 @@ fn healthy_endpoint_has_no_fault() {
 }
 
 #[test]
-fn small_stream_window_is_found_with_what_it_allows() {
+fn small_stream_window_is_found_with_the_rate_that_it_allows() {
     let window = Windows {
         stream: 65_535,
         connection: 1 << 30,
@@ -581,7 +581,7 @@ fn upload_that_waits_twice_for_each_window_is_expected_to_be_slower() {
 }
 
 #[test]
-fn url_that_is_answered_with_an_error_is_said_so_and_its_connections_are_not_judged() {
+fn error_status_of_the_url_is_reported_and_its_connections_are_not_judged() {
     let mut seen = healthy(FAR);
     for head in &mut seen.heads {
         head.status = 400;
@@ -635,7 +635,7 @@ fn upload_whose_echo_was_cut_off_has_a_rate() {
 }
 
 #[test]
-fn waiting_for_the_congestion_window_is_told_from_other_waiting() {
+fn waiting_for_the_congestion_window_is_distinguished_from_other_waiting() {
     let mut made = upload(4_000_000, FAR, LARGE);
     let sample = |time_us, unacked, snd_wnd| {
         tcp_at(

@@ -1,7 +1,7 @@
-//! What is said of an upload's windows, against made senders and servers with the policies of real ones: the rate that is
-//! expected is the one that the sender has.
+//! Whether the expected rate of an upload is the one that a sender reaches, for simulated servers with the policies of real
+//! ones.
 //!
-//! `made_uploads` has the sender and the server, which know nothing of `flow`.
+//! `made_uploads` has the sender and the servers, which share no code with `flow`.
 
 use squall_base::Duration;
 
@@ -44,14 +44,15 @@ fn windows(made: &Step) -> UploadWindows {
     UploadWindows::of(made).expect("windows")
 }
 
-/// What the sender brought in each round trip.
+/// How many bytes the sender brought across in each round trip, on average.
 fn measured(made: &Step, path: Path) -> f64 {
     let row = made.of(1).expect("the upload");
     let took = row.end.since(row.written_first.expect("it was begun"));
     row.request_body_bytes as f64 * path.round_trip.as_secs_f64() / took.as_secs_f64()
 }
 
-/// Checks that an upload from 30 ms away has the rate that is expected from one from there, and from one from nearby.
+/// Checks that an upload from 30 ms away has the rate that is expected from its own frames, and from those of an upload from
+/// nearby.
 fn check(name: &str, server: Server, size: u64) {
     let far = upload_to(server, FAR, size);
     let is = measured(&far, FAR);
@@ -69,11 +70,11 @@ fn check(name: &str, server: Server, size: u64) {
 #[test]
 fn rate_is_expected_for_servers_that_give_back_halves() {
     check("nghttpx", halves(SMALL, 16_384), 6_000_000);
-    // nghttpd reads 8 KiB at a time, with the headers of frames.
+    // nghttpd reads 8 KiB at a time, headers of frames included.
     check("nghttpd", halves(SMALL, 8_183), 6_000_000);
     check("small reads", halves(SMALL, 4_096), 6_000_000);
     check("1 MiB", halves(MIB, 16_384), 60 * MIB);
-    // Here it is not the one that a whole window gives.
+    // A whole window per round trip would be more.
     let far = upload_to(halves(SMALL, 16_384), FAR, 6_000_000);
     let seen = windows(&far);
     assert_eq!(seen.policy, UpdatePolicy::Half);
@@ -126,7 +127,7 @@ fn window_that_is_opened_fully_limits_no_rate() {
     assert!(measured(&made, FAR) < seen.limit_bytes() as f64);
 }
 
-/// Envoy: 16 MiB for a stream and 24 MiB for the connection, with nghttp2's rule. It takes a fast path far away to use them.
+/// Envoy has 16 MiB for a stream and 24 MiB for the connection, with nghttp2's rule. Only a fast, long path uses them up.
 #[test]
 fn rate_is_expected_for_envoy() {
     let path = Path {
@@ -149,7 +150,7 @@ fn rate_is_expected_for_envoy() {
     assert!((0.85..1.15).contains(&ratio), "{ratio}");
 }
 
-/// A window that doubles: what an upload of this length gets is expected, not what the largest window would give.
+/// While a window grows, the expected rate is that of an upload of this length, not that of the largest window.
 #[test]
 fn rate_is_expected_for_a_window_that_grows() {
     let server = Server {

@@ -79,22 +79,30 @@ pub struct Upload {
     /// Bytes that the server has acknowledged, or all if it has answered.
     pub bytes: u64,
     /// From its first byte to the first byte of the response, or to its end without one.
+    #[serde(rename = "took_ns")]
     pub took: Duration,
     /// Whether a complete response arrived.
     pub is_answered: bool,
     /// Waiting for the stream's window.
+    #[serde(rename = "stream_window_ns")]
     pub stream_window: Duration,
     /// Waiting for the connection's window alone.
+    #[serde(rename = "connection_window_ns")]
     pub connection_window: Duration,
     /// Waiting for the congestion window: between samples in which it was full and more was to be sent.
+    #[serde(rename = "congestion_window_ns")]
     pub congestion_window: Duration,
     /// Waiting for TCP's receive window (`tcpi_rwnd_limited`).
+    #[serde(rename = "receive_window_ns")]
     pub receive_window: Duration,
     /// Waiting for room in the client's own send buffer (`tcpi_sndbuf_limited`).
+    #[serde(rename = "send_buffer_ns")]
     pub send_buffer: Duration,
     /// From when everything was delivered to the first byte of the response; `None` if that is not known.
+    #[serde(rename = "answer_ns")]
     pub answer: Option<Duration>,
     /// The same for the short upload before it.
+    #[serde(rename = "answer_to_short_ns")]
     pub answer_to_short: Option<Duration>,
 }
 

@@ -95,8 +95,8 @@ pub struct UploadWindows {
     pub largest_stream_bytes: u64,
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
-    /// What the windows allow in a round trip if the server opens them as it did here: less than a window if it keeps some
-    /// of each.
+    /// How many bytes the windows allow in a round trip if the server opens them as it did here. This is less than a window
+    /// if the server keeps some of each.
     pub round_trip_bytes: u64,
     /// How the server opens the stream's window again.
     pub policy: UpdatePolicy,
@@ -105,10 +105,13 @@ pub struct UploadWindows {
     /// WINDOW_UPDATE frames of its stream.
     pub updates: u64,
     /// From the first DATA frame to the last one.
+    #[serde(rename = "sending_ns")]
     pub sending: Duration,
     /// The part of it in which the stream's window was used up.
+    #[serde(rename = "blocked_by_stream_ns")]
     pub blocked_by_stream: Duration,
     /// The part of it in which only the connection's window was used up.
+    #[serde(rename = "blocked_by_connection_ns")]
     pub blocked_by_connection: Duration,
 }
 
@@ -173,7 +176,7 @@ struct Reader {
     data_frames: u64,
     /// Payload of the upload's DATA frames.
     bytes: u64,
-    /// Where each of them ended.
+    /// The position in the body at which each DATA frame ended.
     ends: Vec<u64>,
     largest_frame: u64,
     blocked: Blocked,
@@ -219,7 +222,7 @@ impl Window {
     }
 }
 
-/// A window without a sign: one that a change of SETTINGS made negative lets nothing be sent.
+/// A window as a number of bytes: none if a change of SETTINGS made it negative.
 fn bytes(window: i64) -> u64 {
     u64::try_from(window).unwrap_or(0)
 }
@@ -329,8 +332,8 @@ impl Reader {
         })
     }
 
-    /// Whether an upload waited nearly all the time, and longer than a server takes to read: then nothing was on the way when
-    /// the windows were opened again, as at every longer round trip.
+    /// Whether an upload waited nearly all the time, and longer than a server takes to read. In that case nothing was on the
+    /// way when the windows were opened again, as would be so at every longer round trip.
     fn waited_nearly_always(&self, sending: Duration) -> bool {
         let mut waits = self.blocked.waits.clone();
         waits.sort_unstable();
@@ -341,7 +344,7 @@ impl Reader {
             && waited.as_secs_f64() >= NEARLY_ALL * sending.as_secs_f64()
     }
 
-    /// A flight of an upload with the updates that this one got.
+    /// The mean flight if the updates that this upload got are replayed.
     fn replayed(&self, stream: &Ledger, connection: &Ledger) -> Option<u64> {
         let (mut of_stream, mut of_connection) = (Replay::of(stream), Replay::of(connection));
         mean_flight(self.bytes, stream.first.min(connection.first), |position| {
@@ -350,7 +353,7 @@ impl Reader {
         })
     }
 
-    /// A flight of an upload to a server that opens its windows by the rule that this one shows.
+    /// The mean flight to a server that opens its windows by the rule that this upload's updates show.
     fn by_rule(&self, stream: &Ledger, connection: &Ledger) -> Option<u64> {
         let rule = |ledger: &Ledger, window: &Window| {
             Rule::seen(

@@ -42,7 +42,7 @@ fn own_error_is_the_sum_of_the_p99_9s_of_generator_and_link() {
 
 /// All requests take 5 ms. Every second one is taken up 1 ms late, and during each of the last 50 a link runs late for 2 ms.
 #[test]
-fn own_error_of_a_figure_is_what_lag_and_late_links_added_to_it() {
+fn own_error_of_a_figure_is_the_time_that_lag_and_late_links_added() {
     let mut requests: Vec<_> = (0..400).map(|n| request(n, 5, Outcome::Answered)).collect();
     for late in requests.iter_mut().skip(1).step_by(2) {
         late.taken_up += ms(1);

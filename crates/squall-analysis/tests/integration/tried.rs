@@ -1,4 +1,4 @@
-//! What is said of the fixes that a run tried.
+//! The sentences about the fixes that a run tried.
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -91,7 +91,7 @@ fn few_pairs_prove_no_gain() {
 }
 
 #[test]
-fn fix_without_trials_is_said_not_to_be_comparable() {
+fn fix_without_trials_is_reported_as_not_comparable() {
     let tried = tried_fixes(&plan_with_fix(2), &[]);
     let sentence = &tried[0].results[0].sentence;
     assert!(

@@ -82,7 +82,7 @@ pub struct ExchangeRecord {
 }
 
 impl ExchangeRecord {
-    /// An exchange on the first hop, of which nothing has been seen yet.
+    /// An exchange on the first hop. Nothing of it has been seen yet.
     pub fn unseen(side: Side, connection: u32, stream: u64, protocol: Protocol) -> ExchangeRecord {
         ExchangeRecord {
             hop: 1,

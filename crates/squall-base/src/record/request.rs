@@ -100,7 +100,7 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// A measured request that is due at `intended`, taken up immediately, and of which nothing else has happened yet.
+    /// A measured request that was due at `intended` and taken up immediately. Nothing else has happened to it yet.
     pub fn due(request: u64, intended: Time) -> RequestRecord {
         RequestRecord {
             request,

@@ -1,6 +1,6 @@
-//! Limits on a head: on its fields and on its length.
+//! Limits on the number of fields and on the length of a head.
 //!
-//! `head`, `fields` and `folds` enforce them.
+//! They are only stated here: `head`, `fields` and `folds` enforce them.
 
 /// The most header fields that are accepted.
 pub const MAX_FIELDS: usize = 128;

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_are_cut_off_or_no_der_offer_none() {
+    fn sessions_that_are_cut_off_or_not_der_offer_no_early_data() {
         let whole = session(&[0xb8, 0x04, 0x02, 0x02, 0x40, 0x00]);
         for length in 0..whole.len() {
             assert_eq!(early_data_bytes(&whole[..length]), 0, "{length}");

@@ -28,6 +28,8 @@ use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartErro
 /// How often to try to remove a browser's folder, and the pause between tries.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often in a row it must be gone: a process that is ending may make it again.
+const ABSENT_TIMES: u32 = 3;
 
 /// A load generator that can be started.
 #[derive(Clone, Debug)]
@@ -182,14 +184,19 @@ fn record_lines(stderr: ChildStderr, mut file: File) {
     }
 }
 
-/// Removes what a load generator that has ended leaves in this folder of its own and nobody needs: its secrets, and tens of
-/// megabytes of a browser. The processes of a browser that was killed may end a moment later, and write until then.
+/// Removes what an ended load generator leaves in its folder although nothing needs it: its secrets, and a browser's profile
+/// of tens of megabytes. The processes of a browser that was killed may end a moment later, and write until then.
 pub fn remove_leftovers(folder: &Path) {
-    // Most programs have no such file. One that cannot be removed stays, for its owner only.
+    // Most programs have no such file. If it cannot be removed, only its owner may read it.
     let _ = std::fs::remove_file(folder.join(SECRET_FIELDS));
     let profile = folder.join(PROFILE);
+    if !profile.exists() {
+        return;
+    }
+    let mut absent = 0;
     for _ in 0..TRIES {
-        if !profile.exists() {
+        absent = if profile.exists() { 0 } else { absent + 1 };
+        if absent == ABSENT_TIMES {
             return;
         }
         // What cannot be removed stays in the trial's folder.
@@ -198,7 +205,7 @@ pub fn remove_leftovers(folder: &Path) {
     }
 }
 
-/// A load generator that was started. Dropping it stops it, and removes what it leaves behind.
+/// A running load generator. Dropping it stops the program and removes its leftover files.
 #[derive(Debug)]
 pub struct ClientRun {
     process: Process,

@@ -1,6 +1,6 @@
 //! The formats of recordings, and places in them.
 //!
-//! Only names, for errors and omissions; each format has a parser in a file of its own.
+//! It has only names, for errors and omissions. Each format has a parser in its own file, such as `har`.
 
 use std::fmt;
 

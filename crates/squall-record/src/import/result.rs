@@ -1,6 +1,6 @@
 //! The result of an import: its content, with what was left out of it.
 //!
-//! `omission` counts what is left out while a recording is read.
+//! Nothing is read here. `omission` counts what is left out while a recording is read.
 
 use super::error::ImportError;
 use super::omission::{Omission, Tally};

@@ -174,7 +174,7 @@ pub(super) fn client_frame(packet: &[u8], frame: &mut Vec<u8>) {
     ethernet_frame((SERVER_MAC, CLIENT_MAC), packet, frame);
 }
 
-/// The same for one of the server.
+/// Writes an IP packet of the server as an Ethernet frame into `frame`.
 pub(super) fn server_frame(packet: &[u8], frame: &mut Vec<u8>) {
     ethernet_frame((CLIENT_MAC, SERVER_MAC), packet, frame);
 }

@@ -19,12 +19,12 @@ pub struct FlowPacket {
     pub unix_ns: u64,
     /// Whether the client sent it.
     pub direction: CaptureDirection,
-    /// From the first byte of its IP header on.
+    /// The packet, beginning with its IP header.
     pub bytes: Vec<u8>,
 }
 
-/// Writes packets as pcapng to `out`, behind the lines of an NSS key log (draft-ietf-tls-keylogfile), which may be empty.
-/// Returns how many packets there were. It does not buffer.
+/// Writes packets as pcapng to `out`, after the lines of an NSS key log (draft-ietf-tls-keylogfile), which may be empty.
+/// Returns the number of packets. It does not buffer.
 ///
 /// # Errors
 /// Those of `packets` and of `out`.

@@ -28,7 +28,7 @@ pub struct Columns<'a> {
     pub(super) nulls: &'a [&'static str],
     /// The index of the first of these rows among those that are read.
     pub(super) first_row: u64,
-    /// Where in the file the rows are that are read; empty if they are all of its rows.
+    /// The places in the file of the rows that are read; empty if all rows are.
     pub(super) places: &'a [Range<u64>],
 }
 

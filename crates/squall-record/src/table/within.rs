@@ -94,7 +94,7 @@ impl FoundRows {
         Ok(found)
     }
 
-    /// How many there are.
+    /// How many rows were found.
     pub(super) fn count(&self) -> u64 {
         let counts = self.places.iter().map(|places| places.end - places.start);
         counts.sum()

@@ -48,7 +48,7 @@ fn table_that_claims_more_rows_than_fit_into_memory_is_refused_before_memory_is_
     let mut writer = PacketWriter::create(&path).unwrap();
     writer.append(&rows).unwrap();
     assert_eq!(writer.finish().unwrap(), u64::from(ROWS));
-    // What is forged is the claim, and nothing else.
+    // A forged footer with the true number changes nothing.
     claim(&path, i64::from(ROWS));
     assert_eq!(read_packets(&path).unwrap(), rows);
 
@@ -73,6 +73,6 @@ fn table_that_claims_more_rows_than_fit_into_memory_is_refused_before_memory_is_
         said.contains("packets.parquet has 35184372088832 rows"),
         "{said}"
     );
-    // Row by row, nothing is allocated for what is only claimed.
+    // A reader of single rows allocates nothing for rows that are only claimed.
     assert!(Rows::<PacketRecord>::open(&path).is_ok());
 }

@@ -83,7 +83,7 @@ fn har_file_has_what_the_specification_requires() {
 }
 
 #[test]
-fn empty_har_file_is_one_too() {
+fn har_file_without_entries_is_valid() {
     let text = har(&[], &[], None);
     assert!(entries(&text).is_empty());
 }

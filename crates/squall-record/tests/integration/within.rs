@@ -1,4 +1,4 @@
-//! Reading the rows within ranges: exactly these rows, and no more of the table than they need, however long it is.
+//! Reading the rows within ranges returns exactly these rows, and searches no more of the table than they need.
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ fn span_of_time_costs_the_same_in_a_short_and_a_long_table() {
 }
 
 #[test]
-fn row_lies_in_every_range_and_a_missing_cell_in_no_range() {
+fn rows_must_lie_in_every_range_and_missing_cells_lie_in_none() {
     let (_folder, path) = written(1_000);
     let index = ColumnRange::new("index", 100..=250);
     let (found, _) = read(&path, &[index.clone(), arrived(200, 300)]);

@@ -24,8 +24,7 @@ pub fn fitted(text: &str, width: usize) -> String {
     fitted
 }
 
-/// The text in a language, with lines as [`fitted`] makes them. `names` are foreign: variants, conditions and folders, which stay
-/// as they are.
+/// The text in a language, with lines as [`fitted`] makes them. `names` stay as they are: variants, conditions and folders.
 pub fn fitted_in(language: Language, names: Vec<String>, text: &str, width: usize) -> String {
     if language == Language::En {
         return fitted(text, width);
@@ -45,7 +44,7 @@ pub fn fitted_in(language: Language, names: Vec<String>, text: &str, width: usiz
     fitted
 }
 
-/// A line that is styled as a whole: the sequence before it, its text, and the sequence behind it.
+/// Splits a line that is styled as a whole: the escape sequence before it, its text, and the escape sequence after it.
 fn without_style(line: &str) -> (&str, &str, &str) {
     const END: &str = "\x1b[0m";
     let begin = line.starts_with('\x1b').then(|| line.find('m')).flatten();
@@ -72,7 +71,7 @@ fn push_broken_chinese(fitted: &mut String, line: &str, width: usize) {
     }
 }
 
-/// The indent of further lines behind this beginning of the first.
+/// The indent of the lines after the first, which begins with `head`.
 fn further_indent(head: &str) -> usize {
     match head.trim() {
         "" => head.chars().count() + 2,

@@ -2,7 +2,7 @@
 //! one.
 //!
 //! `trial_markup` has drawn them. assets/details.js unpacks one when its link is followed. Without scripts, a link leads to its
-//! row of the list. Which requests these are was decided in squall-analysis' `detail`.
+//! row of the list. Nothing is chosen here: squall-analysis' `detail` does that.
 
 use std::collections::{BTreeMap, BTreeSet};
 

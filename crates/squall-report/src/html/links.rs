@@ -1,6 +1,6 @@
-//! The trial that a request or connection shown in full belongs to, and the ids by which its others are linked.
+//! The links between requests and connections that the page shows in full: their ids, and the trial that they belong to.
 //!
-//! It draws nothing: `request` and `connection` do.
+//! Nothing is drawn here: `request` and `connection` do that.
 
 use squall_analysis::detail::TrialDetail;
 use squall_analysis::explain::Explanation;
@@ -16,7 +16,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The id of a request of the trial, if it is chosen too.
+    /// The id of a request of the trial, if the page shows it in full too.
     pub(super) fn request(&self, request: u64) -> Option<String> {
         let mut all = self.detail.requests.iter();
         let is_chosen = all.any(|it| it.explanation.request == request);
@@ -39,7 +39,7 @@ pub(super) fn connection_id(trial: &TrialDetail, hop: u8, number: u32) -> String
     format!("connection-{}-{hop}-{number}", trial.index)
 }
 
-/// The connections of a request: hop and the number of the hop's client.
+/// The connections of a request: the hop of each, and the hop's client's number for it.
 pub(super) fn places(it: &Explanation) -> Vec<(u8, u32)> {
     let hops = &it.course.hops;
     let only = (1, it.connection.filter(|_| hops.is_empty()));

@@ -1,5 +1,5 @@
-//! The page of a probe: what is wrong most, everything that was found with its fix, what windows allow at other round trips,
-//! how fast each version carried bodies, how transfers and handshakes went, the facts, and how the probe was made.
+//! The page of a probe: the verdict, all faults with their fixes, what windows allow at other round trips, how fast each
+//! version carried bodies, how transfers and handshakes went, the facts, and how the probe was made.
 //!
 //! It is pure markup in the style of a run's report, without scripts. Two endpoints are side by side where there is room.
 //! Nothing is judged here: sentences and figures are those of the text (`crate::probe`). `probe_charts` has the drawings.
@@ -14,7 +14,7 @@ use super::{plot, probe_charts, table};
 use crate::date;
 use crate::probe::{facts, headline};
 
-/// What the page of a probe may do: nothing.
+/// What the page of a probe may do: nothing but apply its own styles.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// What the page of a probe shows.
@@ -80,7 +80,7 @@ pub fn probe_page(probe: &ProbePage) -> String {
     page
 }
 
-/// A text of the probe as markup, without secrets: URLs may have some, and people share pages.
+/// A text of the probe as markup, without the secrets that URLs may have, because people share pages.
 pub(super) fn shown(text: &str) -> String {
     escaped(&redacted_text(text))
 }
@@ -176,7 +176,7 @@ fn suffix(place: Option<usize>) -> String {
     place.map_or_else(String::new, |place| format!("-{}", facts::letter(place)))
 }
 
-/// What is wrong most: large, with a badge and one sentence.
+/// The verdict, in large letters, with a badge and one sentence.
 fn push_verdict(page: &mut String, name: &str, diagnosis: &Diagnosis) {
     let verdict = &diagnosis.verdict;
     let (class, badge) = match diagnosis.faults.first().map(|found| found.matters) {
@@ -206,7 +206,7 @@ fn push_verdict(page: &mut String, name: &str, diagnosis: &Diagnosis) {
     page.push_str("</div>\n");
 }
 
-/// Everything that was found, the first one unfolded.
+/// All faults, the first one unfolded.
 fn push_findings(page: &mut String, faults: &[Found]) {
     if faults.is_empty() {
         return;
@@ -241,7 +241,7 @@ fn named(mut rows: Vec<Vec<String>>, title: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Rows, the first of which is the heading, as a table; the first cell of each row is its name.
+/// Appends a table. The first row is the heading, and the first cell of each row is its name.
 pub(super) fn push_table(page: &mut String, name: &str, caption: &str, rows: &[Vec<String>]) {
     let Some((titles, rows)) = rows.split_first() else {
         return;
@@ -291,7 +291,7 @@ fn push_method(page: &mut String, probe: &ProbePage) {
     page.push_str("</section>\n");
 }
 
-/// The beginning of the section on how it was made.
+/// Begins the section on how the probe was made.
 pub(super) fn begin_method(page: &mut String, command: &str) {
     page.push_str(&format!(
         "<section class=\"method\" aria-label=\"Method\">\n<h2>Method</h2>\n\

@@ -1,7 +1,7 @@
 //! The drawings of a probe's page: rates as bars, transfers over time with the spans in which a window was used up, and
 //! first responses in round trips.
 //!
-//! They are pure markup. Nothing is computed here but places.
+//! They are pure markup. Only positions are computed here: `squall_analysis::probe` has the figures, `plot` the axes.
 
 use squall_analysis::figure;
 use squall_analysis::probe::{Course, Endpoint, Opening, Transfer};
@@ -16,12 +16,12 @@ use crate::probe::facts;
 const ROW: f64 = 20.0;
 /// The most ticks of an axis in round trips.
 const TICKS_AT_MOST: f64 = 8.0;
-/// At shorter round trips, a handshake takes as long as the processors at both ends.
+/// At shorter round trips, the processors at both ends determine how long a handshake takes.
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Spans that are closer than this are drawn as one, in units of the drawing.
 const APART: f64 = 0.7;
 
-/// Begins a drawing; readers who do not see it get `label`.
+/// Begins a drawing, which screen readers describe by `label`.
 pub(super) fn begin(page: &mut String, height: f64, label: &str) {
     plot::begin(page, height, label);
     page.push_str(&format!("<title>{}</title>\n", escaped(label)));
@@ -117,7 +117,7 @@ fn push_course(page: &mut String, course: &Course) {
         if blocked.is_zero() {
             String::new()
         } else {
-            format!(", {} of them blocked by windows", figure::time(blocked))
+            format!(", {} of it blocked by windows", figure::time(blocked))
         }
     );
     let label = format!("{name} over {}: {caption}", course.version);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
+    fn empty_data_draw_nothing() {
         let mut page = String::new();
         push_courses(&mut page, &[]);
         push_openings(&mut page, &[], None);

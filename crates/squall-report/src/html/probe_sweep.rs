@@ -1,5 +1,5 @@
-//! The page of a sweep: several probes of one endpoint behind different links. Which version is ahead where, a curve and a
-//! table for each measure, what each probe found, and how it was made.
+//! The page of a sweep, which is several probes of one endpoint behind different links. It says which version is ahead where,
+//! has a curve and a table for each measure, and says what each probe found and how the sweep was made.
 //!
 //! It is pure markup, like the page of one probe (`probe`). Nothing is compared here: squall-analysis' `probe::Sweep` does
 //! that.
@@ -107,7 +107,7 @@ fn push_measure(page: &mut String, sweep: &Sweep, measure: SweepMeasure) {
     page.push_str("</div>\n</div>\n</section>\n");
 }
 
-/// A line of each version over the values, which are evenly apart.
+/// A curve for each version over the values, which are spaced evenly.
 fn push_curves(page: &mut String, sweep: &Sweep, measure: SweepMeasure, label: &str) {
     let scale = match measure {
         SweepMeasure::FirstByte => 1e3,

@@ -1,7 +1,7 @@
 //! The chosen requests and connections of a trial as compressed markup.
 //!
-//! `request` or `connection` draws one. It is kept compressed in an element of its own, because all of them together would be
-//! most of the page. `details` puts them on the page.
+//! `request` or `connection` draws each one. It is kept compressed in its own element, because all of them together would be
+//! most of the page. Nothing is chosen here (squall-analysis' `detail` does that); `details` puts them on the page.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use super::links::{Page, connection_id, places, request_id};
 use super::{connection, request};
 use crate::explain::ExplanationContext;
 
-/// The chosen requests and connections of a trial, drawn and compressed: much less than what they are drawn from.
+/// The chosen requests and connections of a trial, drawn and compressed, which takes much less memory than their records.
 #[derive(Clone, Debug)]
 pub(crate) struct TrialMarkup {
     pub(super) folder: String,
@@ -34,7 +34,7 @@ pub(super) struct RequestMarkup {
     pub(super) latency: Duration,
     /// The cause of most of its time.
     pub(super) mostly: Option<Cause>,
-    /// Its connections: what they are called, and their ids.
+    /// Its connections: their names, and their ids.
     pub(super) places: Vec<(String, Option<String>)>,
     pub(super) reasons: Vec<String>,
 }
@@ -107,7 +107,7 @@ impl TrialMarkup {
     }
 }
 
-/// The connections of a request: what they are called, and their ids.
+/// The connections of a request: their names, and their ids.
 fn named_places(it: &Explanation, page: &Page<'_>) -> Vec<(String, Option<String>)> {
     let named = places(it).into_iter().map(|(hop, number)| {
         let words = format!("{number}{}", page.context.of_hop(hop));

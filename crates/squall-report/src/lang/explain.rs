@@ -1,4 +1,6 @@
-//! What `squall explain` prints: a request in full, which the page has too, and a moment (`explain/`).
+//! What `squall explain` prints: a request in full, which the page has too, and a moment.
+//!
+//! The English texts are made in `crate::explain`.
 
 use super::{Phrase, phrase};
 

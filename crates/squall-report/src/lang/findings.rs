@@ -1,4 +1,4 @@
-//! What can be wrong in a run: the titles of findings, what happens, the numbers of the evidence, and the fixes.
+//! Texts of what can be wrong in a run: the titles of findings, what happens, the evidence with its numbers, and the fixes.
 //!
 //! Names of settings and programs are the same in both languages. squall-analysis has the detectors and their English texts.
 

@@ -1,8 +1,9 @@
-//! A page in another language: the same markup, with its texts, the labels of its elements and the words of its scripts said.
+//! Translates a page: the same markup, with its texts, the labels of its elements and the words of its scripts in another
+//! language.
 //!
 //! It reads only pages that this crate has made, in which no attribute has a `>`. Scripts, styles and preformatted text stay
-//! as they are, but for the manifest, the explanation of a request, the compressed requests and connections, which are markup
-//! too, and the words that the scripts say (assets/data.js). What a text means is `matching`'s.
+//! as they are. Exceptions are the manifest, the explanation of a request, the compressed requests and connections, which
+//! are markup too, and the words that the scripts show (assets/data.js). `matching` translates each text.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -27,16 +28,17 @@ const ATTRIBUTES: [&str; 5] = [
     "data-pair",
 ];
 
-/// The elements whose content is no text of the report.
+/// The elements whose content is not text of the report.
 const RAW: [&str; 3] = ["script", "style", "pre"];
 
-/// How the button of an explained term begins (html/terms.rs).
+/// The beginning of the button of an explained term (html/terms.rs).
 const TERM: &str = "<button type=\"button\" class=\"term\" popovertarget=\"";
 
-/// How the text of a request in full begins (html/request.rs); other preformatted text is foreign.
+/// The beginning of the text of a request in full (html/request.rs); other preformatted text is not translated.
 const EXPLANATION: &str = "<pre tabindex=\"0\">";
 
-/// The first of the characters that stand for terms while a sentence is said; no text has them (Unicode, private use area).
+/// The first of the characters that stand for terms while a sentence is translated. No text has them, because they are from
+/// Unicode's private use area.
 const TERM_MARK: u32 = 0xe000;
 
 /// The page of a run in the translator's language.
@@ -50,7 +52,7 @@ pub(super) fn page(translator: &Translator, english: &str) -> String {
     page.replacen("<script", &(words(translator) + "<script"), 1)
 }
 
-/// The words that the page's scripts say, by the English ones.
+/// The words that the page's scripts show, keyed by the English ones.
 fn words(translator: &Translator) -> String {
     let phrases = script::PHRASES.iter();
     let mut words: BTreeMap<&str, String> = phrases
@@ -76,7 +78,7 @@ fn in_script(json: &Value) -> String {
 
 struct Pass<'t> {
     translator: &'t Translator,
-    /// What was said already: pages repeat their texts.
+    /// The texts that are translated already, because pages repeat them.
     said: BTreeMap<String, String>,
 }
 
@@ -147,7 +149,7 @@ impl Pass<'_> {
         escaped(&self.translator.line(&unescaped(line)))
     }
 
-    /// A text with what surrounds it.
+    /// A text, with the punctuation and the space around it.
     fn text(&mut self, english: &str) -> String {
         if english.trim() == "." {
             return english.replace('.', "。");
@@ -173,7 +175,7 @@ impl Pass<'_> {
         said
     }
 
-    /// A tag with its labels in the language.
+    /// A tag, with its labels in the language.
     fn tag(&mut self, tag: &str) -> String {
         let mut said = tag.to_owned();
         for attribute in ATTRIBUTES {
@@ -237,15 +239,15 @@ impl Pass<'_> {
     }
 }
 
-/// If `markup` begins with a term: its id, its words, and what is behind it. Causes are no terms here: they are texts of their
-/// own.
+/// If `markup` begins with a term: its id, its words, and the rest. Causes do not count as terms here, because each is a text
+/// by itself.
 fn term(markup: &str) -> Option<(&str, &str, &str)> {
     let (id, behind) = markup.strip_prefix(TERM)?.split_once("\">")?;
     let (words, behind) = behind.split_once("</button>")?;
     id.starts_with("term-").then_some((id, words, behind))
 }
 
-/// The content of the element that `tag` begins, if it is none of texts, and what is behind it.
+/// The content of the element that `tag` begins, and the rest. The content is empty if the element contains texts.
 fn raw_content<'p>(tag: &str, behind: &'p str) -> (&'p str, &'p str) {
     let name = tag.trim_start_matches('<').split([' ', '>']).next();
     let end = name
@@ -254,7 +256,7 @@ fn raw_content<'p>(tag: &str, behind: &'p str) -> (&'p str, &'p str) {
     behind.split_at(end.unwrap_or(0))
 }
 
-/// Punctuation between texts as Chinese has it.
+/// The Chinese counterpart of punctuation between texts.
 fn wide(punctuation: &str) -> String {
     let mut text = punctuation.to_owned();
     for (latin, chinese) in [(": ", "："), (", ", "，"), ("; ", "；"), (". ", "。")] {

@@ -1,8 +1,8 @@
-//! Finds the phrase that a text was made by, and says it in the other language.
+//! Finds the phrase from which a text was made, and translates it.
 //!
-//! A text is a phrase with its parts filled in, or several of them with punctuation between: sentences, clauses, items of a
-//! list, and what is in parentheses. It is said only if all of its parts are; nothing is guessed. The tables are beside this
-//! module, `markup` reads pages.
+//! A text is a phrase with its slots filled, or several phrases with punctuation between them: sentences, clauses, items of
+//! a list, and text in parentheses. It is translated only if all of its parts are known; nothing is guessed. The tables are
+//! beside this module; `markup` reads pages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,18 +10,18 @@ use std::sync::LazyLock;
 
 use super::{Phrase, phrases};
 
-/// Punctuation between the parts of a text, the strongest first, with what Chinese has instead.
+/// Punctuation between the parts of a text, the strongest first, with its Chinese counterpart.
 const BETWEEN: [(&str, &str); 4] = [(". ", "。"), ("; ", "；"), (": ", "："), (", ", "，")];
 
-/// A text within a text within a text, and so on, is no deeper than this.
+/// How deep texts may be nested in each other.
 const DEEPEST: usize = 8;
 
-/// Words that are the same in both languages; so are those without a lower-case letter, such as TCP, and settings.
+/// Words that are the same in both languages. Words without a lower-case letter, such as TCP, and settings are too.
 const SAME: [&str; 14] = [
     "us", "ms", "s", "kB", "KiB", "MiB", "kbit", "mbit", "x", "p", "squall", "bbr", "cubic", "reno",
 ];
 
-/// What a part in braces stands for.
+/// What fills a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A text of the report without punctuation.
@@ -30,7 +30,7 @@ enum Kind {
     Sentence,
     /// A name of the run.
     Name,
-    /// Anything in one clause; it is kept.
+    /// Any single clause; it is kept.
     Kept,
     /// Anything without a space; it is kept.
     Word,
@@ -47,7 +47,7 @@ enum Piece {
     Slot(Kind, &'static str),
 }
 
-/// A slot of a phrase, and what stands there in a text.
+/// A slot of a phrase, and its value in a text.
 struct Slot<'t> {
     kind: Kind,
     name: &'static str,
@@ -85,7 +85,7 @@ static WHOLE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     whole.map(|phrase| (phrase.en, phrase.zh)).collect()
 });
 
-/// The phrases with braces, the most particular first.
+/// The phrases with slots, those with the most fixed characters first.
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     let with_slots = phrases().filter(|phrase| phrase.en.contains('{'));
     let mut patterns: Vec<Pattern> = with_slots.map(Pattern::of).collect();
@@ -109,7 +109,7 @@ fn pieces(text: &'static str) -> Vec<Piece> {
     pieces
 }
 
-/// The words before the first part in braces, that part, and what is behind it.
+/// The words before the first slot, that slot, and the rest.
 fn next_slot(text: &'static str) -> Option<(&'static str, Piece, &'static str)> {
     let (words, behind) = text.split_once('{')?;
     let (slot, behind) = behind.split_once('}')?;
@@ -137,12 +137,12 @@ pub(super) fn said(names: &BTreeSet<String>, text: &str) -> String {
     }
 }
 
-/// A text without the colon or full stop at its end, and what Chinese has instead.
+/// A text without the colon or full stop at its end, and the Chinese counterpart of that.
 fn ending(text: &str) -> (&str, &'static str) {
     if let Some(core) = text.strip_suffix(':') {
         return (core, "：");
     }
-    // Not of `...`.
+    // The last stop of `...` is no full stop.
     match text.strip_suffix('.').filter(|core| !core.ends_with('.')) {
         Some(core) => (core, "。"),
         None => (text, ""),
@@ -178,8 +178,8 @@ impl Matcher<'_> {
         })
     }
 
-    /// What the slots of these pieces stand for, in Chinese, if `text` consists of the pieces. `found` is what the slots before
-    /// them stand for. Only once all slots are found, texts among them are said: that takes long if there are many.
+    /// The Chinese values of the slots of these pieces, if `text` consists of the pieces. `found` has the slots before them.
+    /// Values are translated only once all slots are found, because translation takes long if there are many.
     fn fill<'t>(
         &self,
         pieces: &[Piece],
@@ -205,7 +205,7 @@ impl Matcher<'_> {
             Some(Piece::Words(words)) => text.match_indices(words).map(|(at, _)| at).collect(),
             _ => vec![text.len()],
         };
-        // `median response time 5 ms` is not of the median.
+        // The longest value comes first: that of `median response time 5 ms` is `median response time`, not `median`.
         if matches!(kind, Kind::Said | Kind::Sentence) {
             ends.reverse();
         }
@@ -224,11 +224,11 @@ impl Matcher<'_> {
         None
     }
 
-    /// Whether a value is of this kind. Of clauses and sentences, it is not known yet whether they can be said.
+    /// Whether a value is of this kind. Whether clauses and sentences can be translated is decided later.
     fn can_stand(&self, kind: Kind, value: &str) -> bool {
         let has_none_of = |between: &[(&str, &str)]| {
             let mut between = between.iter();
-            // What has punctuation at its end is a part of something else.
+            // A text that ends in such punctuation is a part of another.
             let is_whole = !value.is_empty() && !value.ends_with([',', ':', ';']);
             is_whole && !between.any(|(of, _)| value.contains(of))
         };
@@ -248,7 +248,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// What a slot stands for, in Chinese.
+    /// The value of a slot, in Chinese.
     fn value(&self, slot: &Slot<'_>, depth: usize) -> Option<String> {
         match slot.kind {
             Kind::Said | Kind::Sentence => self.known(slot.value, depth - 1),
@@ -279,7 +279,7 @@ impl Matcher<'_> {
         Some(format!("{before}（{within}）"))
     }
 
-    /// The parts that are known in Chinese, the others as they are.
+    /// The text with its known parts in Chinese, and the others as they are.
     fn in_part(&self, text: &str) -> String {
         for (between, chinese) in BETWEEN {
             let parts = self.parts(text, between);
@@ -328,7 +328,7 @@ impl Matcher<'_> {
     }
 }
 
-/// The pieces of a phrase with what was found for its slots.
+/// The pieces of a phrase, with its slots filled.
 fn filled(pieces: &[Piece], found: &[(&'static str, String)]) -> String {
     let words = pieces.iter().map(|piece| match piece {
         Piece::Words(words) => *words,

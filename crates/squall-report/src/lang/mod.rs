@@ -1,10 +1,10 @@
 //! The languages of a report: English, in which every sentence is made, and Chinese.
 //!
 //! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
-//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`) have each of these texts once, with its Chinese beside
-//! it. A [`Translator`] finds the entry that a text was made by (`matching`) and says it in Chinese; `markup` does so for a
-//! whole page. What no table has, such as names, settings and the words of a peer, stays as it is. English texts are returned
-//! unchanged. No figure is read or written here.
+//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`) have each of these texts once, with the
+//! Chinese beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup`
+//! does so for a whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No
+//! figure is computed or rounded here.
 
 mod explain;
 mod findings;
@@ -47,9 +47,10 @@ impl Language {
     }
 }
 
-/// A text of a report in both languages. A part in braces stands for what differs from text to text, by the same name in both.
-/// In the English text, `{word}` is a text that is said in the other language too, `{*word}` a sentence, `{@word}` one of the
-/// run's names, `{#word}` a number, `{!word}` the letter of a cause, `{~word}` one word and `{=word}` one clause that are kept.
+/// A text of a report in both languages. A part in braces is a slot, with the same name in both. The first character of a
+/// slot in the English text says what fills it. Translated: `{word}`, a text without punctuation, and `{*word}`, a sentence.
+/// Kept: `{@word}`, one of the run's names, `{#word}`, a number, `{!word}`, the letter of a cause, `{~word}`, one word, and
+/// `{=word}`, one clause.
 #[derive(Clone, Copy, Debug)]
 struct Phrase {
     en: &'static str,
@@ -60,7 +61,7 @@ const fn phrase(en: &'static str, zh: &'static str) -> Phrase {
     Phrase { en, zh }
 }
 
-/// Every text. Those of the page's scripts are said by the scripts, too.
+/// The texts of all tables. The page's scripts translate those of `script` themselves.
 fn phrases() -> impl Iterator<Item = &'static Phrase> {
     let tables = [
         words::PHRASES,
@@ -77,11 +78,11 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
     tables.into_iter().flatten()
 }
 
-/// Says the texts of one report in a language.
+/// Translates the texts of one report.
 #[derive(Clone, Debug)]
 pub(crate) struct Translator {
     language: Language,
-    /// Foreign text, which is kept as it is: variants, conditions and what else the run has names for.
+    /// Names that stay as they are: those of variants, conditions and whatever else the user has named.
     names: BTreeSet<String>,
 }
 
@@ -139,7 +140,7 @@ impl Translator {
         self.language == Language::En
     }
 
-    /// A text in the language. Of what is in no table, the parts that are in one are said, and the others kept.
+    /// A text in the language. If no table has all of it, the parts that a table has are translated, and the others kept.
     pub(crate) fn say(&self, text: &str) -> String {
         match self.language {
             Language::En => text.to_owned(),
@@ -147,8 +148,8 @@ impl Translator {
         }
     }
 
-    /// A line of a text in columns, which stay where they are: each column ends in at least two spaces. A full stop begins what
-    /// happened.
+    /// A line of a text in columns, which keep their places. At least two spaces separate columns. A column with an event
+    /// begins with a full stop.
     pub(crate) fn line(&self, line: &str) -> String {
         let mut said = String::new();
         let mut rest = line;
@@ -161,7 +162,7 @@ impl Translator {
                 None => ("", column),
             };
             let chinese = format!("{mark}{}", self.say(text));
-            // A longer text keeps its distance.
+            // After a text that is longer than its column, two spaces are left.
             let room = width_of(column) + spaces;
             said += &match spaces {
                 0 => chinese,

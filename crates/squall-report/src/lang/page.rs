@@ -1,4 +1,6 @@
 //! What the page of a run says besides its sentences: headings, captions, axes, terms, and single requests in full.
+//!
+//! Texts of the page's scripts are in `script`; `markup` finds the texts in a page.
 
 use super::{Phrase, phrase};
 

@@ -1,5 +1,7 @@
-//! The texts of the page's scripts. The page has them as JSON, by the English ones, which the scripts name (`say` in
-//! assets/data.js).
+//! The texts of the page's scripts. The page has their Chinese as JSON, keyed by the English, which the scripts pass to `say`
+//! (assets/data.js).
+//!
+//! No markup is here: `page` has the texts that are in it.
 
 use super::{Phrase, phrase};
 

@@ -1,6 +1,6 @@
 //! The sentences of squall-analysis: the answer, the verdicts, the thresholds, the tried fixes, and what to doubt.
 //!
-//! Longer sentences are put together from these clauses, as squall-analysis does it.
+//! Longer sentences consist of these clauses, as squall-analysis composes them. `findings` has those about faults.
 
 use super::{Phrase, phrase};
 

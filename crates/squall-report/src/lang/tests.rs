@@ -1,4 +1,6 @@
-//! Tests of the tables, and of how texts of a report are said.
+//! Tests of the tables, and of how texts of a report are translated.
+//!
+//! Whole reports are tested in `tests/integration/chinese.rs`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,7 @@ fn both_texts_of_a_phrase_have_the_same_parts_in_braces() {
 }
 
 #[test]
-fn the_answer_and_how_sure_it_is_are_said() {
+fn answer_and_its_certainty_are_translated() {
     check(&[
         (
             "h2c x1 wins: its median response time is 0.20x that of h1, at delay 25ms, loss 3%",
@@ -78,7 +80,7 @@ fn the_answer_and_how_sure_it_is_are_said() {
 }
 
 #[test]
-fn verdicts_are_said_with_all_of_their_numbers() {
+fn verdicts_are_translated_with_all_of_their_numbers() {
     check(&[
         (
             "h2c x1's p99 is 0.47x h1's (119 ms against 251 ms; 95 % 0.41x to 0.54x, 10 pairs; p 0.0020 (0.018 among 9), MDE 1.4x)",
@@ -108,7 +110,7 @@ fn names_stay_even_if_they_have_punctuation_or_are_words_of_a_report() {
 }
 
 #[test]
-fn what_is_in_no_table_stays_and_what_is_beside_it_is_said() {
+fn unknown_text_stays_and_known_text_beside_it_is_translated() {
     check(&[
         ("an utterly new sentence", "an utterly new sentence"),
         (
@@ -137,7 +139,7 @@ fn columns_of_an_explanation_stay_where_they_are() {
 
 /// Findings of real runs.
 #[test]
-fn titles_explanations_and_fixes_of_findings_are_said() {
+fn titles_explanations_and_fixes_of_findings_are_translated() {
     let mut count = 0;
     for entry in std::fs::read_dir(folder("../../docs/findings")).unwrap() {
         let file = entry.unwrap().path().join("findings.json");
@@ -165,7 +167,7 @@ fn titles_explanations_and_fixes_of_findings_are_said() {
 }
 
 #[test]
-fn every_setting_that_a_fix_can_name_is_said() {
+fn every_setting_that_a_fix_can_name_is_translated() {
     let settings = folder("../squall-analysis/src/findings/golden/settings.txt");
     for line in std::fs::read_to_string(settings).unwrap().lines() {
         let (_, setting) = line.split_once(": ").unwrap();
@@ -176,7 +178,7 @@ fn every_setting_that_a_fix_can_name_is_said() {
 }
 
 #[test]
-fn the_scripts_say_what_the_table_has_and_nothing_else() {
+fn scripts_show_exactly_the_texts_of_their_table() {
     let mut scripts = String::new();
     for entry in std::fs::read_dir(folder("assets")).unwrap() {
         let path = entry.unwrap().path();
@@ -195,7 +197,7 @@ fn the_scripts_say_what_the_table_has_and_nothing_else() {
 }
 
 #[test]
-fn a_term_within_a_sentence_stays_a_button() {
+fn term_within_a_sentence_stays_a_button() {
     let english = "<html lang=\"en\"><p>h1 and h2c x1: no difference of p99 beyond <button type=\"button\" class=\"term\" \
                    popovertarget=\"term-own-error\">our own error</button> of 2.00 ms</p><script id=\"x\">a < b</script>";
     let page = markup::page(&translator(), english);
@@ -206,7 +208,7 @@ fn a_term_within_a_sentence_stays_a_button() {
 }
 
 #[test]
-fn labels_are_said_and_what_is_foreign_stays_escaped() {
+fn labels_are_translated_and_foreign_text_stays_escaped() {
     let english = "<td data-label=\"valid trials\" title=\"&lt;b&gt;\">&lt;i&gt; &amp;</td><pre>the server</pre>";
     assert_eq!(
         markup::page(&translator(), english),

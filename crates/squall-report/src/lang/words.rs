@@ -1,4 +1,6 @@
 //! Words and figures that many texts share: measures, causes, severities, the titles of columns.
+//!
+//! Whole sentences are in `sentences`.
 
 use super::{Phrase, phrase};
 

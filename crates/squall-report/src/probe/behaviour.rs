@@ -1,6 +1,6 @@
 //! The facts of a probe about handshakes, idle connections, priorities and QUIC's transport, as rows of text.
 //!
-//! Versions with the same value share a row's part. `facts` has the other rows and calls this.
+//! Versions with the same value share a part of a row. Nothing is judged here; `facts` has the other rows and calls this.
 
 use squall_analysis::figure;
 use squall_analysis::probe::{
@@ -11,7 +11,7 @@ use squall_analysis::probe::{
 /// An initial congestion window over TCP in segments (RFC 6928).
 const INITIAL_SEGMENTS: u64 = 10;
 
-/// A name and what is said of it.
+/// The name of a fact, and its text.
 type Row = (&'static str, String);
 
 /// What the handshakes of TLS and QUIC showed.
@@ -52,7 +52,7 @@ pub(super) fn connections(endpoint: &Endpoint) -> Vec<Row> {
     rows
 }
 
-/// The groups that the row about TLS over TCP does not have.
+/// The groups that differ from the one in the row about TLS over TCP.
 fn groups(endpoint: &Endpoint) -> String {
     let said = endpoint.tls.as_ref().and_then(|tls| tls.group.as_ref());
     let facts = endpoint.handshakes.iter();
@@ -60,7 +60,7 @@ fn groups(endpoint: &Endpoint) -> String {
     by_version(others.filter_map(|facts| Some((facts.version, facts.group.clone()?))))
 }
 
-/// The texts of versions: the same text once, behind all versions that have it.
+/// The texts of versions in one line. Versions with the same text share it.
 fn by_version(texts: impl IntoIterator<Item = (&'static str, String)>) -> String {
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
     for (version, text) in texts {
@@ -93,7 +93,7 @@ fn certificates(facts: &HandshakeFacts) -> Option<String> {
     ))
 }
 
-/// Beside the certificates: what an initial congestion window of TCP carries.
+/// Adds to the text about certificates how many bytes an initial congestion window of TCP carries.
 fn with_window(endpoint: &Endpoint, certificates: String) -> String {
     match &endpoint.tls {
         Some(tls) if !certificates.is_empty() => format!(
@@ -174,7 +174,7 @@ fn quic_text(quic: &QuicTransport) -> String {
     format!(
         "{retry}, largest datagram {} bytes; max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
          max_ack_delay {}, active_connection_id_limit {}, active migration {migration}",
-        figure::count(quic.largest_datagram),
+        figure::count(quic.largest_datagram_bytes),
         figure::time(announced.max_idle_timeout),
         figure::count(announced.max_udp_payload_bytes),
         announced.ack_delay_exponent,
@@ -299,7 +299,7 @@ mod tests {
                 disables_active_migration: true,
                 used_retry: false,
             },
-            largest_datagram: 1_350,
+            largest_datagram_bytes: 1_350,
             pacing: Some(Pacing {
                 datagrams: 70,
                 in_bursts: 67,

@@ -2,8 +2,8 @@
 //! facts.
 //!
 //! It judges nothing: squall-analysis' `probe` has found everything that is printed. `facts` puts figures into rows, which
-//! all forms share, with the help of `behaviour`; `sweep` has the texts of several probes behind different links. The pages are in `html::probe` and
-//! `html::probe_sweep`.
+//! all forms share, with the help of `behaviour`; `sweep` has the texts of several probes behind different links. The pages
+//! are in `html::probe` and `html::probe_sweep`.
 
 mod behaviour;
 pub(crate) mod facts;

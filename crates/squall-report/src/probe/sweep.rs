@@ -13,10 +13,10 @@ use super::{WIDTH_AT_MOST, table};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style};
 
-/// What stands for an unknown figure.
+/// Stands for an unknown figure.
 const UNKNOWN: &str = "-";
 
-/// The results as text of at most `width` columns, and never more than 80.
+/// The results as text of at most `width` columns, or 80 if that is less.
 pub fn sweep_text(sweep: &Sweep, width: usize, colour: Colour) -> String {
     let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour);
     let mut text = String::new();
@@ -95,7 +95,7 @@ fn words(measure: SweepMeasure, figure: f64) -> String {
     }
 }
 
-/// For each version a bar for each value, all to the scale of the largest figure.
+/// For each version, a line with a bar for each value. All bars have the scale of the largest figure.
 fn curves(sweep: &Sweep, measure: SweepMeasure) -> Vec<String> {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let versions = sweep.versions();

@@ -38,7 +38,7 @@ impl Span {
         Ok(span)
     }
 
-    /// The rows of this time, of rows that are sorted by it. It looks for both ends by binary search, and at no other row.
+    /// The rows within this time, of rows that are sorted by time. Both ends are found by binary search.
     pub(super) fn part<T>(self, rows: &[T], at_us: impl Fn(&T) -> u64) -> &[T] {
         let from = rows.partition_point(|row| at_us(row) < self.from_us);
         let to = rows.partition_point(|row| at_us(row) <= self.to_us);
@@ -206,7 +206,7 @@ mod tests {
             };
             let part = Span { from_us, to_us }.part(&rows, at_us);
             assert_eq!(part.len(), count, "{from_us} to {to_us}");
-            // Each step halves 2^21 rows, for each of both ends.
+            // Binary search for each end, in at most 2^21 rows.
             assert!(looked_at.get() <= 2 * 22, "{}", looked_at.get());
         }
     }

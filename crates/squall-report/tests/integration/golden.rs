@@ -1,9 +1,9 @@
-//! What each view of the page looks like, against kept pictures: on a desk, on a phone and on paper, in a real Chromium.
+//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium.
 //!
-//! The kept pictures are in golden/, as `support::picture` describes; `SQUALL_UPDATE_PICTURES=1` draws them again. Letters
-//! are blocks of one width (golden/blocks.py), so that the fonts of a machine change nothing: neither what the letters look
-//! like nor where lines end. The labels on the axes of dots, which the page draws on a canvas, keep their font, and are not
-//! in the picture. Whether the page behaves is tested elsewhere.
+//! The pictures are in golden/, as `support::picture` describes; `SQUALL_UPDATE_PICTURES=1` refreshes them. All letters are
+//! blocks of the same width (golden/blocks.py), so that the fonts of a machine change neither their looks nor where lines
+//! break. The labels on the axes of dots, which the page draws on a canvas, keep their font and are not in the picture.
+//! How the page behaves is tested elsewhere, such as in `zoom` and `keyboard`.
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ use crate::support::run::{Size, run, spoil};
 
 const LETTERS: &[u8] = include_bytes!("golden/blocks.ttf");
 
-/// What the pictures of the page have: one condition, and the letters from above. Other parts are only more of the same.
+/// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts.
 const STYLE: &str = "*, *::before, *::after { font-family: Blocks !important; font-synthesis: none !important; } \
                      #condition-0, #condition-1, .courses, .details, .method { display: none !important; }";
 
@@ -34,7 +34,7 @@ struct View {
     name: &'static str,
     selector: &'static str,
     essential: &'static str,
-    /// What must be shown in full first.
+    /// The request or connection that must be shown in full first.
     detail: Option<&'static str>,
 }
 
@@ -176,7 +176,7 @@ fn lay_out(page: &mut Page, medium: &Medium) {
     );
 }
 
-/// Shows what a view is of.
+/// Opens the request or connection of a view, if it is about one.
 fn show(page: &mut Page, view: &View) {
     if let Some(id) = view.detail {
         page.eval(&format!("location.hash = '#{id}'"));
@@ -218,7 +218,7 @@ fn views_look_as_before_on_paper() {
 }
 
 #[test]
-fn view_without_what_it_shows_looks_different() {
+fn view_without_its_essential_part_differs_from_its_picture() {
     let Some(mut page) = open("golden-bare", &DESK) else {
         return;
     };

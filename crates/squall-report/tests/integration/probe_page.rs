@@ -1,6 +1,6 @@
-//! The pages of a probe and of a sweep in a real Chromium: as axe-core judges them, and whether they fit on a phone.
+//! The pages of a probe and of a sweep in a real Chromium: whether axe-core accepts them, and whether they fit on a phone.
 //!
-//! What is on them is tested beside the code that makes them.
+//! Their content is tested beside the code that makes them (`html/probe.rs`, `html/probe_sweep.rs`).
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -47,7 +47,7 @@ fn diagnosis() -> Diagnosis {
             .to_owned(),
         address: "192.0.2.1:8443".to_owned(),
         failures: vec![(Version::Http3, "no handshake within 3 s".to_owned())],
-        notes: vec!["The time was over before all steps were done.".to_owned()],
+        notes: vec!["45s was too short for all steps; --duration allows more time.".to_owned()],
         ..Observations::default()
     });
     let endpoint = &mut diagnosis.endpoint;

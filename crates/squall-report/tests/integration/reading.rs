@@ -127,8 +127,8 @@ fn tables_are_saved_as_csv_and_drawings_as_svg() {
     check_silent(&mut page);
 }
 
-/// Presses this button by keyboard, and returns what kind of picture it saves: its type, width and height, whether it is
-/// opaque, and how many colours it has.
+/// Presses this button by keyboard, and describes the picture that it saves: type, width, height, whether it is opaque, and
+/// the number of colours.
 fn saved_picture(page: &mut Page, button: &str) -> Value {
     page.call(
         "Emulation.setFocusEmulationEnabled",

@@ -55,7 +55,7 @@ fn single_runs_and_runs_of_different_recipes_have_no_trend() {
 }
 
 #[test]
-fn live_page_may_ask_its_server_and_the_report_may_ask_nobody() {
+fn only_a_live_page_may_make_requests_and_only_to_its_server() {
     let run = run(&NAMES, Size::SMALL);
     let method = Method::new(None, None, Vec::new());
     let live = live_html(&run.summary(), &run.plots(), &[], &[], &method, "/runs/3/");

@@ -120,7 +120,7 @@ impl Recorder {
         }
     }
 
-    /// Shows the observer from where a connection is being opened, if that is known.
+    /// Tells the observer the address from which a connection is being opened, if it is known.
     pub(crate) fn opened(&mut self, from: impl FnOnce() -> Option<SocketAddr>, is_tcp: bool) {
         if let Some(observer) = &mut self.observer
             && let Some(from) = from()

@@ -1,6 +1,6 @@
 //! How the two sides name their connections.
 //!
-//! `front` and `back` have the connections themselves; an exchange only knows their keys.
+//! The connections themselves are in `front` and `back`; an exchange only knows their keys.
 
 use crate::dial::ConnectionKey;
 

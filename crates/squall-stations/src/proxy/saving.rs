@@ -1,7 +1,7 @@
-//! What the proxy gives up when its connections hold too much for their peers: whatever holds the most.
+//! Frees memory when the proxy's connections hold too much for their peers, by giving up those that hold the most.
 //!
-//! Long before that, less is read from each connection (`front`, `back`) and requests are refused (`relay`).
-//! `crate::memory` has the limits.
+//! The earlier measures are elsewhere: reading less from each connection in `front` and `back`, and refusing requests in
+//! `relay`. `crate::memory` has the limits.
 
 use super::Connections;
 use super::exchange::ExchangeKey;
@@ -9,8 +9,8 @@ use super::settings::Failure;
 use crate::memory;
 
 impl Connections {
-    /// While client connections hold too much, closes those that hold the most. While too much of responses waits for clients,
-    /// ends the exchanges with the most bytes waiting. Returns whether there were any.
+    /// While client connections hold too much, closes the one that holds the most. While responses hold too much that waits
+    /// for clients, ends the exchange with the most bytes waiting. Returns whether it gave up anything.
     pub(super) fn save_memory(&mut self) -> bool {
         let mut closed = 0;
         while self.relay.fronts.memory.is_exceeded()
@@ -32,7 +32,7 @@ impl Connections {
         closed > 0
     }
 
-    /// Closes a client's connection so that its client takes no response on it for complete.
+    /// Closes a client's connection in such a way that the client does not take a cut response for a complete one.
     fn close_front(&mut self, id: u32) {
         let Some(front) = self.relay.fronts.tcp_mut(id) else {
             return;
@@ -44,7 +44,7 @@ impl Connections {
                 && exchange.request.is_some()
                 && !exchange.down.is_closed
             {
-                // The client is not to blame for this end, as it would be for that of a connection that it closed.
+                // The proxy ends this exchange, so it must not count as cancelled by the client.
                 exchange.down.is_closed = true;
                 let failures = &mut self.relay.report.failures;
                 *failures.entry(Failure::TooMuchHeld).or_default() += 1;

@@ -126,8 +126,8 @@ pub struct ProxyReport {
     pub front_congestion_controls: BTreeSet<String>,
     /// Congestion control of the upstream side's sockets, as the kernel reports it.
     pub back_congestion_controls: BTreeSet<String>,
-    /// Connections that this machine could not accept, or could not even begin to an upstream, by the kernel's message; and
-    /// what was refused or closed to save memory.
+    /// Connections that this machine could not accept, or could not even begin to open to an upstream, by the kernel's
+    /// message; and how much was refused or closed to save memory.
     pub machine_errors: BTreeMap<String, u64>,
     /// How its thread was scheduled; `None` if it did not ask for a priority.
     pub scheduling: Option<Scheduling>,

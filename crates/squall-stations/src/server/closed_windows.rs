@@ -1,4 +1,5 @@
-//! HTTP/2 clients that request much and open no window for it, and what follows when all clients hold too much.
+//! HTTP/2 clients that send many requests but open no window for the responses, and what the server does when all clients
+//! together hold too much.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -86,8 +87,8 @@ fn responses_without_window_take_no_memory_and_end_with_their_client() {
     assert_eq!(held_bytes(&server), 0);
 }
 
-/// The test adds what other clients would hold to the server's own count, so the limit is the real one and nothing takes that
-/// much memory.
+/// The test adds what other clients would hold to the server's own count. So the limit is the real one, and nothing takes
+/// that much memory.
 #[test]
 fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let stop = StopSignal::new().unwrap();

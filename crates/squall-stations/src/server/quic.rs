@@ -90,7 +90,7 @@ impl QuicListener {
         }
     }
 
-    /// Writes, and sends on what there is room for then.
+    /// Writes to the socket, and queues more of the responses as room is made.
     fn write(&mut self, service: &mut Service) {
         let QuicListener { endpoint, peers } = self;
         let mut more = true;

@@ -1,7 +1,7 @@
-//! The folder of a made run with one complete trial, as `squall run` would leave it, without summary and report.
+//! The folder of a simulated run with one complete trial, as `squall run` would leave it, without summary and report.
 //!
-//! `world` and `rows` of the `analysis` bench make the tables, the trial's own worker attributes them. Figures of health are
-//! empty: nothing of them is asked for.
+//! `world` and `rows` of the `analysis` bench make the tables, and the code of the trial's worker attributes them. Figures of
+//! health are empty, because the bench does not ask for them.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ use crate::world;
 
 const SEED: u64 = 1;
 
-/// As `world` simulates it: when the first request is due, and how many are due in a second.
+/// When the first request is due, and how many are due each second, as `world` simulates them.
 const LOAD_START: Duration = Duration::from_secs(5);
 const RATE_PER_S: u64 = 20_000;
 
@@ -53,7 +53,8 @@ impl MadeRun {
         let recipe = squall_recipe::parse(RECIPE)?;
         let plan = recipe.plan(recipe.default_profile(), SEED)?;
         write_plan(run.plan(), &plan)?;
-        let trial = plan.trials.into_iter().next().context("one trial")?;
+        let trial = plan.trials.into_iter().next();
+        let trial = trial.context("the plan has no trial")?;
         let name = trial.folder();
         let partial = PartialTrial::begin(run.trials().join(&name))?;
         let counts = world::write(partial.root(), requests, SEED)?;

@@ -1,6 +1,6 @@
-//! `squall view` as a process, and questions to it over HTTP.
+//! `squall view` as a process, and requests to it over HTTP.
 //!
-//! What to ask is decided in `main`.
+//! `main` decides what to request, and judges the times.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ impl Viewer {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start squall")?;
-        let stdout = child.stdout.take().context("it has a stdout")?;
+        let stdout = child.stdout.take().context("squall has no stdout")?;
         let mut viewer = Viewer {
             child,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -51,7 +51,7 @@ impl Viewer {
         self.started_after
     }
 
-    /// Asks for a path; how long the whole answer took, and how many bytes it has.
+    /// Requests a path. Returns how long the whole response took, and how many bytes it has.
     pub(crate) fn ask(&self, path: &str) -> Result<(Duration, usize)> {
         let began = Instant::now();
         let mut stream = TcpStream::connect(self.address)?;

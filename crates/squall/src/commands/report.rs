@@ -235,7 +235,7 @@ pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result
     Ok(make_results_for(folder, plan, &[], Some(source))?.page)
 }
 
-/// The results with a page in this language that needs no server.
+/// The results, with a page in this language that needs no server.
 fn make_results(
     folder: &RunFolder,
     plan: &Plan,

@@ -1,10 +1,10 @@
 //! One request of a trial, without reading all of the trial's tables: for `squall explain RUN REQUEST` and `squall view`.
 //!
-//! Once for each trial, its tables are checked against their checksums and the beginnings of its connections are read
-//! from its packets. For each request, only the rows from some time before it until some time after it are read, and
-//! its connections are followed in them. squall-analysis compares the result with the request's row of causes.parquet;
-//! if it differs, the request depends on something earlier, and the time before it is longer in the next attempt. If that
-//! does not help, the caller reads all tables. docs/VIEW.md says what this costs.
+//! Once for each trial, its tables are checked against their checksums, and its packets are read for the beginnings of its
+//! connections. For each request, only the rows around its time are read. squall-analysis explains the request from them
+//! and compares the result with the request's row of causes.parquet. If it differs, the request depends on something
+//! earlier, and the next attempt begins longer before it. If that does not help either, the caller reads all tables.
+//! docs/VIEW.md says what this costs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,22 +25,23 @@ use squall_record::{
 use super::arguments::no_such_request;
 use crate::trials::SelectedTrial;
 
-/// How long before a request was due its records begin: a second has several round trips, and ten have most timeouts.
+/// How long before a request was due its records begin, by attempt: one second covers several round trips, and ten cover
+/// most timeouts.
 const BEFORE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
-/// How long after its end they end: what was sent next shows what a sender waited for.
+/// How long after the request's end its records end: what was sent next shows what a sender waited for.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// How much later packets end than the frames that they carry.
+/// How much longer packets are read than frames, because a packet reaches the link after its frames were recorded.
 const PACKETS_AFTER: Duration = Duration::from_millis(20);
 
-/// How long before and after a request that names no connection was given one, that one was opened.
+/// If a request names no connection, those that were opened this long before or after it got one can be its own.
 const OPENED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is kept of a trial to explain its requests.
 pub(super) struct NearTables {
     shape: PathShape,
-    /// `None` if each request needs all tables: an older squall's lack something.
+    /// `None` if each request needs all tables, because those of an older squall lack something.
     connections: Option<PathConnections>,
 }
 
@@ -129,7 +130,7 @@ impl NearTrial<'_> {
         let mut inputs = PathInputs::near(shape, self.connections, &numbers, from);
         let requests = self.requests((from, to), &numbers)?;
         requests.iter().for_each(|row| inputs.add_request(row));
-        // Exchanges that were on its connection at any time since then may have begun earlier.
+        // An exchange that was on its connection since then may have begun earlier.
         let on_connection = requests
             .iter()
             .filter(|it| it.connection.is_some() && it.connection == row.connection);
@@ -160,7 +161,7 @@ impl NearTrial<'_> {
         })
     }
 
-    /// The requests in flight at any time within these, on connections that can matter to it.
+    /// The requests that were in flight at any time in this span, on connections that can matter to it.
     fn requests(
         &self,
         (from, to): (Time, Time),
@@ -185,8 +186,8 @@ impl NearTrial<'_> {
         Ok(requests)
     }
 
-    /// The connections that a request was on, and those that can have been its own if it names none: each with its hop,
-    /// by the number of the hop's client.
+    /// The connections that a request was on or, if it names none, can have been on: each with its hop, by the number of the
+    /// hop's client.
     fn connection_numbers(
         &self,
         row: &RequestRecord,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_error_is_said_once() {
+    fn each_error_is_reported_once() {
         let failed = FailedFiles::default();
         assert!(!failed.has_any());
         failed.add(Path::new("a.csv"), &anyhow::anyhow!("disk full"));

@@ -1,6 +1,6 @@
 //! What a load has measured, and whether it succeeded.
 //!
-//! `ending` and `report` show it.
+//! Nothing is printed here: `ending` and `report` show the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
-//! Checks thresholds against the totals of a load, at its end and on the way.
+//! Checks thresholds against the totals of a load, while it runs and at its end.
 //!
-//! What a metric means is up to squall-analysis.
+//! squall-analysis `threshold.rs` defines what each metric means.
 
 use squall_analysis::load::LoadTotals;
 use squall_analysis::{Latency, Percentile, Quantile, Threshold, ThresholdSource};

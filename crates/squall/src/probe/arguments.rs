@@ -1,6 +1,6 @@
 //! The flags of `squall probe`.
 //!
-//! Only what clap can check; `plan` turns them into what is sent.
+//! Only what clap can check is checked here; `plan` turns the flags into requests.
 
 use std::path::PathBuf;
 
@@ -17,16 +17,16 @@ use crate::commands::report::OutputFlags;
         It sends only GET and HEAD, unless --upload asks for POST. The exit code is 0 if the server answered, whatever \
         was found, 1 if it did not, 2 for a mistake in the command, 130 after Ctrl-C.")]
 pub(crate) struct Arguments {
-    /// URL to probe; two are compared
+    /// URL to probe; the figures of two URLs are shown side by side
     #[arg(required = true, num_args = 1..=2, value_name = "URL")]
     pub(super) urls: Vec<String>,
-    /// What to download instead of the URL: a path of the same server, or a URL on it. A few megabytes show most
+    /// What to download instead of the URL: a path of the same server, or a URL on it. A few megabytes usually suffice
     #[arg(long, value_name = "URL")]
     pub(super) download: Option<String>,
-    /// Send bodies of this size with POST, once a round and version, after one of 1 kB
+    /// Upload a body of this size with POST, once in each round over each version, after one of 1 kB
     #[arg(long, value_name = "SIZE")]
     pub(super) upload: Option<Bytes>,
-    /// Where to send them: a path of the same server, or a URL on it [default: the URL]
+    /// Where to send uploads: a path of the same server, or a URL on it [default: the URL]
     #[arg(long, value_name = "URL", requires = "upload")]
     pub(super) upload_to: Option<String>,
     /// HTTP versions to probe, out of 1.1, 2 and 3, such as 1.1,2 [default: all that the URL's scheme allows]
@@ -37,10 +37,10 @@ pub(crate) struct Arguments {
         hide_possible_values = true
     )]
     pub(super) http: Vec<Http>,
-    /// Time for everything, for each URL
+    /// Time limit of the probe of each URL
     #[arg(long, value_name = "TIME", default_value = "45s")]
     pub(super) duration: Duration,
-    /// Rounds; rates and times are the middle ones of them
+    /// Number of rounds; each rate or time shown is the middle one of its rounds
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(super) rounds: u32,
     /// Stop each download after this many bytes
@@ -54,14 +54,14 @@ pub(crate) struct Arguments {
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(super) headers: Vec<String>,
     /// Probe a service of this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
-    /// (docs/LINK.md has the words). A range, such as 'delay 10..200ms', makes one probe for each of several delays, jitters,
-    /// losses or rates
+    /// (docs/LINK.md lists the settings). A range, such as 'delay 10..200ms', makes one probe for each of several delays,
+    /// jitters, losses or rates
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
     pub(super) behind: Option<String>,
-    /// Values of a range in --behind [default: as the range suggests, mostly five]
+    /// How many values of a range in --behind to probe [default: the round numbers in the range, at most seven values]
     #[arg(long, value_name = "COUNT", requires = "behind", value_parser = clap::value_parser!(u8).range(2..=12))]
     pub(super) points: Option<u8>,
-    /// The link behind which another host ends the connections over TCP: set by --behind
+    /// Settings of the link that this process is behind; set by --behind
     #[arg(long, hide = true, value_name = "LINK")]
     pub(super) forwarded: Option<String>,
     /// Do not say what will be sent, because the command that started this one did

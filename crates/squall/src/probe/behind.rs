@@ -1,8 +1,8 @@
 //! `--behind`: probes a service of this machine as if it were behind a link. `squall link` runs this command again on the
 //! near side of that link, and forwards the service's port.
 //!
-//! Only command lines and the processes that run them; the link and its hosts are `link/`. `range` finds a range in the
-//! link's settings, for which `sweep` runs one probe for each value.
+//! Only command lines and the processes that run them are here; the link and its hosts are in `link/`. `range` finds a range
+//! in the link's settings, and `sweep` runs one probe for each of its values.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,11 +27,11 @@ use crate::outcome::{BadInput, CommandOutcome, FAILED};
 
 /// The flag, as in `arguments`.
 const BEHIND: &str = "--behind";
-/// The flag of the capture, which the link makes.
+/// The flag of a capture. Behind a link, it is the link that captures.
 const PCAP: &str = "--pcap";
 /// What the far host is called on the near side of a link.
 const FAR_HOST: &str = "server";
-/// Between two looks at a running probe.
+/// How often a running probe is looked at.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A service of this machine, to be probed behind links.
@@ -40,7 +40,7 @@ pub(super) struct Service {
     port: u16,
 }
 
-/// A capture that a link makes, and the file from which it takes the secrets of TLS.
+/// A capture that a link makes, and the file from which the link takes the TLS secrets.
 struct LinkCapture<'a> {
     path: &'a Path,
     keys: Option<&'a Path>,
@@ -114,8 +114,8 @@ impl Service {
     }
 }
 
-/// Runs a probe whose packets the link captures. Over TLS, the probe writes its secrets to a key log from which the link takes
-/// them: the user's, or a temporary one.
+/// Runs a probe whose packets the link captures. Over TLS, the probe writes its secrets to a key log, and the link takes them
+/// from there. This is the user's key log, or a temporary one.
 fn captured(
     arguments: &Arguments,
     service: &Service,
@@ -146,7 +146,7 @@ fn captured(
         .context("cannot start squall link")
         .and_then(|mut child| wait(&mut child, None));
     if needs_log {
-        // The capture has its content.
+        // The capture has the secrets.
         let _ = fs::remove_file(&temporary);
     }
     let code = ended?.and_then(|status| status.code());
@@ -157,8 +157,8 @@ fn captured(
     })
 }
 
-/// Waits for a process, which is ended after `at_most`, and if this one is interrupted. Returns `None` if it was ended for its
-/// time.
+/// Waits for a process. Ends it after `at_most`, or when this process is interrupted. Returns `None` if it took longer than
+/// `at_most`.
 pub(super) fn wait(child: &mut Child, at_most: Option<Duration>) -> Result<Option<ExitStatus>> {
     let deadline: Option<Time> = at_most.map(|at_most| clock::now() + at_most);
     let mut is_ending = false;

@@ -1,9 +1,8 @@
-//! The packets of a probe's own flows: a tap on this machine, from which only the flows of the probe's sockets are kept, and
-//! the secrets of their TLS.
+//! Captures the packets of a probe's own flows on this machine, with their TLS secrets.
 //!
-//! The tap sees all flows of the server's ports. Packets are kept in a nameless file until the end, when all of the probe's
-//! sockets are known. squall-linux has the tap, squall-record writes the capture. Behind a link it is the link that
-//! captures (`behind`).
+//! The tap sees all flows of the server's ports. Its packets wait in a nameless file until the end, when all of the probe's
+//! sockets are known; those of other programs are then left out. Behind a link, the link captures instead (`behind`).
+//! squall-linux has the tap, and squall-record writes the capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +25,7 @@ use crate::output::eprint;
 
 /// How long to wait for packets before looking whether the probe is over, in milliseconds.
 const WAIT_MS: u8 = 20;
-/// Packets that are read before that: foreign ones may come without end.
+/// The most packets that are read before that, because packets of other programs may arrive without end.
 const PACKETS_A_TURN: usize = 10_000;
 /// What precedes a packet in the file: its time, its device, whether it was sent, and its length.
 const HEADER_BYTES: usize = 8 + 8 + 1 + 4;
@@ -42,7 +41,7 @@ pub(super) fn open_tap(path: &Path) -> Result<FlowTap> {
                  --behind 'delay 0ms', whose link captures without it"
             )
         } else {
-            anyhow!("cannot capture to {path}: this machine gives no packet socket (AF_PACKET): {error}")
+            anyhow!("cannot capture to {path}: this machine refuses a packet socket (AF_PACKET): {error}")
         }
     })
 }
@@ -58,7 +57,7 @@ impl OwnSockets {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<(bool, u16)>> {
-        // A thread that panicked while it held the lock left a whole set.
+        // A thread that panicked while it held the lock left the set complete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +109,7 @@ impl Capture {
         &self.own
     }
 
-    /// Sees the packets to and from this server, too.
+    /// Captures the packets to and from this server, too.
     pub(super) fn watch(&mut self, server: SocketAddr) {
         if !self.servers.insert(server) {
             return;
@@ -172,7 +171,8 @@ impl Capture {
     }
 }
 
-/// A file next to `path` that nobody can open by a name, because it has none; only this user could have read it.
+/// A file next to `path` without a name, so that no other process can open it. While it had one, only this user could read
+/// it.
 fn nameless(path: &Path) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -183,12 +183,12 @@ fn nameless(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the tap until the probe is over, and keeps all packets in the file.
+/// Reads the tap until the probe is over, and writes all packets to the file. Returns the file.
 fn keep(tap: &FlowTap, is_over: &AtomicBool, file: File) -> io::Result<File> {
     let mut out = BufWriter::new(file);
     let mut buffer = vec![0; PACKET_BYTES];
     loop {
-        // Asked for before the last turn, which then reads everything that came before.
+        // Read before the turn, so that the last turn reads everything that arrived before the end.
         let is_last = is_over.load(Ordering::Acquire);
         for _ in 0..PACKETS_A_TURN {
             let Some(packet) = tap.next(&mut buffer)? else {
@@ -217,7 +217,7 @@ fn write_packet(out: &mut impl Write, packet: &TappedPacket<'_>) -> io::Result<(
     out.write_all(packet.bytes)
 }
 
-/// A packet as the file has it.
+/// A packet that was read back from the file.
 struct KeptPacket {
     unix_ns: u64,
     device: u64,
@@ -245,7 +245,7 @@ fn read_packet(from: &mut impl Read) -> io::Result<Option<KeptPacket>> {
     }))
 }
 
-/// A flow's direction: whether it is TCP, the port of the client, and whether the client sent it.
+/// One direction of a flow: whether it is TCP, the client's port, and whether the client sends.
 type FlowWay = (bool, u16, bool);
 
 /// The packets of the probe's own flows, out of those that the tap saw.
@@ -258,7 +258,7 @@ struct Flows<R> {
 }
 
 impl<R> Flows<R> {
-    /// The way of a packet, if it is of a flow of the probe.
+    /// The flow and direction of a packet, if it belongs to the probe.
     fn way_of(&self, ends: &PacketEnds) -> Option<FlowWay> {
         let mine = |local: &SocketAddr, remote: &SocketAddr| {
             self.servers.contains(remote) && self.own.contains(&(ends.is_tcp, local.port()))
@@ -328,7 +328,7 @@ mod tests {
         let packets = [
             (1, packet(true, 50_000, 443)),
             (1, packet(true, 443, 50_000)),
-            // The same on a part of a bridge.
+            // The same packet on a part of a bridge.
             (2, packet(true, 50_000, 443)),
             // Another program's, and the same port over UDP.
             (1, packet(true, 50_001, 443)),

@@ -30,7 +30,7 @@ const STEP_AT_MOST: Duration = Duration::from_secs(5);
 pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after which a congestion window may be small again: longer than most retransmission timeouts.
 const PAUSE: Duration = Duration::from_millis(1_200);
-/// A server that takes longer, its path included, is not asked for the same response many times.
+/// If a small response takes longer than this, round trip included, it is not requested many times.
 const CHEAP_AT_MOST: Duration = Duration::from_millis(400);
 /// Between two TCP handshakes that measure the round trip.
 const CONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -91,7 +91,7 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
     }
     if drive.is_out_of_time {
         let said = format!(
-            "The time of {} was over before all steps were done; --duration gives more.",
+            "{} was too short for all steps; --duration allows more time.",
             plan.duration
         );
         drive.seen.notes.push(said);
@@ -321,8 +321,8 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Many small requests on one connection, to see after how many the server ends it; unless that is known already, or
-    /// they are errors or not cheap for the server.
+    /// Sends many small requests on one connection, to see after how many the server ends it. Sends nothing if the steps
+    /// before already showed that, or if their responses were errors or slow.
     fn many(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
         let steps = self.seen.steps_of(StepKind::Small, version);
@@ -408,8 +408,8 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// The largest body of small responses, if many such requests are cheap and may show something: all were answered without an
-/// error, on one connection in each step, and most of them soon.
+/// The largest body of the small responses, if many more such requests would be cheap and show something new: each step used
+/// one connection, and all requests were answered without an error, most of them soon.
 fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
     let mut rows = Vec::new();
     for step in steps {

@@ -1,7 +1,6 @@
-//! The files that a probe writes: refused before anything is sent if they cannot be written or make no sense, and the page
-//! of the result.
+//! The files that a probe writes. Those that cannot be written, or would be empty, are refused before anything is sent.
 //!
-//! `recording` keeps what qlog and a capture need; squall-report writes the pages.
+//! Of their contents only the page is put together here, and squall-report draws it. `recording` has qlog and the capture.
 
 use std::path::Path;
 
@@ -68,7 +67,7 @@ fn check_place(flag: &str, path: &Path) -> Result<(), BadInput> {
     }
 }
 
-/// What the page has of an endpoint.
+/// What the page shows about an endpoint.
 pub(super) fn endpoint(seen: &Observations, diagnosis: &Diagnosis, spent: Spent) -> ProbedEndpoint {
     ProbedEndpoint {
         diagnosis: diagnosis.clone(),
@@ -111,14 +110,14 @@ pub(super) fn write_sweep(
     Ok(())
 }
 
-/// The command that the user gave, for a shell. Behind a link, what `behind` has added is at the end of this process's own.
+/// The command that the user gave, for a shell. Behind a link, this process's own command ends with what `behind` has added.
 fn command(mut words: Vec<String>, link: Option<&str>) -> String {
     if let Some(link) = link {
         let added = words.iter().rposition(|word| word == "--forwarded");
         words.truncate(added.unwrap_or(words.len()));
         words.extend(["--behind".to_owned(), link.to_owned()]);
     }
-    // Before the quotes, which would look like a part of a URL.
+    // Secrets go before quotes are added, which would look like a part of a URL.
     let quoted: Vec<String> = (words.iter())
         .map(|word| in_shell(&redacted_text(word)))
         .collect();

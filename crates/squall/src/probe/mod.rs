@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         keys.finish()?;
     }
     if interrupt::is_requested() {
-        // What there is of packets and frames.
+        // The packets and frames until now are kept.
         recording.finish()?;
         return Ok(CommandOutcome::Interrupted);
     }
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 /// The results of all probes.
 struct Results {
     diagnoses: Vec<Diagnosis>,
-    /// What the page has of them; empty if no page is wanted.
+    /// What the page shows about them; empty if no page is wanted.
     endpoints: Vec<ProbedEndpoint>,
     /// Whether every server answered.
     has_answers: bool,

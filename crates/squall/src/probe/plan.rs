@@ -43,7 +43,7 @@ const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
 /// The longest upload, which is kept in memory.
 const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
 
-/// A stream's window that does not limit what the server sends: the probe is to see the server's limits.
+/// A window for a stream that does not limit what the server sends, because the probe is to see the server's own limits.
 const OWN_WINDOW: u64 = 16 << 20;
 /// The largest such window: half as much again for the connection is still a window of HTTP/2.
 const OWN_WINDOW_AT_MOST: u64 = 1 << 30;
@@ -224,7 +224,7 @@ impl Plan {
     }
 }
 
-/// The settings of this client's windows: no smaller than a whole download of `bytes`, so that none is used up.
+/// The settings of this client's windows. They hold a whole download of `bytes`, so that none is used up.
 fn own_windows(bytes: Bytes, wanted: &[Http]) -> Vec<String> {
     let stream = bytes.get().clamp(OWN_WINDOW, OWN_WINDOW_AT_MOST);
     let mebibytes = stream.div_ceil(1 << 20);

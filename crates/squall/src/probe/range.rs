@@ -1,7 +1,7 @@
-//! A range in the settings of a link, such as `delay 10..200ms`: which condition it is of, and the values to probe.
+//! A range in the settings of a link, such as `delay 10..200ms`: its condition, and the values to probe.
 //!
-//! It knows the units of the conditions that can have a range, and nothing else of a link's settings: those are parsed with
-//! each value in place of the range.
+//! It knows only the units of the conditions that can have a range. Everything else in a link's settings is parsed by
+//! `link/`, with each value in place of the range. `sweep` runs the probes.
 
 use crate::outcome::BadInput;
 
@@ -16,7 +16,7 @@ const TIMES: Units = &[
     ("min", 6e10),
     ("h", 3.6e12),
 ];
-/// Without a unit a share is of one.
+/// A share without a unit is a part of 1.
 const SHARES: Units = &[("%", 0.01), ("", 1.0)];
 const RATES: Units = &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
 
@@ -30,9 +30,9 @@ const CONDITIONS: [(&str, Units); 4] = [
 
 /// The most values if the user did not say how many.
 const VALUES_AT_MOST: usize = 7;
-/// From zero, the second value is this part of the last one.
+/// In a range from zero, the second value is the last one divided by this.
 const FROM_ZERO: f64 = 20.0;
-/// A round number that is closer than this to an end of the range is left out.
+/// A round number is left out if its ratio to an end of the range is less than this.
 const APART: f64 = 1.2;
 
 /// A link whose settings have a range.
@@ -47,10 +47,10 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The range in a link's settings; `None` if there is none. `count` is the number of values, if the user chose it.
+    /// Finds the range in a link's settings, if it has one. `count` is the number of values, if the user chose it.
     ///
     /// # Errors
-    /// A range that cannot be understood, or of something else than delay, jitter, loss and rate; or several ranges.
+    /// The range cannot be understood, or is not one of delay, jitter, loss and rate; or there are several.
     pub(super) fn find(link: &str, count: Option<usize>) -> Result<Option<Range>, BadInput> {
         let mut found = words(link).filter(|(_, word)| is_range(word));
         let Some((at, word)) = found.next() else {
@@ -158,7 +158,7 @@ impl<'a> Ends<'a> {
         values
     }
 
-    /// The end from which values grow by a factor.
+    /// The value from which the others grow by a factor.
     fn least(&self) -> f64 {
         if self.low > 0.0 {
             self.low
@@ -173,7 +173,7 @@ impl<'a> Ends<'a> {
         let least = if self.low > 0.0 {
             self.low
         } else {
-            // So that the first value after zero may be that of `least`.
+            // Less than `least`, so that this can be the first value after zero.
             self.high / (FROM_ZERO * APART * 1.01)
         };
         let within = |value: &f64| *value > least * APART && *value < self.high / APART;
@@ -217,7 +217,7 @@ fn number(text: &str) -> Result<(f64, &str), String> {
         .map_err(|_| format!("{text} is not a number with a unit"))
 }
 
-/// A value in the largest unit in which it is at least 1, among those that people use for any size.
+/// A value in the largest unit in which it is at least 1. Minutes, hours and shares without a percent sign are not used.
 fn text(value: f64, units: Units) -> String {
     let usual = units
         .iter()

@@ -1,7 +1,7 @@
-//! What a probe keeps besides its observations, for the files that the user wants: what it cost, the frames of all
+//! What a probe keeps for the files that the user wants, besides its observations: what it cost, the frames of all
 //! connections for qlog, and the capture of its packets.
 //!
-//! `capture` has the packets. Nothing is concluded from what is kept here.
+//! Nothing is concluded from what is kept here. `capture` has the packets, and `files` writes the page.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -33,7 +33,7 @@ pub(super) struct Recording {
     capture: Option<Capture>,
     qlog: Option<Qlog>,
     spent: Spent,
-    /// What stands for the endpoint under way, if there are several.
+    /// The letter of the endpoint under way, if there are several.
     endpoint: Option<char>,
 }
 
@@ -68,7 +68,7 @@ impl Recording {
         self.spent
     }
 
-    /// A place for the TLS secrets of a step's client, and where they come from if they are kept here.
+    /// Where a step's client sends its TLS secrets, and the receiving end if they are kept here.
     pub(super) fn secrets(&self) -> (Option<Sender<Secrets>>, Option<Receiver<Secrets>>) {
         if self.capture.is_none() {
             return (self.keys.clone(), None);
@@ -96,7 +96,7 @@ impl Recording {
         }
     }
 
-    /// Keeps the secrets that came from a step's client, and hands them on to the key log.
+    /// Keeps the secrets that a step's client sent, and passes them on to the key log.
     pub(super) fn add_secrets(&mut self, received: Option<&Receiver<Secrets>>) {
         // Everything was sent before the client ended.
         for lines in received.into_iter().flat_map(Receiver::try_iter) {
@@ -104,7 +104,7 @@ impl Recording {
                 capture.add_secrets(&lines);
             }
             if let Some(keys) = self.keys.as_ref().filter(|_| !lines.is_empty()) {
-                // The key log says itself what it could not write.
+                // The key log itself reports what it could not write.
                 let _ = keys.send(lines);
             }
         }

@@ -303,7 +303,7 @@ impl RunningStep {
         self.client.is_finished()
     }
 
-    /// Waits for its end. Returns what it recorded, of which `recording` keeps what it needs.
+    /// Waits for its end. Returns what it recorded, after `recording` has kept what it needs.
     pub(super) fn finish(self, recording: &mut Recording) -> Result<StepRecords> {
         let report = self.client.join();
         let report = report.map_err(|_| anyhow!("a client panicked"))?;

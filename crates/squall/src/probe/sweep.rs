@@ -1,7 +1,8 @@
-//! A probe for each value of a range in the settings of a link, one after the other, each in a process of its own behind a
-//! link of its own.
+//! Runs a probe for each value of a range in a link's settings, one after the other, each in its own process behind its own
+//! link.
 //!
-//! squall-analysis' `probe::Sweep` compares their results, squall-report prints them.
+//! Nothing is compared here: squall-analysis' `probe::Sweep` does that, and squall-report writes the text. `behind` has the
+//! command lines.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
@@ -23,10 +24,10 @@ use crate::link::command::check_settings;
 use crate::outcome::{BAD_INPUT, BadInput, CommandOutcome, FAILED, INTERRUPTED};
 use crate::{display, interrupt, output};
 
-/// A link has this much time besides its probe.
+/// The time that a link may take besides its probe.
 const LINK_AT_MOST: Duration = Duration::from_secs(15);
 
-/// Flags that a single probe does not get, with their values, and switches.
+/// Flags with values, and switches, that are not passed on to the single probes.
 const FLAGS: [&str; 5] = ["--behind", "--points", "--report", "--color", "--colour"];
 const SWITCHES: [&str; 2] = ["--json", "--markdown"];
 
@@ -53,7 +54,7 @@ pub(super) fn run(
                 let link = range.link_at(value);
                 output::eprint(format_args!("squall: behind '{link}': {why}\n"));
                 if points.is_empty() {
-                    // Without a right to make links, for example, no other probe works either.
+                    // The other probes would fail too, for example without the right to make links.
                     return Ok(CommandOutcome::Code(FAILED));
                 }
                 points.push(SweepPoint::failed(value.clone(), link, why));
@@ -74,7 +75,7 @@ pub(super) fn run(
     })
 }
 
-/// Refuses what makes no sense for several probes, and values that the link does not accept.
+/// Refuses flags that make no sense for several probes, and values that the link does not accept.
 fn check(arguments: &Arguments, range: &Range) -> Result<(), BadInput> {
     let single = [
         ("--pcap", arguments.pcap.is_some()),
@@ -111,13 +112,13 @@ fn at_most(duration: Duration, range: &Range) -> Duration {
     Duration::from_nanos(each.saturating_mul(range.values.len() as u64))
 }
 
-/// What became of one probe.
+/// How one probe ended.
 enum Point {
-    /// It ended; whether the server answered.
+    /// With a result, and whether the server answered.
     Done(SweepPoint, bool),
-    /// It gave no result, for this reason.
+    /// Without a result, for this reason.
     Without(String),
-    /// The sweep ends with it.
+    /// In such a way that the sweep ends too.
     End(CommandOutcome),
 }
 
@@ -142,13 +143,13 @@ fn point(service: &Service, plan: &Plan, range: &Range, value: &str) -> Result<P
     let Some(status) = status else {
         let at_most = plan.duration + LINK_AT_MOST;
         return Ok(Point::Without(format!(
-            "the probe was not over after {at_most}"
+            "the probe did not end within {at_most}"
         )));
     };
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     let result = serde_json::from_slice::<ProbeResult>(&printed);
     Ok(match (code, result) {
-        // What is wrong was said on stderr.
+        // The probe has said on stderr what is wrong.
         (Some(BAD_INPUT), _) => Point::End(CommandOutcome::Code(BAD_INPUT)),
         (Some(INTERRUPTED), _) => Point::End(CommandOutcome::Interrupted),
         (_, Ok(result)) => Point::Done(
@@ -166,7 +167,7 @@ fn read_all(child: &mut Child) -> Result<thread::JoinHandle<Vec<u8>>> {
         .name("squall-result".to_owned())
         .spawn(move || {
             let mut printed = Vec::new();
-            // What is missing makes it no result.
+            // If something is missing, it cannot be parsed as a result.
             let _ = stdout.read_to_end(&mut printed);
             printed
         })

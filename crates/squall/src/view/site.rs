@@ -28,7 +28,7 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
-/// The icon that browsers ask for beside any page: dots, as in its plots. Without one, they log an error.
+/// The icon that browsers request with any page: dots, as in its plots. Without it, they log an error.
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\" fill=\"#0072b2\">\
                     <circle cx=\"3\" cy=\"12\" r=\"2\"/><circle cx=\"8\" cy=\"11\" r=\"2\"/>\
                     <circle cx=\"13\" cy=\"4\" r=\"2\" fill=\"#e69f00\"/></svg>\n";

@@ -167,9 +167,9 @@ fn requests_refused_by_goaway_are_sent_again_if_asked() {
     );
 }
 
-/// The first connection serves one of three requests, and gives up the others by GOAWAY.
+/// The first connection serves one request, and refuses later ones by GOAWAY.
 #[test]
-fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
+fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = RawServer {
@@ -211,7 +211,7 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_asked() {
     }
 }
 
-/// A server that rejects everything ends the load nevertheless, on one connection.
+/// The load ends, on one connection, although the server rejects every request.
 #[test]
 fn http3_requests_that_are_rejected_are_sent_again_a_limited_number_of_times() {
     let _seat = seat();

@@ -78,7 +78,7 @@ fn explanation_of_the_slowest_requests_agrees_with_the_tables() {
     check_refusals(&run);
 }
 
-/// One request is explained from the rows near it, several are from all tables.
+/// A single request is explained from the rows near it, several requests from all tables.
 fn check_single_requests(trial: &TrialFolder) {
     let all = told_of(trial, &["--worst", "5"]);
     assert_eq!(all.len(), 5);

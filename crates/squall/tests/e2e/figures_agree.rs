@@ -20,8 +20,8 @@ use crate::support::{
     FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, run_squall, seat, stderr, stdout,
 };
 
-/// The times that are compared, by their names in the page's columns, and in summary.json and the columns of `export` before
-/// `_ns`.
+/// The times that are compared, by their names in the page's columns. In summary.json and the columns of `export`, `_ns`
+/// follows the name.
 const TIMES: [&str; 4] = ["mean", "median", "p95", "p99"];
 
 /// DuckDB's column of a request that failed: it never ended.

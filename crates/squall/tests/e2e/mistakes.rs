@@ -1,5 +1,5 @@
-//! Mistakes of new users: the exit code, and the words of the message that help. Each row has the code, a command line without
-//! `squall`, in which `_` stands for a blank within an argument, and what stderr contains.
+//! Mistakes of new users: the exit code, and the words in the message that help. Each row has the code, a command line without
+//! `squall`, and what stderr must contain. In the command line, `_` stands for a space within an argument.
 //!
 //! Positions in recipes are tested in `bad_input`, what a client tries after a failure in squall's `client::advice`.
 

@@ -1,7 +1,7 @@
 //! docs/notebook/squall.ipynb: its format, and its code on a real run.
 //!
-//! Python runs the cells one after the other, as a notebook does, and draws without a screen. What the queries return is not
-//! judged; `sql` and `figures_agree` do that for queries like these.
+//! Python runs the cells one after the other, as a notebook does, and draws without a screen. The results of the queries are
+//! not checked; `sql` and `figures_agree` do that for queries like these.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::support::{H1, H2C_X1, python_with, recipe, run_recipe, seat, stderr, 
 const H3: &str =
     "[[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\nconnections = \"on demand\"\n";
 
-/// Runs the code cells of the notebook that is its argument, with the value of each cell's last expression. Prints for each
-/// figure how many lines and bars it has.
+/// Runs the code cells of the notebook in its argument, and evaluates the last expression of each cell. Prints for each
+/// figure the number of points of lines and of bars.
 const RUN_CELLS: &str = r#"
 import ast, json, sys
 import matplotlib.pyplot as plt

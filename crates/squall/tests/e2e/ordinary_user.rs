@@ -80,8 +80,8 @@ impl Home {
     }
 }
 
-/// Sets the mode of the TUN device file until dropped. Tests that set it wait for each other; those that run as root do
-/// not notice.
+/// Sets the mode of the TUN device file until dropped. Tests that set it wait for each other; tests that run as root are not
+/// affected.
 pub(crate) struct TunMode {
     before: fs::Permissions,
     _turn: MutexGuard<'static, ()>,

@@ -297,7 +297,9 @@ fn window_costs_time_behind_a_link() {
     let output = probe(&home, &flags);
     assert!(output.status.success(), "{}", stderr(&output));
     let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
-    let round_trip = result["endpoint"]["round_trip"].as_u64().expect("a time");
+    let round_trip = result["endpoint"]["round_trip_ns"]
+        .as_u64()
+        .expect("a time");
     assert!(round_trip >= 30_000_000, "{round_trip} ns");
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
@@ -307,10 +309,12 @@ fn window_costs_time_behind_a_link() {
 fn predicted_over_measured(result: &Value) -> f64 {
     let windows = &result["endpoint"]["upload_windows"];
     let bytes = windows["round_trip_bytes"].as_u64().expect("bytes") as f64;
-    let rtt = result["endpoint"]["round_trip"].as_u64().expect("a time") as f64;
+    let rtt = result["endpoint"]["round_trip_ns"]
+        .as_u64()
+        .expect("a time") as f64;
     let upload = &result["endpoint"]["versions"][0]["uploads"][0];
     let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
-    (bytes / rtt) / (of("bytes") / of("took"))
+    (bytes / rtt) / (of("bytes") / of("took_ns"))
 }
 
 /// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.

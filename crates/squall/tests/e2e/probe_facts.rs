@@ -78,7 +78,7 @@ fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
         check_handshake(of(&facts["handshakes"], version));
         let watched = &of(&facts["keep_alive"], version)["watched"];
         assert_eq!(watched["was_ended"], false, "{facts}");
-        assert!(watched["idle"].as_u64() > Some(10_000_000), "{facts}");
+        assert!(watched["idle_ns"].as_u64() > Some(10_000_000), "{facts}");
     }
     // It lets responses take turns.
     assert_eq!(facts["priorities"]["HTTP/2"], "not_honoured", "{facts}");
@@ -106,12 +106,21 @@ fn transport_of_http3_is_a_fact() {
     check_handshake(of(&facts["handshakes"], "HTTP/3"));
     let quic = &facts["quic_transport"];
     let announced = &quic["parameters"];
-    assert_eq!(announced["max_idle_timeout"], 30_000_000_000_u64, "{quic}");
+    assert_eq!(
+        announced["max_idle_timeout_ns"], 30_000_000_000_u64,
+        "{quic}"
+    );
     assert_eq!(announced["max_udp_payload_bytes"], 1_350, "{quic}");
     assert_eq!(announced["used_retry"], false, "{quic}");
-    assert!(quic["largest_datagram"].as_u64() >= Some(1_200), "{quic}");
+    assert!(
+        quic["largest_datagram_bytes"].as_u64() >= Some(1_200),
+        "{quic}"
+    );
     let idle = of(&facts["keep_alive"], "HTTP/3");
-    assert_eq!(idle["announced"], announced["max_idle_timeout"], "{facts}");
+    assert_eq!(
+        idle["announced_ns"], announced["max_idle_timeout_ns"],
+        "{facts}"
+    );
     assert_eq!(facts["priorities"]["HTTP/3"], "not_honoured", "{facts}");
 }
 
@@ -148,9 +157,9 @@ fn idle_connection_that_the_server_ends_is_a_fact() {
         .expect("squall starts");
     let facts = endpoint(&output);
     let idle = of(&facts["keep_alive"], "HTTP/1.1");
-    assert_eq!(idle["announced"], 7_000_000_000_u64, "{idle}");
+    assert_eq!(idle["announced_ns"], 7_000_000_000_u64, "{idle}");
     assert_eq!(idle["watched"]["was_ended"], true, "{idle}");
-    let after = idle["watched"]["idle"].as_u64();
+    let after = idle["watched"]["idle_ns"].as_u64();
     assert!(
         after > Some(300_000_000) && after < Some(4_000_000_000),
         "{idle}"

@@ -1,5 +1,7 @@
-//! What `squall probe` writes besides its text: the page, qlog, captures that tshark reads, JSON as its schemas say, and
-//! sweeps over a condition.
+//! What `squall probe` writes besides its text: the page, qlog, captures that tshark reads, JSON that its schemas describe,
+//! and sweeps over a condition.
+//!
+//! Which faults it finds is tested in `probe`.
 
 use std::fs;
 use std::io::Write;
@@ -123,8 +125,7 @@ fn two_endpoints_are_side_by_side_on_the_page_and_in_json() {
     assert!(page.contains("data-name=\"beside\""), "{page}");
 }
 
-/// A connection to a server that is not the probe's, on which a byte is sent again and again until the test ends. Returns
-/// its port.
+/// Opens another program's connection to the server, and sends bytes on it until the test ends. Returns its local port.
 fn stranger(server: SocketAddr, is_over: &Arc<AtomicBool>) -> u16 {
     let mut stream = TcpStream::connect(server).expect("the server listens");
     let port = stream.local_addr().expect("it is connected").port();
@@ -190,7 +191,7 @@ fn capture_has_the_probes_own_flows_with_their_secrets_and_no_others() {
 }
 
 #[test]
-fn capture_without_the_right_to_see_packets_is_refused_with_what_to_do() {
+fn capture_without_the_right_to_see_packets_is_refused_with_advice() {
     if is_root() {
         return;
     }
@@ -214,7 +215,7 @@ fn link_captures_the_packets_of_a_probe_behind_it() {
     let asks = ["--json", "-k", "--http", "2", "--behind", "delay 2ms"];
     let arguments = [&asks[..], &["--pcap", "link.pcapng", url.as_str()]].concat();
     let result = json(&probe(home.path(), &arguments));
-    assert!(result["endpoint"]["round_trip"].as_u64() >= Some(4_000_000));
+    assert!(result["endpoint"]["round_trip_ns"].as_u64() >= Some(4_000_000));
     let names = fs::read_dir(home.path()).expect("a folder");
     let names: Vec<String> = names
         .map(|entry| {
@@ -259,7 +260,7 @@ fn sweep_over_the_delay_has_a_point_for_each_value() {
         .collect();
     assert_eq!(values, ["1ms", "10ms"]);
     assert_eq!(points[1]["link"], "loss 0%, delay 10ms");
-    let first_byte = |point: &Value| point["versions"][0]["first_byte"].as_u64();
+    let first_byte = |point: &Value| point["versions"][0]["first_byte_ns"].as_u64();
     assert!(first_byte(&points[0]) >= Some(2_000_000), "{result}");
     assert!(first_byte(&points[1]) >= Some(20_000_000), "{result}");
     let announced = stderr(&output);

@@ -246,7 +246,7 @@ pub(crate) struct RawServer {
     pub(crate) window: u64,
     /// Bytes on further streams of the server, and whether they end there.
     pub(crate) beside: &'static [(u64, &'static [u8], bool)],
-    /// Its first connection gives up requests from this stream on, with a GOAWAY once one of them has arrived (RFC 9114,
+    /// Its first connection refuses requests from this stream on, with a GOAWAY once one of them has arrived (RFC 9114,
     /// section 5.2). At most 63.
     pub(crate) goes_away_at: Option<u8>,
 }
@@ -441,7 +441,7 @@ impl Served {
         }
     }
 
-    /// Sends GOAWAY, once, after a request has arrived that it gives up.
+    /// Sends GOAWAY, once, after a request has arrived that it refuses.
     fn go_away(&mut self) {
         let is_asked = |(stream, _): &(u64, usize)| is_given_up(*stream, self.goes_away_at);
         if let Some(first) = self.goes_away_at
@@ -454,7 +454,7 @@ impl Served {
     }
 }
 
-/// Whether a connection that goes away at a stream gives up this one.
+/// Whether a connection that goes away at a stream refuses this one.
 fn is_given_up(stream: u64, goes_away_at: Option<u8>) -> bool {
     goes_away_at.is_some_and(|first| stream >= u64::from(first))
 }

@@ -176,8 +176,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The folder with the programs that do not come from Debian. The folder of the tests may be closed to other users;
-    /// then these find theirs in the place's own.
+    /// The folder with the programs that do not come from Debian. Other users may not be able to read the tests' own folder,
+    /// so an ordinary user has a copy in this place's home.
     fn peers(&self) -> PathBuf {
         if self.is_ordinary {
             self.home.to_owned()

@@ -109,7 +109,8 @@ fn secrets_stay_in_the_folder_of_a_run_that_is_asked_to_keep_them() {
     );
 }
 
-/// nginx that accepts only requests with the second secret, which its configuration does not spell out.
+/// nginx that accepts only requests with the second secret. Its configuration describes the secret by a pattern, so that it
+/// does not contain it.
 const GUARD: &str = r#"
 [station.guard]
 command = "nginx -p {folder} -c {configuration}"
@@ -124,7 +125,7 @@ return 403; }} }} }}
 '''
 "#;
 
-/// curl and k6 read it from a file, because every user of the machine can read arguments.
+/// curl and k6 read the secret from a file, because every user of the machine can read arguments.
 #[test]
 fn secret_that_a_load_generator_sends_does_not_stay_in_the_folder_of_the_run() {
     if !have(&["nginx", "curl", "k6"]) {

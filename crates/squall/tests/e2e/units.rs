@@ -1,6 +1,6 @@
-//! docs/schemas: every number is in a field whose name says its unit, or is known to have none.
+//! docs/schemas: the name of every number says its unit, or is listed here as having none.
 //!
-//! Only names are judged. `result_files` tests that what squall writes is what the schemas say.
+//! Only names are checked. `result_files` tests that squall's output matches the schemas.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,25 +49,35 @@ const WITHOUT_UNIT: &[&[&str]] = &[
     ],
     // Connections, and what was counted on them.
     &[
+        "active_connection_id_limit",
         "alpn",
         "ciphers",
         "connections",
         "connections_opened",
+        "data_frames",
+        "datagrams",
         "goaways_received",
         "goaways_sent",
         "groups",
         "handshakes",
+        "in_bursts",
         "link_connections",
         "lost",
         "machine_errors",
         "other_failures",
+        "other_names",
+        "out_of_order",
         "packets",
         "protocols",
         "quic",
+        "received",
         "resets_received",
         "resets_sent",
         "retransmitted",
+        "round_trips",
         "segments",
+        "sent",
+        "settings",
         "settings_received",
         "settings_sent",
         "takes",
@@ -75,9 +85,11 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "threads",
         "tls_full",
         "tls_resumed",
+        "updates",
     ],
-    // Ratios and probabilities.
+    // Ratios, probabilities and exponents.
     &[
+        "ack_delay_exponent",
         "by_chance",
         "loss",
         "noise_floor",
@@ -105,7 +117,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
     ],
 ];
 
-/// Names of numbers that say which part of a figure they are. The figure's own name is that of an object around them.
+/// Names that say which part of a figure a number is. The figure's own name is that of an object around it.
 const PARTS: &[&str] = &[
     "about",
     "at_least",
@@ -135,13 +147,13 @@ const PARTS: &[&str] = &[
 /// Stands for the entries of a list in a path.
 const ENTRY: &str = "[]";
 
-/// Fields whose numbers have no unit although their names are those of parts: a range of numbers of connections.
+/// Fields that have the name of a part but no unit, because they are ranges of numbers of connections.
 const RANGES_OF_COUNTS: [&str; 2] = [
     "conditions.[].crossovers.[].interval.low",
     "conditions.[].crossovers.[].interval.high",
 ];
 
-/// Names of values that are in the `unit` beside them, or beside the object that they are in.
+/// Names of values whose unit is in the field `unit` beside them, or beside the object that has them.
 const IN_UNIT_BESIDE: &[&str] = &[
     "baseline",
     "latency",
@@ -160,7 +172,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Looks at what a schema describes. `path` has the names that lead to it, `has_unit` is true if there is a `unit`
+    /// Searches what a schema describes. `path` has the names that lead to it; `has_unit` says whether there is a `unit`
     /// beside one of them.
     fn within(&mut self, schema: &'s Value, path: &[&'s str], has_unit: bool) {
         if let Some(name) = schema["$ref"].as_str() {
@@ -202,7 +214,7 @@ fn is_named_well(path: &[&str], has_unit: bool) -> bool {
     let Some(name) = names.find(|name| !PARTS.contains(name)) else {
         return false;
     };
-    *name == "ns"
+    ["ns", "bytes"].contains(name)
         || UNITS.iter().any(|unit| name.ends_with(unit))
         || WITHOUT_UNIT.iter().any(|names| names.contains(name))
         || (has_unit && IN_UNIT_BESIDE.contains(name))
@@ -234,7 +246,7 @@ fn every_number_of_the_schemas_has_its_unit_in_its_name() {
 }
 
 #[test]
-fn a_number_without_a_unit_is_found_wherever_it_is() {
+fn number_without_a_unit_is_found_at_any_depth() {
     let number = json!({ "type": ["integer", "null"] });
     let schema = json!({
         "properties": {

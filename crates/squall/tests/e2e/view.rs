@@ -151,7 +151,7 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
     assert_eq!(viewing.end().code(), Some(0));
 }
 
-/// Once a trial has been asked about, no further step into its plots reads its tables: here they are gone.
+/// After the first questions about a trial, further steps into its plots read no table: here the tables are gone.
 fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
     let folder = trial.record.trial.folder();
     for table in ["requests", "causes", "drops", "packets"] {

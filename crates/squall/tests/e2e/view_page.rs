@@ -29,8 +29,8 @@ use chromium::Page;
 
 const OVERLAY: &str = "document.querySelector('#condition-0 .overlay .plot')";
 
-/// A free point of the overlay: its place in the window and the number of its request. Points with a ring, and those near
-/// them, open what the page itself has.
+/// A free point of the overlay: its position in the window, and the number of its request. A click on a point with a ring, or
+/// near one, would open a request that the page itself has.
 const FREE_POINT: &str = "(() => { \
     const { plot, layers } = squall.sections[0].scatters[0].scatter; \
     const { points, details } = layers[0]; \
@@ -80,7 +80,7 @@ fn count_in(trial: &TrialFiles, visible: (u64, u64), times: impl Iterator<Item =
         .count()
 }
 
-/// Waits until the overlay has exactly the requests of its visible time, each as a point of its own, and returns how many.
+/// Waits until the overlay shows exactly the requests of its visible time, each as a separate point. Returns their number.
 fn wait_for_requests(page: &mut Page, trial: &TrialFiles) -> usize {
     let visible = visible_us(page);
     let due = trial.requests.iter().map(|row| row.intended);
@@ -129,7 +129,7 @@ fn check_silent(page: &mut Page) {
     }
 }
 
-/// Checks what is shown against the rules of axe-core, in both schemes, on a desk and on a phone.
+/// Checks what is shown against the rules of axe-core, in a light scheme on a desk and in a dark one on a phone.
 fn check_accessible(page: &mut Page, script: &str, what: &str) {
     page.eval(&format!("{script}; 0"));
     for (scheme, width) in [("light", 1_280), ("dark", 390)] {
@@ -210,7 +210,7 @@ fn live_page_and_list_of_runs_are_accessible_and_silent() {
     page.wait_for("document.querySelector('h1')?.textContent === 'Runs'");
     let runs = page.eval("document.querySelectorAll('.runs > li').length");
     assert_eq!(runs, json!(2));
-    // One figure in two runs, for the only condition. A disturbed trial is no evidence.
+    // The two runs have one condition, so there is one trend. A disturbed trial has no figure for it.
     if !run.has_disturbed_trials() {
         let trend = page.eval("document.querySelectorAll('figure svg .curve').length");
         assert_eq!(trend, json!(1));

@@ -214,8 +214,8 @@ impl PathInputs {
         }
     }
 
-    /// For the records near a request: those from `from` on, about connections with these numbers of their hop's client.
-    /// `all` has the connections of the trial.
+    /// Inputs that take only records from `from` on, of the connections in `numbers`: each with its hop, by the number of
+    /// the hop's client. `all` has the connections of the trial.
     pub fn near(
         shape: PathShape,
         all: &PathConnections,
@@ -310,7 +310,7 @@ impl PathInputs {
         }
     }
 
-    /// The packet with the hop of its link, also if the path's only link was not named.
+    /// The packet with the hop of its link, even if it names none because the path has only one link.
     fn on_its_link(&self, mut row: PacketCells) -> PacketCells {
         if row.hop == PacketRecord::ONLY_LINK {
             row.hop = self.shape.link_hops().next().unwrap_or(row.hop);

@@ -185,7 +185,7 @@ fn moment_lists_what_each_request_waits_for() {
 }
 
 #[test]
-fn moment_without_a_path_has_only_what_rows_record() {
+fn moment_without_a_path_has_only_recorded_facts() {
     let (world, lost) = blocked();
     let at = world
         .packets

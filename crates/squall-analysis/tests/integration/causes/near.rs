@@ -1,4 +1,4 @@
-//! One request, explained from the records near it: as from all records, or not at all.
+//! One request explained from the records near it: the result equals that from all records, or nothing is returned.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,15 @@ use super::world::{
     ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear, first_seq,
 };
 
-/// When the first request is due, and how much later each of the others.
+/// When the first request is due, and the time between two requests.
 const AT: u64 = 1_000_000;
 const APART: u64 = 200_000;
 const REQUESTS: u64 = 60;
 /// How much of the time before and after a request is read.
 const AROUND: Duration = Duration::from_secs(1);
 
-/// When an exchange was written, and when its response was sent and had arrived; of every tenth, the response is lost at
-/// first.
+/// When an exchange was written, and when its response was sent and had arrived. The first transmission of every tenth
+/// response is lost.
 struct Course {
     at: u64,
     answered: u64,

@@ -1,7 +1,7 @@
 //! axe-core (<https://github.com/dequelabs/axe-core>), which knows the rules of WCAG that a program can check. scripts/peers
 //! installs it.
 //!
-//! What is shown while it checks is left to the tests.
+//! The tests decide what is shown while it checks, such as in `accessible` and `probe_page`.
 
 use std::fs;
 use std::io::Write as _;
@@ -42,7 +42,7 @@ pub fn script() -> Option<String> {
     script.ok()
 }
 
-/// Asserts that axe-core finds nothing to mend in what is shown. Its script must have been evaluated in the page.
+/// Asserts that axe-core finds no violation in what is shown. Its script must have been evaluated in the page.
 pub fn check(page: &mut Page, what: &str) {
     let found = page.eval(&format!(
         "axe.run(document, {{ runOnly: {}, resultTypes: ['violations'] }}).then(({{ violations }}) => \

@@ -156,7 +156,7 @@ impl Page {
         }
     }
 
-    /// Goes to an address. Waiting until what is there can be used is left to the caller.
+    /// Goes to an address. The caller waits until the page can be used.
     pub fn visit(&mut self, address: &str) {
         self.call("Page.navigate", json!({ "url": address }));
     }

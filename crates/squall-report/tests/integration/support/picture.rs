@@ -1,7 +1,7 @@
 //! Pictures of parts of the page as coarse grids of colours, and their comparison with kept ones.
 //!
 //! A kept picture is a text: its size, then a line for each row of blocks, with the mean colour of each block. The browser
-//! itself makes the blocks from its screenshot. What to draw and when is left to `golden`.
+//! itself makes the blocks from its screenshot. `golden` decides what to draw, and when.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::chromium::Page;
 
-/// If it is `1`, the pictures of this run become the kept ones.
+/// With this variable set to `1`, the tests replace the kept pictures.
 const UPDATE: &str = "SQUALL_UPDATE_PICTURES";
 
 /// About the size of a block in CSS pixels, and the most blocks across and down, which keep the texts small.
@@ -57,7 +57,8 @@ pub struct Picture {
     blocks: Vec<[u8; 3]>,
 }
 
-/// Compares an element with the kept picture of this name, such as `desk/bars`, or keeps it as that.
+/// Compares an element with the kept picture of this name, such as `desk/bars`. With [`UPDATE`], replaces that picture
+/// instead.
 pub fn check(page: &mut Page, name: &str, selector: &str) -> Result<(), String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/integration/golden")
@@ -79,9 +80,9 @@ pub fn check(page: &mut Page, name: &str, selector: &str) -> Result<(), String> 
     })
 }
 
-/// How to keep the pictures of a run.
+/// How to refresh the kept pictures.
 pub fn how_to_update() -> String {
-    format!("If the pictures are right, {UPDATE}=1 keeps them.")
+    format!("If the new pictures are right, run the tests with {UPDATE}=1 to keep them.")
 }
 
 /// Where the last picture of this name is, for inspection.
@@ -91,7 +92,8 @@ fn png_file(name: &str) -> PathBuf {
 }
 
 impl Picture {
-    /// The picture of an element, in as many blocks as `like` has, if there is one. It also becomes a PNG of this name.
+    /// Takes the picture of an element, and writes it as a PNG of this name. It has as many blocks as `like`, if there is
+    /// one.
     pub fn take(page: &mut Page, name: &str, selector: &str, like: Option<&Picture>) -> Picture {
         let place = page.eval(&format!(
             "(() => {{ const box = document.querySelector({selector:?}).getBoundingClientRect(); \

@@ -1,7 +1,7 @@
-//! What the proxy does when everything under way takes too much memory, and that it recovers.
+//! What the proxy does when requests and responses under way take too much memory, and that it recovers.
 //!
-//! A test adds what other clients would hold to the proxy's own counts, so the limits are the real ones and nothing takes
-//! their memory.
+//! Nothing really takes that much: a test adds what other clients would hold to the proxy's own counts. So the limits are
+//! the real ones (`crate::memory`).
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -74,7 +74,7 @@ impl Turned {
         errors.get(CLOSED).copied().unwrap_or(0)
     }
 
-    /// How many exchanges have failed for that reason, of all that failed.
+    /// How many exchanges failed because too much was held, and how many failed in all.
     fn failures(&self) -> (u64, u64) {
         let failures = &self.0.connections.relay.report.failures;
         let of_it = failures.get(&Failure::TooMuchHeld).copied().unwrap_or(0);
@@ -90,7 +90,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn requests_get_503_while_those_under_way_take_too_much_and_are_passed_on_afterwards() {
+fn new_requests_get_503_while_too_much_is_under_way_and_are_passed_on_afterwards() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
     let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
@@ -124,7 +124,7 @@ fn requests_get_503_while_those_under_way_take_too_much_and_are_passed_on_afterw
     assert_eq!(serving.join().unwrap().responses_written, 2);
 }
 
-/// Sends much of an upload, and waits for what the proxy does.
+/// Sends a large part of an upload, then reads until the proxy ends the connection.
 fn upload(address: SocketAddr) -> Result<usize> {
     let mut client = connect(address);
     client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n")?;

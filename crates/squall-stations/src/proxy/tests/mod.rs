@@ -1,6 +1,6 @@
 //! A proxy between a raw client and the embedded server: what both of its sides record.
 //!
-//! `raw` has upstreams that a test controls frame by frame, `memory` what follows when too much is held.
+//! `raw` has upstreams that a test controls frame by frame, `memory` tests what happens when too much memory is held.
 
 mod memory;
 mod raw;

@@ -530,7 +530,7 @@ mod tests {
 
     /// A response time of 100 ms: the link was full for 30 ms, and late in 20 ms of these and in 2 ms more.
     #[test]
-    fn lateness_of_a_full_link_is_told_from_a_disturbance() {
+    fn lateness_of_a_full_link_does_not_count_as_a_disturbance() {
         let at = |millis| Time::from_nanos(millis * 1_000_000);
         let spans = |spans: &[(u64, u64)]| {
             let span = |&(from, until): &(u64, u64)| LateSpan {

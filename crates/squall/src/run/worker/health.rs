@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn full_link_says_what_it_carries_and_what_to_give() {
+    fn warning_about_a_full_link_has_its_rate_and_a_rate_to_set() {
         assert_eq!(
             limit(2_340_000_000),
             "the link's thread had no processor time left, so the emulated path carries 2.34 Gbit/s here: give `rate`"

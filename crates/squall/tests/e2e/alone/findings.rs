@@ -1,5 +1,7 @@
-//! Constructed problems as in `findings`, that need the machine for themselves: how much a client reads at once decides what
+//! Constructed problems, as in `findings`, that need the machine to themselves. How much a client reads at once decides what
 //! the windows show, and a late generator must be late only because the test stops it.
+//!
+//! Problems that do not depend on that are in `findings`.
 
 use std::collections::BTreeSet;
 use std::fs;

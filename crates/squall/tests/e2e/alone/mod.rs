@@ -2,7 +2,7 @@
 //! the whole machine, and take the bench (`support::bench`).
 //!
 //! libtest runs tests in the order of their names. Because these are all in one module, they run one after the other, and
-//! the others need not stop for each of them.
+//! the others need not stop for each of them. Tests that can run beside others are not here but in the modules of `main`.
 
 mod clean_link;
 mod compare;

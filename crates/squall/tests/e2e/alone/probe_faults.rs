@@ -1,8 +1,9 @@
-//! `squall probe` against faults that are built on purpose: thirteen one at a time, seven pairs, and servers without any.
-//! The fault that costs most must be named first in 19 of 20 probes, and in 20 of 20 nothing where nothing is wrong.
+//! `squall probe` against faults that are built on purpose: thirteen one at a time, seven pairs, and a server without any.
+//! The costliest fault must be named first in 19 of 20 probes. In 20 of 20 probes of the server without a fault, none may be
+//! named.
 //!
-//! Most servers are `squall serve` with a setting changed; the others are nginx and small servers of this file. `probe` says
-//! more of each fault, `probe_servers` has the defaults of real servers.
+//! Most servers are `squall serve` with a setting changed; the others are nginx and small servers in this file. The details
+//! of each fault are tested in `probe`, and the defaults of real servers in `probe_servers`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -245,7 +246,7 @@ fn pairs_without_windows() -> Vec<Case> {
     ]
 }
 
-/// Of a pair, what was found besides the first fault is printed, with the rest.
+/// The test also prints the other faults that were found.
 #[test]
 fn costliest_fault_is_named_first_in_19_of_20_probes() {
     if !have(&["nginx", "openssl"]) {
@@ -273,7 +274,7 @@ fn costliest_fault_is_named_first_in_19_of_20_probes() {
     assert!(misses.len() <= MISSES_AT_MOST, "{}", misses.join("\n"));
 }
 
-/// In turns from nearby and from 30 ms away, over every version.
+/// Over every version, alternately from nearby and from 30 ms away.
 #[test]
 fn server_without_a_fault_has_none_in_20_of_20_probes() {
     let _bench = bench();
@@ -360,7 +361,7 @@ fn served_with(case: &Case, more: &[&str]) -> Value {
     probed(home.path(), &url, case.link, case.flags)
 }
 
-/// A certificate behind which three others are sent that have nothing to do with it, of 4 kB each.
+/// Serves a certificate, and sends three unrelated ones of 4 kB each after it.
 fn served_with_a_long_chain(case: &Case) -> Value {
     let home = home();
     let folder = home.path();
@@ -376,7 +377,7 @@ fn served_with_a_long_chain(case: &Case) -> Value {
     served_with(case, &["--cert", &certificate, "--key", &key])
 }
 
-/// `squall serve` in the far host of a link: its congestion window is its own, and so is the sysctl of a new namespace.
+/// `squall serve` in the far host of a link, so that the server's own congestion window and sysctls count.
 fn served_in_the_far_host(case: &Case) -> Value {
     let home = home();
     let program = env!("CARGO_BIN_EXE_squall");
@@ -393,7 +394,7 @@ fn served_in_the_far_host(case: &Case) -> Value {
     json(&output.expect("squall starts"))
 }
 
-/// nginx advertises HTTP/3 on a port whose datagrams nobody reads.
+/// nginx advertises HTTP/3 on a port whose datagrams no program reads.
 fn http3_that_is_dropped(case: &Case) -> Value {
     let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let udp = silent.local_addr().expect("an address").port();
@@ -433,7 +434,7 @@ fn one_response_after_the_other(case: &Case) -> Value {
     probed(home.path(), &url, case.link, &["--http", "2"])
 }
 
-/// A server that does this with each connection, on a thread of its own, until the test program ends.
+/// Starts a server that runs `with` for each connection, on a separate thread, until the test program ends.
 fn serve(with: fn(TcpStream) -> io::Result<()>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");

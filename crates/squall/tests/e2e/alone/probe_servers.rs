@@ -126,7 +126,7 @@ impl Bench {
         Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
     }
 
-    /// Probes the server once, whatever comes of it.
+    /// Probes the server once, and accepts any result.
     pub(super) fn try_probe(&self) -> Output {
         let url = format!("{}://localhost:{}/", self.scheme, self.port);
         squall(self.home.path())
@@ -139,7 +139,7 @@ impl Bench {
     }
 }
 
-/// Writes a self-signed certificate with this extension, and the key [`KEY`], into a folder. A key that is there is used.
+/// Writes a self-signed certificate with this extension into a folder, and its key as [`KEY`] unless that exists.
 pub(super) fn write_certificate(folder: &Path, name: &str, extension: &str) {
     let key = if folder.join(KEY).exists() {
         vec!["-key", KEY]
@@ -203,11 +203,11 @@ impl Seen {
     }
 
     fn round_trip_s(&self) -> f64 {
-        let nanos = &self.0["endpoint"]["round_trip"];
+        let nanos = &self.0["endpoint"]["round_trip_ns"];
         nanos.as_u64().expect("a time") as f64 / 1e9
     }
 
-    /// Bytes per second that the windows allow at most, and that are expected by the server's window updates.
+    /// Bytes per second: what the windows allow at most, and what is expected by the server's window updates.
     fn predicted(&self) -> (f64, f64) {
         let largest = ["largest_stream_bytes", "largest_connection_bytes"];
         let most = largest.map(|name| self.number(name)).into_iter().min();
@@ -219,13 +219,13 @@ impl Seen {
     fn measured(&self) -> f64 {
         let upload = &self.0["endpoint"]["versions"][0]["uploads"][0];
         let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
-        of("bytes") / (of("took") / 1e9)
+        of("bytes") / (of("took_ns") / 1e9)
     }
 
     /// Whether the upload waited for a window nearly all the time.
     pub(super) fn is_limited(&self) -> bool {
-        let blocked = self.number("blocked_by_stream") + self.number("blocked_by_connection");
-        blocked * 10 >= self.number("sending") * 8
+        let blocked = self.number("blocked_by_stream_ns") + self.number("blocked_by_connection_ns");
+        blocked * 10 >= self.number("sending_ns") * 8
     }
 
     /// Whether the measured rate is the expected one: within 15 % if the upload waited for windows, otherwise no more than
@@ -372,8 +372,8 @@ backend back
     assert!(seen.fix().contains("initial-window-size"));
 }
 
-/// Both of its windows have 65,535 bytes and are given back by halves, so that it keeps some of each: about three eighths if it
-/// takes whole DATA frames.
+/// Both of its windows have 65,535 bytes, and it gives back halves. So it keeps some of each window: about three eighths if it
+/// reads whole DATA frames.
 #[test]
 fn nghttpx_gives_back_half_a_window_at_a_time() {
     if !have(&["nghttpx"]) {
@@ -419,7 +419,7 @@ fn nghttpd_that_echoes_uploads_has_a_rate() {
 
 /// Go's server has a window of 1 MiB for a stream.
 #[test]
-fn caddy_is_told_from_other_programs_in_go() {
+fn caddy_is_not_taken_for_other_programs_in_go() {
     if !have(&["caddy"]) {
         return;
     }

@@ -1,8 +1,8 @@
 //! `squall probe` against further real servers with their own defaults, 30 ms away: Apache httpd and h2o in front of another
 //! server, and Node.js, Go, Tomcat, hyper and gRPC, which read uploads themselves.
 //!
-//! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds two of them. The
-//! bench and the rows of docs/PROBE.md are those of `probe_servers`.
+//! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds two of them.
+//! `probe_servers` has the bench, and tests the servers that speak HTTP/2 in cleartext.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers");
 /// Where Debian's libtomcat10-java puts its classes.
 const JARS: &str = "/usr/share/java";
 
-/// Starts a server that takes its port, a certificate and the key, behind these arguments.
+/// Starts a server with these arguments, followed by its port, the certificate and the key.
 fn serve(bench: &Bench, program: &str, arguments: &[&str]) -> Daemon {
     let port = bench.port.to_string();
     let own = [port.as_str(), CERTIFICATE, KEY];
@@ -69,7 +69,8 @@ ProxyPass / http://{}/
     let seen = bench.probe("Apache httpd");
     assert_eq!(seen.product(), "apache", "{}", seen.0);
     assert_eq!(seen.number("stream_bytes"), 65_535);
-    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff);
+    // Less the short upload before, which the server has not given back.
+    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff - 1_000);
 }
 
 /// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window with the first DATA).
@@ -124,7 +125,7 @@ fn node_is_limited_by_its_stream_window() {
     assert!(seen.is_limited(), "{}", seen.0);
 }
 
-/// Without the field of a program that is written in Go, its SETTINGS are those of Go itself.
+/// This server sends no `server` field, so only its SETTINGS show that it is Go.
 #[test]
 fn go_is_recognised_by_its_settings_and_limits_no_short_upload() {
     if !have(&["go-server", "openssl"]) {
@@ -196,7 +197,7 @@ fn hyper_limits_no_short_upload() {
     assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
 }
 
-/// A gRPC server answers only its own methods. The probe says so instead of judging it.
+/// A gRPC server answers only its own methods. The probe says so, and does not judge the server.
 #[test]
 fn grpc_server_that_answers_no_get_is_not_judged() {
     let Some(python) = python_with("grpc") else {

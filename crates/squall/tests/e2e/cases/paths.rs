@@ -1,7 +1,7 @@
-//! Paths of sidecars over a link that loses packets, with squall's own stations and with real programs: what the
-//! explanation says the requests waited for.
+//! What `squall explain` says about requests on paths of sidecars over a link that loses packets, with squall's own stations
+//! and with real programs.
 //!
-//! That every cause is exact is in `causes_paths` and `truth_paths`.
+//! `causes_paths` and `truth_paths` test that every cause is exact.
 
 use std::fs;
 
@@ -172,7 +172,7 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     }
     for variant in ["2 envoys h2c", "2 envoys h2"] {
         let names = check_shared_connection(&run, run.only(variant));
-        // What was reported in place of the connection.
+        // The pool must not be blamed for what the connection caused.
         let is_blamed = names.iter().any(|name| name == "pool_exhaustion");
         assert!(!is_blamed, "{variant}: {names:?}");
     }
@@ -185,7 +185,7 @@ fn with_path(name: &str, path: &str, more: &str) -> String {
     format!("{start}[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n{more}")
 }
 
-/// The link is first, last or between other programs, and the hops inside of hosts speak other protocols.
+/// The link is the first hop, the last one, or between other programs, and the hops within hosts speak other protocols.
 #[test]
 fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
     if !have(&["nginx", "haproxy", "envoy", "caddy", "nghttpx"]) {

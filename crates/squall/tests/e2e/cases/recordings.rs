@@ -208,7 +208,7 @@ const BROWSERS: [Recording; 12] = [
 /// What other browsers and programs write. The first entry of each file was sent; the request with the number of its place
 /// is kept if the numbers have it.
 #[test]
-fn fields_of_other_browsers_say_what_was_sent_too() {
+fn fields_of_other_browsers_show_which_requests_were_sent() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (creator, others, kept, said) in BROWSERS {
@@ -250,7 +250,7 @@ fn size_of_a_body_comes_from_whatever_states_it() {
     }
 }
 
-/// Recordings, how many of their requests are sent, and what is said of the others.
+/// Recordings, how many of their requests are sent, and what the message says about the others.
 fn unsendable() -> Vec<(Vec<u8>, usize, &'static str)> {
     let recorded = |name: &str| fs::read(file("har-one-entry-stops-all", name)).expect("an input");
     let long = format!(
