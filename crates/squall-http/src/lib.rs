@@ -30,7 +30,8 @@
 //! ```
 //!
 //! Where to go next: `message` for outgoing messages, `h1`, `h2` and [`h3`] for the protocols, [`frames`] for
-//! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them.
+//! recognising HTTP/2 frames in a byte stream, [`trace`] for printing them, `handshake` for what a handshake shows of a
+//! server.
 
 mod connection;
 mod engine;
@@ -40,6 +41,7 @@ pub mod frames;
 pub mod h1;
 pub mod h2;
 pub mod h3;
+mod handshake;
 mod inbox;
 mod message;
 mod section;
@@ -56,6 +58,7 @@ pub use error::{
     ChunkError, ConnectionError, CreateError, MessageError, RespondError, SubmitError,
 };
 pub use event::{ClientEvent, Field, ServerEvent, StreamId, traced_request};
+pub use handshake::{HandshakeFacts, ServerTransport};
 pub use inbox::{Inbox, InboxOptions};
 pub use message::{Body, Interim, Request, RequestLine, Response, Scheme, Trailers};
 pub use side::{ClientStreams, ConnectionStreams, ServerStreams};

@@ -10,10 +10,14 @@ use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
 use super::downloads::DownloadTime;
+use super::handshake::HandshakeFacts;
+use super::keep_alive::KeepAlive;
 use super::limits::UploadLimits;
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::priorities::{Priorities, priorities};
 use super::product::{self, Recognised};
 use super::quic::QuicFacts;
+use super::quic_transport::QuicTransport;
 use super::small::{self, Latency, ShortConnection};
 use super::transfer::{self, Losses, Rates, Upload, median, median_span};
 use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
@@ -33,6 +37,8 @@ pub struct Endpoint {
     pub versions: Vec<VersionFacts>,
     /// TLS over TCP; `None` in cleartext.
     pub tls: Option<TlsFacts>,
+    /// The handshakes of each version over TLS.
+    pub handshakes: Vec<HandshakeFacts>,
     /// The shortest round trip that was seen.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
@@ -56,6 +62,10 @@ pub struct Endpoint {
     pub record_bytes: Option<u64>,
     /// Whether a small response may overtake a long one, by version.
     pub multiplexes: BTreeMap<&'static str, bool>,
+    /// Whether urgent responses come first (RFC 9218), by version.
+    pub priorities: BTreeMap<&'static str, Priorities>,
+    /// Idle connections, by version.
+    pub keep_alive: Vec<KeepAlive>,
     /// Downloads before and after a pause.
     pub idle: Option<IdleFacts>,
     /// Requests per connection, if the server ended connections.
@@ -66,6 +76,8 @@ pub struct Endpoint {
     pub losses: Losses,
     /// Losses and round trips of QUIC; `None` if there was no QUIC connection.
     pub quic: Option<QuicFacts>,
+    /// How the server uses QUIC; `None` if there was no QUIC connection.
+    pub quic_transport: Option<QuicTransport>,
     /// The content type, the coding (empty: none) and the bytes of a response to a request that allows compression.
     pub coding: Option<CodingFacts>,
     /// Whether responses advertise HTTP/3.
@@ -193,6 +205,7 @@ impl Endpoint {
             product: product::recognise(&seen.heads, &numbers, upload_windows.as_ref()),
             versions: versions(seen, round_trip),
             tls: tls(seen),
+            handshakes: HandshakeFacts::all(seen),
             round_trip,
             connect_idle: median_span(seen.connects_idle.iter().copied()),
             connect_loaded: median_span(seen.connects_loaded.iter().copied()),
@@ -205,6 +218,8 @@ impl Endpoint {
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
             record_bytes: record_bytes(seen),
             multiplexes: multiplexes(seen),
+            priorities: priorities(seen),
+            keep_alive: KeepAlive::all(seen),
             idle: idle(seen),
             short_connection: (seen.steps.iter())
                 .filter(|step| matches!(step.kind, StepKind::Small | StepKind::Lasting))
@@ -212,6 +227,7 @@ impl Endpoint {
             most_requests: small::most_carried(seen),
             losses: Losses::of(seen),
             quic: QuicFacts::of(seen),
+            quic_transport: QuicTransport::of(seen, round_trip),
             coding: coding(seen),
             advertises_http3: seen.advertises_http3,
             notes: seen.notes.clone(),

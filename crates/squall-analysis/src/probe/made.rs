@@ -36,6 +36,9 @@ pub(super) fn step(kind: StepKind, version: Version) -> Step {
         settings: Vec::new(),
         counts: SideCounts::default(),
         was_cut: false,
+        handshake: None,
+        ended: Vec::new(),
+        largest_datagram: 0,
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
 //! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `flow` (what that allows in a round trip), `transfer`
-//! (rates, uploads, losses), `downloads` (what held them up), `quic` (its losses), `small` (latencies, pauses, connections)
-//! and `product` (which program it is, and the names of its settings). `detect` and `detect_windows` decide which facts are
-//! faults, `fault` says what each means, and `verdict` puts the most important one first. `course` has how transfers and
-//! handshakes went over time, and `sweep` compares probes behind several links. Nothing is sent here: the binary's
-//! `probe/` does that, and squall-report's `probe` prints the result.
+//! (rates, uploads, losses), `downloads` (what held them up), `quic` (its losses), `small` (latencies, pauses, connections),
+//! `handshake` (certificates, tickets), `keep_alive` (idle connections), `priorities` (whether urgent responses come first),
+//! `quic_transport` (what QUIC announces, pacing) and `product` (which program it is, and the names of its settings).
+//! `detect` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict` puts the most
+//! important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes behind several
+//! links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
 
 mod course;
 mod detect;
@@ -15,14 +16,18 @@ mod downloads;
 mod endpoint;
 mod fault;
 mod flow;
+mod handshake;
+mod keep_alive;
 mod limits;
 #[cfg(test)]
 mod made;
 #[cfg(test)]
 mod made_uploads;
 mod observed;
+mod priorities;
 mod product;
 mod quic;
+mod quic_transport;
 mod signs;
 mod small;
 mod sweep;
@@ -42,10 +47,17 @@ pub use course::{Course, Opening, Transfer};
 pub use downloads::DownloadTime;
 pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
 pub use fault::{Fault, Found, Matters};
+pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
+pub use keep_alive::{IdleConnection, KeepAlive};
 pub use limits::UploadLimits;
-pub use observed::{Head, Http3Reach, Observations, Piece, Step, StepKind, version_name};
+pub use observed::{
+    Chain, Handshake, Head, Http3Reach, Observations, Piece, Step, StepKind, TransportParameters,
+    version_name,
+};
+pub use priorities::{PRIORITY_DOWNLOADS, PRIORITY_WINDOW, Priorities, is_urgent};
 pub use product::{Product, Recognised};
 pub use quic::QuicFacts;
+pub use quic_transport::{Pacing, QuicTransport};
 pub use small::{Latency, ShortConnection, failure};
 pub use sweep::{ProbeResult, Sweep, SweepFigures, SweepMeasure, SweepPoint};
 pub use transfer::{Losses, Rates, Upload};

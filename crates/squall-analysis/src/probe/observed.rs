@@ -3,6 +3,7 @@
 //! The rows are those of the embedded client, with times of one clock. Nothing is computed here; `endpoint` says what
 //! follows from them.
 
+use serde::Serialize;
 use squall_base::plan::Version;
 use squall_base::record::{
     ExchangeRecord, FrameRecord, Outcome, RequestRecord, SideCounts, SocketRecord, SocketSample,
@@ -27,6 +28,13 @@ pub enum StepKind {
     Idle,
     /// Many small requests on one connection, several at a time over HTTP/2 and HTTP/3, to see whether it lasts.
     Lasting,
+    /// Small requests on a connection whose TLS session nothing resumes (round 1), and on one that offers its ticket (round
+    /// 2).
+    Resumption,
+    /// Concurrent downloads on one connection, some of which are urgent: [`super::is_urgent`] says which.
+    Priorities,
+    /// A small request, and then nothing on its connection.
+    KeptIdle,
 }
 
 /// Bytes of a response's body, and when they were read.
@@ -40,6 +48,51 @@ pub struct Piece {
     pub stream: u64,
     /// How many, at least 1.
     pub bytes: u64,
+}
+
+/// What the handshake of a connection showed of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handshake {
+    /// The group of the key exchange.
+    pub group: Option<String>,
+    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where its frames say it.
+    pub client_hello_bytes: Option<u64>,
+    /// The certificates that the server presented.
+    pub certificates: Option<Chain>,
+    /// What the server announced for QUIC; `None` over TCP.
+    pub transport: Option<TransportParameters>,
+}
+
+/// The certificates that a server presented.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// How many.
+    pub count: u64,
+    /// Their bytes in DER, all together.
+    pub der_bytes: u64,
+    /// The DNS names that the first one is for.
+    pub names: Vec<String>,
+}
+
+/// Transport parameters of a QUIC server (RFC 9000, section 18.2), and whether it sent a Retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TransportParameters {
+    /// max_idle_timeout; zero: no timeout.
+    #[serde(rename = "max_idle_timeout_ns")]
+    pub max_idle_timeout: Duration,
+    /// max_udp_payload_size, in bytes.
+    pub max_udp_payload_bytes: u64,
+    /// ack_delay_exponent.
+    pub ack_delay_exponent: u64,
+    /// max_ack_delay.
+    #[serde(rename = "max_ack_delay_ns")]
+    pub max_ack_delay: Duration,
+    /// active_connection_id_limit.
+    pub active_connection_id_limit: u64,
+    /// disable_active_migration.
+    pub disables_active_migration: bool,
+    /// Whether it validated the client's address with a Retry first.
+    pub used_retry: bool,
 }
 
 /// The records of one step, over fresh connections.
@@ -67,6 +120,12 @@ pub struct Step {
     pub counts: SideCounts,
     /// Whether it was ended because it had received as many bytes as it may.
     pub was_cut: bool,
+    /// What the first handshake of TLS or QUIC showed.
+    pub handshake: Option<Handshake>,
+    /// Connections that the server ended before the step was over, and when; the first ones.
+    pub ended: Vec<(u32, Time)>,
+    /// Bytes of the largest UDP payload received; 0 over TCP.
+    pub largest_datagram: u64,
 }
 
 impl Step {
@@ -160,6 +219,9 @@ pub struct Observations {
     pub advertises_http3: bool,
     /// Whether HTTP/3 can be reached.
     pub http3: Http3Reach,
+    /// For versions over TLS, after a first connection: the bytes of early data that its newest ticket allows, 0 if it
+    /// offers none; `None` if no ticket came.
+    pub tickets: Vec<(Version, Option<u32>)>,
     /// Times of TCP handshakes while nothing else was sent.
     pub connects_idle: Vec<Duration>,
     /// Times of TCP handshakes during downloads over six connections.

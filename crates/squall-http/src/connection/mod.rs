@@ -17,6 +17,7 @@ use squall_base::record::Way;
 
 use crate::engine::{Engine, Http2Announcements};
 use crate::error::{ConnectionError, CreateError};
+use crate::handshake::HandshakeFacts;
 use crate::inbox::Inbox;
 use crate::side::{Client, ConnectionStreams, Server, Side, TcpEngine};
 use crate::tls;
@@ -254,6 +255,17 @@ impl<S: Side> Connection<S> {
     /// The outcome of the TLS handshake; `None` before it completes and without TLS.
     pub fn secured(&self) -> Option<&tls::HandshakeOutcome> {
         self.tls.as_ref()?.session.handshake_outcome()
+    }
+
+    /// What a client's TLS handshake showed of the server; `None` before it completes and without TLS.
+    pub fn handshake_facts(&self) -> Option<HandshakeFacts> {
+        let session = &self.tls.as_ref()?.session;
+        Some(HandshakeFacts {
+            group: session.handshake_outcome()?.group,
+            client_hello_bytes: Some(session.client_hello_bytes() as u64),
+            certificates: session.certificates(),
+            transport: None,
+        })
     }
 
     /// New lines of the TLS key log (the NSS format used by SSLKEYLOGFILE).

@@ -18,9 +18,10 @@ use super::{Announcements, Batch, CloseReason, key_lines, path_record};
 use crate::error::{ConnectionError, SubmitError};
 use crate::event::{ClientEvent, StreamId};
 use crate::h1::MAX_INTERIM_RESPONSES;
+use crate::handshake::{HandshakeFacts, ServerTransport};
 use crate::inbox::Inbox;
 use crate::message::Request;
-use crate::tls;
+use crate::tls::{self, CertificateChain};
 
 /// A client's connection.
 pub struct Client {
@@ -32,6 +33,9 @@ pub struct Client {
     server_name: String,
     /// Where the session is stored once its ticket arrives.
     sessions: Option<Sessions>,
+    /// The group of the key exchange, once the handshake is complete.
+    group: Option<&'static str>,
+    largest_datagram: usize,
 }
 
 #[derive(Default)]
@@ -83,6 +87,8 @@ impl Client {
             requests_left: context.settings.requests_per_connection,
             server_name: server_name.to_owned(),
             sessions: context.sessions.clone(),
+            group: None,
+            largest_datagram: 0,
         })
     }
 
@@ -115,6 +121,25 @@ impl Client {
     /// Whether the handshake resumed an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.connection.quic().is_resumed()
+    }
+
+    /// What the handshake showed of the server; `None` before it completes.
+    pub fn handshake_facts(&self) -> Option<HandshakeFacts> {
+        let quic = self.connection.quic();
+        if !quic.is_established() {
+            return None;
+        }
+        Some(HandshakeFacts {
+            group: self.group,
+            client_hello_bytes: None,
+            certificates: quic.peer_cert_chain().map(CertificateChain::of_der),
+            transport: quic.peer_transport_params().map(server_transport),
+        })
+    }
+
+    /// Bytes of the largest UDP payload received.
+    pub fn largest_datagram(&self) -> usize {
+        self.largest_datagram
     }
 
     /// Whether nothing will be sent or received any more.
@@ -170,7 +195,11 @@ impl Client {
             streams: &mut self.streams,
             inbox,
         };
+        self.largest_datagram = self.largest_datagram.max(datagram.len());
         self.connection.receive(datagram, from, to, &mut side);
+        if self.group.is_none() && self.is_established() {
+            self.group = self.connection.group();
+        }
         for id in self.streams.rejected.drain(..) {
             self.connection.reset(id, code::REQUEST_CANCELLED);
         }
@@ -245,6 +274,20 @@ impl Client {
 }
 
 impl_stream_io!(Client);
+
+fn server_transport(parameters: &quiche::TransportParams) -> ServerTransport {
+    // The server may announce any number.
+    let millis = |millis: u64| Duration::from_nanos(millis.saturating_mul(1_000_000));
+    ServerTransport {
+        max_idle_timeout: millis(parameters.max_idle_timeout),
+        max_udp_payload_bytes: parameters.max_udp_payload_size,
+        ack_delay_exponent: parameters.ack_delay_exponent,
+        max_ack_delay: millis(parameters.max_ack_delay),
+        active_connection_id_limit: parameters.active_conn_id_limit,
+        disables_active_migration: parameters.disable_active_migration,
+        used_retry: parameters.retry_source_connection_id.is_some(),
+    }
+}
 
 /// The time from `now` until `at`.
 pub(super) fn until(at: Instant, now: Instant) -> Duration {

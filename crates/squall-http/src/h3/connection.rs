@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use boring::ssl::SslRef;
 use bytes::Bytes;
 use quiche::{RecvInfo, Shutdown};
 use squall_base::plan::{Http3Settings, QuicCongestionControl};
@@ -251,6 +252,12 @@ impl Connection {
 
     pub(super) fn quic(&self) -> &quiche::Connection<Pieces> {
         &self.conn
+    }
+
+    /// The group of the key exchange, once it is known.
+    pub(super) fn group(&mut self) -> Option<&'static str> {
+        let ssl: &mut SslRef = self.conn.as_mut();
+        ssl.curve_name()
     }
 
     /// For tests: operations that this engine never performs.

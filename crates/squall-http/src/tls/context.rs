@@ -19,6 +19,7 @@ use boring::x509::verify::X509VerifyFlags;
 use squall_base::plan::{RecordSizes, TlsGroup, TlsSettings, TlsVersion};
 use squall_base::text::bytes_without_bom;
 
+use super::early_data::early_data_bytes;
 use super::error::SetupError;
 use super::identity::Identity;
 use super::sizes;
@@ -168,6 +169,13 @@ impl ClientContext {
             offer: Some(offer),
             ..self
         }
+    }
+
+    /// The bytes of early data (0-RTT) that the newest ticket of a server allows, 0 if it offers none; `None` if no session
+    /// of this server is kept. Early data is never sent.
+    pub fn early_data_bytes(&self, server_name: &str) -> Option<u32> {
+        let session = self.tickets.newest(server_name)?.to_der().ok()?;
+        Some(early_data_bytes(&session))
     }
 
     /// The state of a new connection, and the sizes of its records.

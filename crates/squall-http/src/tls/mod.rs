@@ -16,9 +16,12 @@
 //! them.
 //!
 //! Where to go next: `session` for one connection, `context` for what connections share, `identity` for certificates,
-//! `records` for the map between plaintext and wire, `sizes` for how large records are.
+//! `records` for the map between plaintext and wire, `sizes` for how large records are, `chain` and `early_data` for what a
+//! server's certificates and tickets say.
 
+mod chain;
 mod context;
+mod early_data;
 mod error;
 mod identity;
 mod records;
@@ -30,8 +33,10 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use chain::CertificateChain;
 pub use context::{ClientContext, OfferSession, ServerContext, Trust};
 pub(crate) use context::{set_groups, set_server_name};
+pub(crate) use early_data::early_data_bytes;
 pub use error::{Alert, IdentityError, SetupError, TlsError};
 pub use identity::{Identity, Validity};
 pub use records::{Record, RecordLocation};

@@ -12,6 +12,7 @@ use squall_base::plan::{RecordSizes, TlsVersion};
 use squall_base::record::Way;
 use squall_base::time::Time;
 
+use super::chain::CertificateChain;
 use super::context::{self, ClientContext, ServerContext};
 use super::error::{SetupError, TlsError};
 use super::records::{Record, RecordLocation, RecordMap, last_record};
@@ -35,6 +36,8 @@ pub struct Session {
     /// The first record that the socket has not completely taken.
     next_to_write: u64,
     plain_written: u64,
+    /// Bytes of the records that a client begins with.
+    client_hello_bytes: usize,
     secured: Option<HandshakeOutcome>,
     state: State,
     /// Whether the owner has called `close_notify`.
@@ -90,6 +93,7 @@ impl Session {
         let mut session = Session::new(ssl, sizes)?;
         let begun = session.stream.connect();
         session.settle(begun);
+        session.client_hello_bytes = session.output().len();
         Ok(session)
     }
 
@@ -115,6 +119,7 @@ impl Session {
             record_start: 0,
             next_to_write: 0,
             plain_written: 0,
+            client_hello_bytes: 0,
             secured: None,
             state: State::Open,
             is_closing: false,
@@ -248,6 +253,19 @@ impl Session {
     /// The outcome of the handshake, once it is complete.
     pub fn handshake_outcome(&self) -> Option<&HandshakeOutcome> {
         self.secured.as_ref()
+    }
+
+    /// A client's: bytes of the TLS records with its first ClientHello; 0 for a server.
+    pub fn client_hello_bytes(&self) -> usize {
+        self.client_hello_bytes
+    }
+
+    /// A client's: the certificates that the server presented, in this handshake or in that of the session that it resumed.
+    pub fn certificates(&self) -> Option<CertificateChain> {
+        let chain = self.stream.ssl().peer_cert_chain()?;
+        let der = chain.iter().filter_map(|one| one.to_der().ok());
+        let der: Vec<Vec<u8>> = der.collect();
+        Some(CertificateChain::of_der(der.iter().map(Vec::as_slice)))
     }
 
     /// The lines of the key log (NSS's SSLKEYLOGFILE) since the last call.

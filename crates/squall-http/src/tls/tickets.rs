@@ -50,6 +50,11 @@ impl Tickets {
         }
     }
 
+    /// The newest session of a server, which stays here.
+    pub(super) fn newest(&self, server: &str) -> Option<SslSession> {
+        self.lock().get(server)?.back().cloned()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, VecDeque<SslSession>>> {
         // No update leaves the map in an inconsistent state.
         self.by_server

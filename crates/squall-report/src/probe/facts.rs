@@ -10,6 +10,8 @@ use squall_analysis::probe::{
 };
 use squall_base::Duration;
 
+use super::behaviour;
+
 /// A window above this limits no client: 1 GiB per round trip.
 const UNLIMITED: u64 = 1 << 30;
 
@@ -99,6 +101,7 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             facts.push(("handshake", said));
         }
     }
+    facts.extend(behaviour::handshakes(endpoint));
     if !endpoint.settings.is_empty() {
         let settings = endpoint.settings.iter();
         let words: Vec<String> = settings
@@ -135,6 +138,7 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     facts.extend(download_times(endpoint));
     facts.extend(downloads(endpoint));
     facts.extend(connections(endpoint));
+    facts.extend(behaviour::connections(endpoint));
     facts
 }
 

@@ -2,9 +2,10 @@
 //! facts.
 //!
 //! It judges nothing: squall-analysis' `probe` has found everything that is printed. `facts` puts figures into rows, which
-//! all forms share, `sweep` has the texts of several probes behind different links. The pages are in `html::probe` and
-//! `html::probe_sweep`.
+//! all forms share, with the help of `behaviour`; `sweep` has the texts of several probes behind different links. The pages
+//! are in `html::probe` and `html::probe_sweep`.
 
+mod behaviour;
 pub(crate) mod facts;
 mod markdown;
 mod sweep;

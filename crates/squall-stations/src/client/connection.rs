@@ -390,6 +390,7 @@ impl Connection {
         let (inbox, in_flight_requests) = (&self.inbox, &mut self.in_flight_requests);
         let mut request_index = |stream| in_flight_requests.request_index(stream);
         let sent_head = |request: &Request| transport.sent_head(request);
+        let handshake = || transport.handshake_facts();
         let connection = self.dialed.number;
         shared.recorder.observe(|| Observation {
             connection,
@@ -397,6 +398,8 @@ impl Connection {
             now,
             announced: transport.announced(),
             announced_http3: transport.announced_http3(),
+            handshake: &handshake,
+            largest_datagram: transport.largest_datagram(),
             sent_head: &sent_head,
             request_index: &mut request_index,
         });
@@ -522,6 +525,7 @@ impl Connection {
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
+        shared.recorder.ended(now, self.dialed.number);
         // The request that it was opened for was never sent.
         if failure.outcome == Outcome::ConnectionClosed
             && let Some(protocol) = self.dialed.protocol
@@ -555,6 +559,8 @@ impl Connection {
             now,
             announced: None,
             announced_http3: None,
+            handshake: &|| None,
+            largest_datagram: 0,
             sent_head: &|_| None,
             request_index: &mut request_index,
         });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use squall_base::plan::{SideSettings, Version};
 use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
-use squall_http::{ClientEvent, Http2Announcements, Inbox, Request, StreamId, h3};
+use squall_http::{ClientEvent, HandshakeFacts, Http2Announcements, Inbox, Request, StreamId, h3};
 use squall_linux::spans::DurationHistogram;
 use squall_load::{Arrival, RequestEnd};
 
@@ -26,6 +26,9 @@ pub trait Observer: Send {
     /// The TLS handshake of a connection has completed, and ALPN agreed on `alpn`, if on anything.
     fn secured(&mut self, _now: Time, _connection: u32, _alpn: Option<&str>) {}
 
+    /// A connection has ended before the load did: the server ended it, or it failed.
+    fn ended(&mut self, _now: Time, _connection: u32) {}
+
     /// One read or write of a connection has returned.
     fn observe(&mut self, observation: Observation<'_>);
 }
@@ -42,6 +45,10 @@ pub struct Observation<'a> {
     pub announced: Option<Http2Announcements<'a>>,
     /// Over HTTP/3: what was announced.
     pub announced_http3: Option<h3::Announcements>,
+    /// What the handshake showed of the server, if it is complete; costs as much as reading the certificates.
+    pub handshake: &'a dyn Fn() -> Option<HandshakeFacts>,
+    /// Over HTTP/3: bytes of the largest UDP payload received; 0 over TCP.
+    pub largest_datagram: usize,
     /// Over HTTP/1.1: the head that this connection sends for the request it took last, which must be the argument.
     pub sent_head: &'a dyn Fn(&Request) -> Option<Vec<u8>>,
     /// Which of the load's requests is on a stream of this connection, until that request ends.
@@ -133,6 +140,13 @@ impl Recorder {
     pub(crate) fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
         if let Some(observer) = &mut self.observer {
             observer.secured(now, connection, alpn);
+        }
+    }
+
+    /// Shows the observer that a connection has ended.
+    pub(crate) fn ended(&mut self, now: Time, connection: u32) {
+        if let Some(observer) = &mut self.observer {
+            observer.ended(now, connection);
         }
     }
 

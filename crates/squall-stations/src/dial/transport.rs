@@ -10,8 +10,8 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{SideCounts, Way};
 use squall_http::{
-    ClientEvent, ClientStreams, Http2Announcements, Inbox, InboxOptions, Request, StreamId,
-    StreamIo, WireExtent, h3,
+    ClientEvent, ClientStreams, HandshakeFacts, Http2Announcements, Inbox, InboxOptions, Request,
+    StreamId, StreamIo, WireExtent, h3,
 };
 use squall_linux::SetupError;
 use squall_linux::reactor::{Interest, Reactor, ReadyEvent};
@@ -185,6 +185,19 @@ impl Transport {
         match self {
             Transport::Tcp(tcp) => tcp.engine.sent_head(request),
             Transport::Quic(_) => None,
+        }
+    }
+
+    /// What the handshake of TLS or QUIC showed of the server; `None` before it completes and in cleartext.
+    pub(crate) fn handshake_facts(&self) -> Option<HandshakeFacts> {
+        either!(self, inner => inner.engine.handshake_facts())
+    }
+
+    /// Bytes of the largest UDP payload received; 0 over TCP.
+    pub(crate) fn largest_datagram(&self) -> usize {
+        match self {
+            Transport::Tcp(_) => 0,
+            Transport::Quic(quic) => quic.engine.largest_datagram(),
         }
     }
 

@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     /// Stop each download after this many bytes
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     pub(super) bytes: Bytes,
+    /// How long to watch whether the server ends an idle connection of each version, as far as --duration has time left; 0s
+    /// leaves it out
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(super) idle: Duration,
     /// Header field of all requests, as `name: value` (may be repeated)
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(super) headers: Vec<String>,

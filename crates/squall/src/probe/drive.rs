@@ -1,7 +1,8 @@
 //! The course of a probe: which versions answer, then rounds of steps over each of them in turns, each over fresh
 //! connections, until all are done or the time is over.
 //!
-//! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `step` runs each step.
+//! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `behaviour` the last steps, and
+//! `step` runs each step.
 
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
@@ -86,6 +87,7 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
             }
         }
         drive.once(&versions)?;
+        drive.behaviour(&versions)?;
     }
     if drive.is_out_of_time {
         let said = format!(
@@ -178,7 +180,7 @@ impl<'a> Drive<'a> {
     }
 
     /// The URL itself if its response is small, otherwise its head.
-    fn small_request(&self, url: &HttpUrl) -> Result<PreparedRequest> {
+    pub(super) fn small_request(&self, url: &HttpUrl) -> Result<PreparedRequest> {
         let method = if self.is_small { "GET" } else { "HEAD" };
         self.plan().ask(method, url, &[])
     }
@@ -397,7 +399,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Runs a step and keeps its records. Returns the heads of its responses.
-    fn keep(&mut self, url: &HttpUrl, task: Task) -> Result<Vec<Head>> {
+    pub(super) fn keep(&mut self, url: &HttpUrl, task: Task) -> Result<Vec<Head>> {
         let Some(records) = self.run(url, task)? else {
             return Ok(Vec::new());
         };

@@ -1,14 +1,14 @@
-//! Sees what a step's connections receive: heads, SETTINGS and the pieces of bodies; and ends the step when it has received
-//! as many bytes as it may.
+//! Sees what a step's connections receive: heads, SETTINGS, the pieces of bodies and what handshakes show; and ends the step
+//! when it has received as many bytes as it may.
 //!
 //! Bodies are counted, never kept.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use squall_analysis::probe::Piece;
+use squall_analysis::probe::{Chain, Handshake, Piece, TransportParameters};
 use squall_base::{Duration, Time};
-use squall_http::ClientEvent;
+use squall_http::{ClientEvent, HandshakeFacts};
 use squall_linux::stop::StopSignal;
 use squall_stations::client::{Observation, Observer};
 
@@ -17,6 +17,8 @@ use crate::client::VerbosePrinter;
 
 /// Heads that are kept: the first ones of a step say all that is asked of them.
 const HEADS_AT_MOST: usize = 8;
+/// Ends of connections that are kept.
+const ENDS_AT_MOST: usize = 8;
 /// Pieces of one response that arrive within this time are one, so that a server cannot fill the memory with tiny ones.
 const PIECE: Duration = Duration::from_micros(200);
 
@@ -29,6 +31,11 @@ pub(super) struct Seen {
     pub(super) settings: Vec<(u64, u64)>,
     pub(super) pieces: Vec<Piece>,
     pub(super) was_cut: bool,
+    /// What the first handshake showed.
+    pub(super) handshake: Option<Handshake>,
+    /// Connections that the server ended, and when; the first ones.
+    pub(super) ended: Vec<(u32, Time)>,
+    pub(super) largest_datagram: u64,
     bytes: u64,
 }
 
@@ -54,6 +61,8 @@ pub(super) struct StepObserver {
     /// The step ends after this many bytes of bodies.
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
+    /// Whether it also ends with its first connection.
+    pub(super) ends_with_connection: bool,
     pub(super) trace: Option<VerbosePrinter>,
     /// The probe's own sockets, for a capture.
     pub(super) own: Option<OwnSockets>,
@@ -78,8 +87,24 @@ impl Observer for StepObserver {
         }
     }
 
+    fn ended(&mut self, now: Time, connection: u32) {
+        let mut seen = self.seen.lock();
+        if seen.ended.len() < ENDS_AT_MOST {
+            seen.ended.push((connection, now));
+        }
+        if self.ends_with_connection {
+            // If the client cannot be woken, its time limit ends it.
+            let _ = self.stop.request();
+        }
+    }
+
     fn observe(&mut self, observation: Observation<'_>) {
         let mut seen = self.seen.lock();
+        if seen.handshake.is_none() {
+            seen.handshake = (observation.handshake)().map(handshake);
+        }
+        let largest = observation.largest_datagram as u64;
+        seen.largest_datagram = seen.largest_datagram.max(largest);
         if let Some(announced) = &observation.announced
             && seen.settings.is_empty()
         {
@@ -100,6 +125,29 @@ impl Observer for StepObserver {
         if let Some(trace) = &mut self.trace {
             trace.observe(observation);
         }
+    }
+}
+
+fn handshake(facts: HandshakeFacts) -> Handshake {
+    let chain = facts.certificates.map(|chain| Chain {
+        count: chain.count,
+        der_bytes: chain.der_bytes,
+        names: chain.names,
+    });
+    let transport = facts.transport.map(|announced| TransportParameters {
+        max_idle_timeout: announced.max_idle_timeout,
+        max_udp_payload_bytes: announced.max_udp_payload_bytes,
+        ack_delay_exponent: announced.ack_delay_exponent,
+        max_ack_delay: announced.max_ack_delay,
+        active_connection_id_limit: announced.active_connection_id_limit,
+        disables_active_migration: announced.disables_active_migration,
+        used_retry: announced.used_retry,
+    });
+    Handshake {
+        group: facts.group.map(str::to_owned),
+        client_hello_bytes: facts.client_hello_bytes,
+        certificates: chain,
+        transport,
     }
 }
 

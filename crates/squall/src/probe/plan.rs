@@ -4,6 +4,7 @@
 //! Mistakes in the flags end here. Nothing is sent.
 
 use anyhow::Result;
+use squall_analysis::probe::PRIORITY_DOWNLOADS;
 use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Bytes, Duration};
 use squall_http::{Body, Scheme};
@@ -30,6 +31,10 @@ pub(super) const SMALL_BYTES: u64 = 64 * 1024;
 pub(super) const OVERLAP_BYTES: u64 = 8 << 20;
 /// What is requested before and after a pause.
 pub(super) const IDLE_BYTES: u64 = 256 * 1024;
+/// What each of the downloads with priorities may bring on average.
+pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
+/// Small requests on each of the two connections of the step that resumes a session.
+pub(super) const RESUMPTION_REQUESTS: u64 = 2;
 /// The short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 
@@ -52,6 +57,8 @@ pub(super) struct Plan {
     pub(super) rounds: u32,
     pub(super) bytes: u64,
     pub(super) duration: Duration,
+    /// How long idle connections are watched.
+    pub(super) idle: Duration,
     pub(super) trace: bool,
     /// Whether connections over TCP end at the host of a link, not at the server's.
     pub(super) is_forwarded: bool,
@@ -98,6 +105,7 @@ impl Plan {
             rounds: arguments.rounds,
             bytes: arguments.bytes.get().max(1),
             duration: arguments.duration,
+            idle: arguments.idle,
             trace: arguments.trace,
             is_forwarded: arguments.forwarded.is_some(),
             connection,
@@ -167,14 +175,17 @@ impl Plan {
         let over_six = u64::from(self.versions.contains(&Version::Http1));
         let small = versions * (1 + SMALL_FIRST + (rounds - 1) * SMALL_LATER);
         let many = versions * MANY;
+        let (few, prioritised) = self.of_behaviour();
         // For each version and round a download; once, an overlap of two and three around a pause.
         let requests =
             small + many + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
+        let requests = requests + few + prioritised;
         let down = (rounds * (versions + over_six)).saturating_mul(self.bytes);
         let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
         let down = down
             .saturating_add(once)
-            .saturating_add(3 * IDLE_BYTES + small * SMALL_BYTES + many * MANY_BYTES);
+            .saturating_add(3 * IDLE_BYTES + (small + few) * SMALL_BYTES + many * MANY_BYTES)
+            .saturating_add(prioritised * PRIORITY_BYTES);
         let upload = match &self.upload {
             Some((url, size)) => format!(
                 "  {} POST requests with {} in all, to {}\n",
@@ -184,14 +195,31 @@ impl Plan {
             ),
             None => String::new(),
         };
+        let idle = match self.idle {
+            Duration::ZERO => String::new(),
+            idle => format!("  It watches an idle connection of each version for up to {idle}.\n"),
+        };
         format!(
             "squall probe sends at most this to {}, within {}:\n  \
              {requests} GET and HEAD requests for {} of responses,\n  \
              {MANY} of them in a row for each version, with small responses\n{upload}  \
-             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n",
+             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n{idle}",
             self.url.to_text(),
             self.duration,
             megabytes(down)
+        )
+    }
+
+    /// The small requests and the downloads with priorities of `behaviour`.
+    fn of_behaviour(&self) -> (u64, u64) {
+        let versions = self.versions.len() as u64;
+        let with_streams = self.versions.iter();
+        let with_streams = with_streams.filter(|version| **version != Version::Http1);
+        let resumptions = u64::from(self.is_secure()) * 2 * RESUMPTION_REQUESTS;
+        let idle = u64::from(!self.idle.is_zero());
+        (
+            versions * (resumptions + idle),
+            with_streams.count() as u64 * u64::from(PRIORITY_DOWNLOADS),
         )
     }
 }

@@ -192,6 +192,10 @@ fn purpose(step: &Step, endpoint: Option<char>) -> String {
         StepKind::Upload => "uploads",
         StepKind::Lasting => "many small requests on one connection",
         StepKind::Idle => "downloads around a pause",
+        StepKind::Resumption if step.round == 1 => "a full TLS handshake",
+        StepKind::Resumption => "a TLS handshake with a ticket",
+        StepKind::Priorities => "downloads with priorities",
+        StepKind::KeptIdle => "an idle connection",
     };
     let version = version_name(step.version);
     let endpoint = endpoint.map_or_else(String::new, |letter| format!("{letter}, "));
@@ -231,6 +235,9 @@ mod tests {
             settings: Vec::new(),
             counts: SideCounts::default(),
             was_cut: false,
+            handshake: None,
+            ended: Vec::new(),
+            largest_datagram: 0,
         }
     }
 

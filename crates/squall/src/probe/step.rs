@@ -7,17 +7,19 @@ use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
-use squall_analysis::probe::{Head, Step, StepKind};
-use squall_base::Duration;
+use squall_analysis::probe::{Head, PRIORITY_WINDOW, Step, StepKind};
 use squall_base::plan::{
-    ClosedLoad, Connections, Page, PageLoad, PageNode, PoolOrder, PoolSettings, ThinkTime, Version,
-    Warmup, Workload,
+    ClosedLoad, Connections, Page, PageLoad, PageNode, PoolOrder, PoolSettings, Protocol,
+    SideSettings, ThinkTime, Version, Warmup, Workload,
 };
+use squall_base::{Bytes, Duration};
 use squall_http::InboxOptions;
 use squall_linux::clock;
 use squall_linux::stop::StopSignal;
 use squall_stations::LogSinks;
-use squall_stations::client::{Client, ClientReport, ClientSettings, ClientSinks, TargetedRequest};
+use squall_stations::client::{
+    Client, ClientReport, ClientSettings, ClientSinks, Target, TargetedRequest,
+};
 use squall_stations::rows::{self, Capacity, RowReceiver};
 
 use super::observer::{SharedSeen, StepObserver};
@@ -55,6 +57,8 @@ pub(super) enum Load {
     Chain(Vec<Duration>),
     /// All requests from the start, the second one after this time.
     Beside(Duration),
+    /// This many requests from the start, each once, on one connection.
+    Together(u32),
 }
 
 /// What a step recorded, with the first heads of responses.
@@ -101,6 +105,7 @@ impl Load {
                 };
                 (1, page(vec![PageNode::plain(0), second], time)?)
             }
+            Load::Together(count) => (1, page((0..*count).map(PageNode::plain).collect(), time)?),
         })
     }
 }
@@ -152,12 +157,52 @@ impl Environment<'_> {
         task: Task,
         time: Duration,
     ) -> Result<RunningStep> {
+        let target = self.target(url, task.kind, task.version)?;
+        self.start_at(target, task, time)
+    }
+
+    /// Runs a step against a target. Clones of a target share the sessions of TLS; a new one has none.
+    pub(super) fn run_at(
+        &mut self,
+        target: Target,
+        task: Task,
+        time: Duration,
+    ) -> Result<StepRecords> {
+        let running = self.start_at(target, task, time)?;
+        running.finish(self.recording)
+    }
+
+    /// The target of a step over this version.
+    pub(super) fn target(
+        &mut self,
+        url: &HttpUrl,
+        kind: StepKind,
+        version: Version,
+    ) -> Result<Target> {
+        let (protocol, side) = self.spoken(kind, version)?;
+        let flags = &self.plan.connection;
+        let spoken = (protocol, true);
+        TlsCredentials::target(flags, url, spoken, &side, self.address_book)
+    }
+
+    /// The protocol of a step, and the client's settings for it.
+    fn spoken(&self, kind: StepKind, version: Version) -> Result<(Protocol, SideSettings)> {
+        let (protocol, mut side) = self.plan.spoken(version)?;
+        if kind == StepKind::Priorities {
+            side.http2.connection_window = Bytes::new(PRIORITY_WINDOW);
+            side.http3.connection_window = Bytes::new(PRIORITY_WINDOW);
+        }
+        Ok((protocol, side))
+    }
+
+    fn start_at(&mut self, target: Target, task: Task, time: Duration) -> Result<RunningStep> {
         let seen = SharedSeen::default();
         let stop = StopSignal::new()?;
         let observer = StepObserver {
             seen: seen.clone(),
             bytes_at_most: task.bytes_at_most,
             stop: stop.clone(),
+            ends_with_connection: task.kind == StepKind::KeptIdle,
             trace: self.trace(&task),
             own: self.recording.own(),
         };
@@ -177,7 +222,7 @@ impl Environment<'_> {
             observer: Some(Box::new(observer)),
             ..ClientSinks::new(requests)
         };
-        let settings = self.settings(url, &task, time)?;
+        let settings = self.settings(target, &task, time)?;
         let uploads = task.requests.iter().map(|asked| asked.upload.clone());
         let client = Client::new(settings, sinks, self.interrupted.clone(), stop)?
             .with_uploads(uploads.collect());
@@ -212,11 +257,9 @@ impl Environment<'_> {
         })
     }
 
-    fn settings(&mut self, url: &HttpUrl, task: &Task, time: Duration) -> Result<ClientSettings> {
-        let (protocol, side) = self.plan.spoken(task.version)?;
+    fn settings(&mut self, target: Target, task: &Task, time: Duration) -> Result<ClientSettings> {
+        let (protocol, side) = self.spoken(task.kind, task.version)?;
         let spoken = (protocol, true);
-        let flags = &self.plan.connection;
-        let target = TlsCredentials::target(flags, url, spoken, &side, self.address_book)?;
         self.recording.watch(target.packets_to());
         let Some(first) = task.requests.first() else {
             bail!("a step without a request");
@@ -293,6 +336,9 @@ impl RunningStep {
             settings: seen.settings,
             counts: report.counts,
             was_cut: seen.was_cut,
+            handshake: seen.handshake,
+            ended: seen.ended,
+            largest_datagram: seen.largest_datagram,
         };
         recording.add(&step);
         Ok(StepRecords {

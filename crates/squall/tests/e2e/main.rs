@@ -72,6 +72,7 @@ mod ordinary_user;
 mod paths;
 mod privileges;
 mod probe;
+mod probe_facts;
 mod probe_outputs;
 mod programs;
 mod protocols;

@@ -26,10 +26,10 @@ fn home() -> TempDir {
     TempDir::new().expect("a temporary folder")
 }
 
-/// Runs a probe with one round.
+/// Runs a probe with one round, which watches no idle connection: that takes seconds.
 fn probe(home: &Path, arguments: &[&str]) -> Output {
     squall(home)
-        .args(["probe", "--rounds", "1"])
+        .args(["probe", "--rounds", "1", "--idle", "0s"])
         .args(arguments)
         .stdin(Stdio::null())
         .output()

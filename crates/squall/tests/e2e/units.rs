@@ -49,19 +49,23 @@ const WITHOUT_UNIT: &[&[&str]] = &[
     ],
     // Connections, and what was counted on them.
     &[
+        "active_connection_id_limit",
         "alpn",
         "ciphers",
         "connections",
         "connections_opened",
         "data_frames",
+        "datagrams",
         "goaways_received",
         "goaways_sent",
         "groups",
         "handshakes",
+        "in_bursts",
         "link_connections",
         "lost",
         "machine_errors",
         "other_failures",
+        "other_names",
         "out_of_order",
         "packets",
         "protocols",
@@ -70,6 +74,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "resets_received",
         "resets_sent",
         "retransmitted",
+        "round_trips",
         "segments",
         "sent",
         "settings",
@@ -82,8 +87,9 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "tls_resumed",
         "updates",
     ],
-    // Ratios and probabilities.
+    // Ratios, probabilities and exponents.
     &[
+        "ack_delay_exponent",
         "by_chance",
         "loss",
         "noise_floor",

@@ -125,6 +125,26 @@ fn sessions_are_resumed_unless_a_side_disables_it() {
     }
 }
 
+#[test]
+fn client_sees_the_certificates_and_the_transport_parameters() {
+    let settings = Http3Settings {
+        max_udp_payload: squall_base::Bytes::new(1_300),
+        ..Http3Settings::default()
+    };
+    let mut pair = Pair::with(&settings, MESSAGES);
+    assert_eq!(pair.client.handshake_facts(), None);
+    pair.run();
+    let facts = pair.client.handshake_facts().unwrap();
+    assert!(facts.group.is_some());
+    assert_eq!(facts.certificates.unwrap().count, 1);
+    let transport = facts.transport.unwrap();
+    assert_eq!(transport.max_udp_payload_bytes, 1_300);
+    assert_eq!(transport.max_idle_timeout, crate::h3::IDLE_TIMEOUT);
+    assert!(!transport.used_retry);
+    assert!((1_200..=1_300).contains(&pair.client.largest_datagram()));
+    assert_eq!(pair.context.early_data_bytes("server"), Some(0));
+}
+
 /// Every mark must be reported by the call that sent the packet which carries the bytes according to quiche's own log.
 #[test]
 fn marks_belong_to_the_packets_that_carry_the_bytes() {

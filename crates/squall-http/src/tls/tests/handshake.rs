@@ -34,6 +34,37 @@ fn both_sides_report_the_negotiated_parameters() {
 }
 
 #[test]
+fn client_sees_the_certificates_and_the_size_of_its_hello() {
+    for version in BOTH {
+        let (client, server) = secured_pair(&only(version));
+        let chain = client.certificates().unwrap();
+        assert_eq!(
+            (chain.count, chain.names.as_slice()),
+            (1, &["server.test".to_owned()][..])
+        );
+        assert!((200..2_000).contains(&chain.der_bytes), "{chain:?}");
+        assert!((100..4_000).contains(&client.client_hello_bytes()));
+        assert_eq!(server.client_hello_bytes(), 0);
+    }
+}
+
+#[test]
+fn tickets_of_a_server_without_early_data_say_so() {
+    for version in BOTH {
+        let identity = identity();
+        let client = ClientContext::new(&only(version), &[], &Trust::Anyone).unwrap();
+        let server = ServerContext::new(&only(version), &[], &identity).unwrap();
+        assert_eq!(client.early_data_bytes("server.test"), None);
+        let (mut client_session, mut server_session, result) = shaken(&client, &server);
+        result.unwrap();
+        let text = b"behind the tickets";
+        send(&mut server_session, &mut client_session, text, Time::ZERO);
+        assert_eq!(client.early_data_bytes("server.test"), Some(0));
+        assert_eq!(client.early_data_bytes("other.test"), None);
+    }
+}
+
+#[test]
 fn the_server_chooses_the_protocol() {
     let identity = identity();
     let settings = TlsSettings::default();

@@ -332,7 +332,8 @@ fn host(link: &str) -> &'static str {
 fn probed(home: &Path, url: &str, link: &str, flags: &[&str]) -> Value {
     let mut command = squall(home);
     command.args(["probe", "--json", "-k", "--rounds", "1"]);
-    command.args(["--duration", "20s"]).args(flags);
+    command.args(["--duration", "20s", "--idle", "0s"]);
+    command.args(flags);
     if !link.is_empty() {
         command.args(["--behind", link]);
     }
@@ -385,7 +386,7 @@ fn served_in_the_far_host(case: &Case) -> Value {
     let output = squall(home.path())
         .args(["link", "--quiet", "--delay", "15ms", "--serve", &serve])
         .args(["--", program, "probe", "--json", "--rounds", "1"])
-        .args(["--duration", "20s"])
+        .args(["--duration", "20s", "--idle", "0s"])
         .args(case.flags)
         .arg("http://server:8080/")
         .stdin(Stdio::null())

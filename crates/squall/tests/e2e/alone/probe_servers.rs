@@ -131,6 +131,7 @@ impl Bench {
         let url = format!("{}://localhost:{}/", self.scheme, self.port);
         squall(self.home.path())
             .args(["probe", "-k", "--json", "--rounds", "1", "--http", "2"])
+            .args(["--idle", "0s"])
             .args(["--upload", UPLOAD, "--behind", "delay 15ms", url.as_str()])
             .stdin(Stdio::null())
             .output()

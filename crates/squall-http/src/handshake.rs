@@ -1,0 +1,41 @@
+//! What a client learns about a server from a handshake of TLS or QUIC, besides what is negotiated for HTTP.
+//!
+//! Only data: [`crate::Connection::handshake_facts`] and [`crate::h3::Client::handshake_facts`] fill it in when they are
+//! asked, because a load has no use for it.
+
+use squall_base::Duration;
+
+use crate::tls::CertificateChain;
+
+/// Facts about the server of one connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandshakeFacts {
+    /// The group of the key exchange.
+    pub group: Option<&'static str>,
+    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where its frames say it.
+    pub client_hello_bytes: Option<u64>,
+    /// The certificates that the server presented.
+    pub certificates: Option<CertificateChain>,
+    /// What the server announced for QUIC; `None` over TCP.
+    pub transport: Option<ServerTransport>,
+}
+
+/// The transport parameters of a QUIC server (RFC 9000, section 18.2) as far as they concern more than flow control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerTransport {
+    /// max_idle_timeout; zero: no timeout.
+    pub max_idle_timeout: Duration,
+    /// max_udp_payload_size, in bytes: what it accepts.
+    pub max_udp_payload_bytes: u64,
+    /// ack_delay_exponent.
+    pub ack_delay_exponent: u64,
+    /// max_ack_delay.
+    pub max_ack_delay: Duration,
+    /// active_connection_id_limit.
+    pub active_connection_id_limit: u64,
+    /// disable_active_migration.
+    pub disables_active_migration: bool,
+    /// Whether it validated the client's address with a Retry first: only then it announces
+    /// retry_source_connection_id.
+    pub used_retry: bool,
+}

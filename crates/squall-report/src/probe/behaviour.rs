@@ -1,0 +1,326 @@
+//! The facts of a probe about handshakes, idle connections, priorities and QUIC's transport, as rows of text.
+//!
+//! Versions with the same value share a part of a row. Nothing is judged here; `facts` has the other rows and calls this.
+
+use squall_analysis::figure;
+use squall_analysis::probe::{
+    Certificates, Endpoint, HandshakeFacts, KeepAlive, Pacing, Priorities, QuicTransport,
+    Resumption,
+};
+
+/// An initial congestion window over TCP in segments (RFC 6928).
+const INITIAL_SEGMENTS: u64 = 10;
+
+/// The name of a fact, and its text.
+type Row = (&'static str, String);
+
+/// What the handshakes of TLS and QUIC showed.
+pub(super) fn handshakes(endpoint: &Endpoint) -> Vec<Row> {
+    let of = |value: fn(&HandshakeFacts) -> Option<String>| {
+        let facts = endpoint.handshakes.iter();
+        by_version(facts.filter_map(|facts| Some((facts.version, value(facts)?))))
+    };
+    let rows = [
+        ("key exchange", groups(endpoint)),
+        ("ClientHello", of(client_hello)),
+        ("certificates", with_window(endpoint, of(certificates))),
+        ("certificate also covers", of(other_names)),
+        ("resumption", of(resumption)),
+    ];
+    rows.into_iter()
+        .filter(|(_, said)| !said.is_empty())
+        .collect()
+}
+
+/// How long idle connections last, whether priorities are honoured, and how the server uses QUIC.
+pub(super) fn connections(endpoint: &Endpoint) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let idle = endpoint.keep_alive.iter();
+    let idle = by_version(idle.map(|facts| (facts.version, keep_alive(facts))));
+    if !idle.is_empty() {
+        rows.push(("idle connections", idle));
+    }
+    let priorities = endpoint.priorities.iter();
+    let priorities = by_version(priorities.map(|(version, found)| (*version, priority(*found))));
+    if !priorities.is_empty() {
+        rows.push(("priorities", priorities));
+    }
+    if let Some(quic) = &endpoint.quic_transport {
+        rows.push(("QUIC", quic_text(quic)));
+        rows.extend(quic.pacing.map(|pacing| ("pacing", pacing_text(pacing))));
+    }
+    rows
+}
+
+/// The groups that differ from the one in the row about TLS over TCP.
+fn groups(endpoint: &Endpoint) -> String {
+    let said = endpoint.tls.as_ref().and_then(|tls| tls.group.as_ref());
+    let facts = endpoint.handshakes.iter();
+    let others = facts.filter(|facts| facts.group.as_ref() != said);
+    by_version(others.filter_map(|facts| Some((facts.version, facts.group.clone()?))))
+}
+
+/// The texts of versions in one line. Versions with the same text share it.
+fn by_version(texts: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
+    for (version, text) in texts {
+        match groups.iter_mut().find(|(_, known)| *known == text) {
+            Some((versions, _)) => versions.push(version),
+            None => groups.push((vec![version], text)),
+        }
+    }
+    let parts = groups
+        .iter()
+        .map(|(versions, text)| format!("{}: {text}", versions.join(", ")));
+    parts.collect::<Vec<String>>().join("; ")
+}
+
+fn client_hello(facts: &HandshakeFacts) -> Option<String> {
+    let hello = facts.client_hello?;
+    Some(format!(
+        "{} bytes, {}",
+        figure::count(hello.bytes),
+        figure::counted(hello.packets, "packet", "packets")
+    ))
+}
+
+fn certificates(facts: &HandshakeFacts) -> Option<String> {
+    let chain = facts.certificates.as_ref()?;
+    Some(format!(
+        "{} with {} bytes",
+        figure::count(chain.count),
+        figure::count(chain.der_bytes)
+    ))
+}
+
+/// Adds to the text about certificates how many bytes an initial congestion window of TCP carries.
+fn with_window(endpoint: &Endpoint, certificates: String) -> String {
+    match &endpoint.tls {
+        Some(tls) if !certificates.is_empty() => format!(
+            "{certificates}; an initial window over TCP holds {}",
+            figure::count(INITIAL_SEGMENTS * tls.segment_bytes)
+        ),
+        _ => certificates,
+    }
+}
+
+fn other_names(facts: &HandshakeFacts) -> Option<String> {
+    let chain: &Certificates = facts.certificates.as_ref()?;
+    if chain.other_names == 0 {
+        return None;
+    }
+    let shown = chain.some_other_names.join(", ");
+    let is_all = chain.other_names == chain.some_other_names.len() as u64;
+    let further = if is_all { "" } else { " ..." };
+    let names = figure::counted(chain.other_names, "name", "names");
+    Some(format!("{names} ({shown}{further})"))
+}
+
+fn resumption(facts: &HandshakeFacts) -> Option<String> {
+    let early_data = match facts.early_data_bytes {
+        None => "",
+        Some(0) => ", 0-RTT not offered",
+        Some(_) => ", 0-RTT offered",
+    };
+    let said = match facts.resumption? {
+        Resumption::Resumed => "resumed",
+        Resumption::Refused => "refused",
+        Resumption::NoTicket => "no ticket",
+    };
+    Some(format!("{said}{early_data}"))
+}
+
+fn keep_alive(facts: &KeepAlive) -> String {
+    let announced = facts.announced.map(|announced| {
+        let time = figure::time(announced);
+        format!("{time} announced")
+    });
+    let watched = facts.watched.map(|watched| {
+        let idle = figure::time(watched.idle);
+        match (watched.was_ended, watched.with_goaway) {
+            (false, false) => format!("still open after {idle}"),
+            (false, true) => format!("GOAWAY within {idle}"),
+            (true, false) => format!("ended by the server after {idle}"),
+            (true, true) => format!("ended by the server after {idle}, with a GOAWAY"),
+        }
+    });
+    let parts: Vec<String> = [announced, watched].into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+fn priority(found: Priorities) -> String {
+    let said = match found {
+        Priorities::Honoured => "honoured",
+        Priorities::NotHonoured => "not honoured",
+        Priorities::Unknown => {
+            "cannot be told (the download is too short, or the order is unclear)"
+        }
+    };
+    said.to_owned()
+}
+
+fn quic_text(quic: &QuicTransport) -> String {
+    let announced = &quic.parameters;
+    let migration = if announced.disables_active_migration {
+        "disabled"
+    } else {
+        "allowed"
+    };
+    let retry = if announced.used_retry {
+        "Retry"
+    } else {
+        "no Retry"
+    };
+    format!(
+        "{retry}, largest datagram {} bytes; max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
+         max_ack_delay {}, active_connection_id_limit {}, active migration {migration}",
+        figure::count(quic.largest_datagram_bytes),
+        figure::time(announced.max_idle_timeout),
+        figure::count(announced.max_udp_payload_bytes),
+        announced.ack_delay_exponent,
+        figure::time(announced.max_ack_delay),
+        figure::count(announced.active_connection_id_limit)
+    )
+}
+
+fn pacing_text(pacing: Pacing) -> String {
+    format!(
+        "{} of the first {} datagrams, in {}, came in the same millisecond as an earlier one",
+        figure::count(pacing.in_bursts),
+        figure::count(pacing.datagrams),
+        figure::counted(pacing.round_trips, "round trip", "round trips")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_analysis::probe::{
+        ClientHello, Diagnosis, IdleConnection, Observations, TransportParameters,
+    };
+    use squall_base::Duration;
+
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn handshake(version: &'static str, resumption: Resumption) -> HandshakeFacts {
+        HandshakeFacts {
+            version,
+            group: Some("X25519MLKEM768".to_owned()),
+            client_hello: Some(ClientHello {
+                bytes: 1_773,
+                packets: 2,
+            }),
+            certificates: Some(Certificates {
+                count: 3,
+                der_bytes: 3_800,
+                other_names: 4,
+                some_other_names: vec!["a.test".to_owned(), "b.test".to_owned()],
+            }),
+            resumption: Some(resumption),
+            early_data_bytes: Some(0),
+        }
+    }
+
+    fn endpoint() -> Endpoint {
+        Diagnosis::of(&Observations::default()).endpoint
+    }
+
+    #[test]
+    fn versions_with_the_same_handshake_share_a_row() {
+        let mut endpoint = endpoint();
+        endpoint.handshakes = vec![
+            handshake("HTTP/1.1", Resumption::Resumed),
+            handshake("HTTP/2", Resumption::Resumed),
+            handshake("HTTP/3", Resumption::Refused),
+        ];
+        let all = "HTTP/1.1, HTTP/2, HTTP/3";
+        let expected = [
+            ("key exchange", format!("{all}: X25519MLKEM768")),
+            ("ClientHello", format!("{all}: 1,773 bytes, 2 packets")),
+            ("certificates", format!("{all}: 3 with 3,800 bytes")),
+            (
+                "certificate also covers",
+                format!("{all}: 4 names (a.test, b.test ...)"),
+            ),
+            (
+                "resumption",
+                "HTTP/1.1, HTTP/2: resumed, 0-RTT not offered; HTTP/3: refused, 0-RTT not offered"
+                    .to_owned(),
+            ),
+        ];
+        assert_eq!(handshakes(&endpoint), expected);
+        assert!(handshakes(&self::endpoint()).is_empty());
+    }
+
+    #[test]
+    fn idle_connections_and_priorities_are_in_words() {
+        let mut endpoint = endpoint();
+        let of = |version, announced, was_ended| KeepAlive {
+            version,
+            announced,
+            watched: Some(IdleConnection {
+                idle: ms(5_000),
+                was_ended,
+                with_goaway: was_ended,
+            }),
+        };
+        endpoint.keep_alive = vec![
+            of("HTTP/1.1", Some(ms(75_000)), false),
+            of("HTTP/2", None, true),
+        ];
+        endpoint.priorities.insert("HTTP/2", Priorities::Honoured);
+        endpoint
+            .priorities
+            .insert("HTTP/3", Priorities::NotHonoured);
+        let rows = connections(&endpoint);
+        let [(_, idle), (_, priorities)] = rows.as_slice() else {
+            panic!("{rows:?}");
+        };
+        assert_eq!(
+            idle,
+            "HTTP/1.1: 75.0 s announced, still open after 5.00 s; HTTP/2: ended by the server after 5.00 s, with a GOAWAY"
+        );
+        assert_eq!(priorities, "HTTP/2: honoured; HTTP/3: not honoured");
+    }
+
+    #[test]
+    fn transport_of_quic_is_in_the_terms_of_its_rfc() {
+        let mut endpoint = endpoint();
+        endpoint.quic_transport = Some(QuicTransport {
+            parameters: TransportParameters {
+                max_idle_timeout: ms(30_000),
+                max_udp_payload_bytes: 1_350,
+                ack_delay_exponent: 3,
+                max_ack_delay: ms(25),
+                active_connection_id_limit: 2,
+                disables_active_migration: true,
+                used_retry: false,
+            },
+            largest_datagram_bytes: 1_350,
+            pacing: Some(Pacing {
+                datagrams: 70,
+                in_bursts: 67,
+                round_trips: 3,
+            }),
+        });
+        let rows = connections(&endpoint);
+        let [(_, quic), (_, pacing)] = rows.as_slice() else {
+            panic!("{rows:?}");
+        };
+        assert!(
+            quic.starts_with("no Retry, largest datagram 1,350 bytes; "),
+            "{quic}"
+        );
+        assert!(
+            quic.ends_with("active_connection_id_limit 2, active migration disabled"),
+            "{quic}"
+        );
+        assert!(
+            pacing.starts_with("67 of the first 70 datagrams, in 3 round trips,"),
+            "{pacing}"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! What `squall probe` finds out about handshakes, tickets, certificates, priorities, idle connections and QUIC's transport,
+//! apart from faults. `probe` has the faults.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::result_files::check;
+use crate::served::{CERTIFICATE, Serving};
+use crate::support::{seat, squall, stderr};
+
+fn home() -> TempDir {
+    TempDir::new().expect("a temporary folder")
+}
+
+/// Runs a probe with one round that watches idle connections for a second.
+fn probe(home: &TempDir, arguments: &[&str]) -> Output {
+    let output = squall(home.path())
+        .args(["probe", "--rounds", "1", "--idle", "1s"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    output
+}
+
+/// The facts of a probe.
+fn endpoint(output: &Output) -> Value {
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    check("probe", &result);
+    result["endpoint"].clone()
+}
+
+/// The element of a list that is about this version.
+fn of<'a>(list: &'a Value, version: &str) -> &'a Value {
+    let mut list = list.as_array().expect("a list").iter();
+    let found = list.find(|facts| facts["version"] == version);
+    found.unwrap_or_else(|| panic!("nothing about {version}"))
+}
+
+/// What is the same for all versions of `squall serve`.
+fn check_handshake(facts: &Value) {
+    assert!(facts["group"].is_string(), "{facts}");
+    assert!(
+        facts["client_hello"]["bytes"].as_u64() > Some(100),
+        "{facts}"
+    );
+    assert!(
+        facts["client_hello"]["packets"].as_u64() >= Some(1),
+        "{facts}"
+    );
+    assert_eq!(facts["certificates"]["count"], 1, "{facts}");
+    assert!(
+        facts["certificates"]["der_bytes"].as_u64() > Some(100),
+        "{facts}"
+    );
+    assert_eq!(facts["resumption"], "resumed", "{facts}");
+    assert_eq!(facts["early_data_bytes"], 0, "{facts}");
+}
+
+#[test]
+fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--https", "0"]);
+    let url = format!("https://{}/?size=1MiB", server.address("https"));
+    let asks = ["--json", "--cacert", CERTIFICATE, "--http", "1.1,2"];
+    let page = ["--report", "probe.html", url.as_str()];
+    let facts = endpoint(&probe(&home, &[&asks[..], &page].concat()));
+    for version in ["HTTP/1.1", "HTTP/2"] {
+        check_handshake(of(&facts["handshakes"], version));
+        let watched = &of(&facts["keep_alive"], version)["watched"];
+        assert_eq!(watched["was_ended"], false, "{facts}");
+        assert!(watched["idle_ns"].as_u64() > Some(10_000_000), "{facts}");
+    }
+    // It lets responses take turns.
+    assert_eq!(facts["priorities"]["HTTP/2"], "not_honoured", "{facts}");
+    let page = home.path().join("probe.html");
+    let page = fs::read_to_string(page).expect("a page");
+    for fact in [
+        "<dt>ClientHello</dt>",
+        "<dt>certificates</dt><dd>HTTP/1.1, HTTP/2: 1 with ",
+        "<dt>resumption</dt><dd>HTTP/1.1, HTTP/2: resumed, 0-RTT not offered</dd>",
+        "<dt>idle connections</dt>",
+        "<dt>priorities</dt><dd>HTTP/2: not honoured</dd>",
+    ] {
+        assert!(page.contains(fact), "{fact}: {page}");
+    }
+}
+
+#[test]
+fn transport_of_http3_is_a_fact() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h3", "0"]);
+    let url = format!("https://{}/?size=1MiB", server.address("h3"));
+    let asks = ["--json", "--cacert", CERTIFICATE, "--http", "3"];
+    let facts = endpoint(&probe(&home, &[&asks[..], &[url.as_str()]].concat()));
+    check_handshake(of(&facts["handshakes"], "HTTP/3"));
+    let quic = &facts["quic_transport"];
+    let announced = &quic["parameters"];
+    assert_eq!(
+        announced["max_idle_timeout_ns"], 30_000_000_000_u64,
+        "{quic}"
+    );
+    assert_eq!(announced["max_udp_payload_bytes"], 1_350, "{quic}");
+    assert_eq!(announced["used_retry"], false, "{quic}");
+    assert!(
+        quic["largest_datagram_bytes"].as_u64() >= Some(1_200),
+        "{quic}"
+    );
+    let idle = of(&facts["keep_alive"], "HTTP/3");
+    assert_eq!(
+        idle["announced_ns"], announced["max_idle_timeout_ns"],
+        "{facts}"
+    );
+    assert_eq!(facts["priorities"]["HTTP/3"], "not_honoured", "{facts}");
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: timeout=7\r\n\r\nok";
+
+/// A server that announces how long it keeps idle connections, and ends them sooner.
+fn impatient_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let patience = Some(Duration::from_millis(400));
+                stream.set_read_timeout(patience).expect("a time");
+                let mut buffer = [0; 4096];
+                while stream.read(&mut buffer).is_ok_and(|count| count > 0) {
+                    let _ = stream.write_all(ANSWER);
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn idle_connection_that_the_server_ends_is_a_fact() {
+    let _seat = seat();
+    let home = home();
+    let url = format!("http://{}/", impatient_server());
+    let output = squall(home.path())
+        .args(["probe", "--rounds", "1", "--json", "--http", "1.1", &url])
+        .stdin(Stdio::null())
+        .output()
+        .expect("squall starts");
+    let facts = endpoint(&output);
+    let idle = of(&facts["keep_alive"], "HTTP/1.1");
+    assert_eq!(idle["announced_ns"], 7_000_000_000_u64, "{idle}");
+    assert_eq!(idle["watched"]["was_ended"], true, "{idle}");
+    let after = idle["watched"]["idle_ns"].as_u64();
+    assert!(
+        after > Some(300_000_000) && after < Some(4_000_000_000),
+        "{idle}"
+    );
+}
