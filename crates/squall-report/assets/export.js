@@ -2,7 +2,9 @@
  *
  * Files are made in the page when asked for; nothing is fetched. A drawing gets the styles that it has on the page, so
  * that it looks the same by itself. Points of a scatter plot, which is a canvas, become paths. A PNG is what the browser
- * draws of the SVG, on the page's background. */
+ * draws of the SVG, on the page's background.
+ *
+ * `squall export` opens the page in a browser, too, and asks for the same files by `plotAs`. */
 
 import { ANSWERED, UNFINISHED, say } from "./data.js";
 
@@ -17,7 +19,13 @@ const LOOKS = [
   "font-family", "font-size", "font-weight", "text-anchor",
 ];
 
-/** A button that saves `content()` as a file: text, or the promise of a blob. */
+/** The longest part of a plot's name, in characters: file systems allow 255 bytes for the whole name. */
+const PART_AT_MOST = 48;
+
+/** The plots of the page: the names of their files, each with a function that returns the SVG or the promise of it. */
+const plots = new Map();
+
+/** A button that saves `content()` as a file: a text or a blob, or the promise of one. */
 function saveButton(words, label, name, type, content) {
   const button = document.createElement("button");
   button.type = "button";
@@ -38,12 +46,50 @@ function saveButton(words, label, name, type, content) {
   return button;
 }
 
-/** The buttons that save a drawing in each format. `labelOf` names a format's button, `svg()` is the drawing as SVG. */
-export function drawingButtons(labelOf, name, svg) {
+/** The name of a plot from its parts, of which each may be foreign text: lower case, and only characters that are safe in the
+ * name of a file. */
+export function plotName(...parts) {
+  const safe = parts.map((part) => {
+    const words = [...part.toLowerCase()].slice(0, PART_AT_MOST).join("");
+    return words.replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
+  });
+  return safe.filter((part) => part).join("-");
+}
+
+/** What a plot shows, and under which condition. */
+export function titleOf(plot) {
+  const condition = plot.closest(".condition")?.getAttribute("aria-label");
+  return [plot.getAttribute("aria-label"), condition].filter((words) => words).join("; ");
+}
+
+/** Adds a plot of this name, and returns the buttons that save it in each format. `labelOf` names a format's button, `svg()`
+ * is the plot as SVG or the promise of it. Of plots with the same name, the later ones get a number. */
+export function drawingButtons(labelOf, wanted, svg) {
+  let name = wanted;
+  for (let number = 2; plots.has(name); number++) name = `${wanted}-${number}`;
+  plots.set(name, svg);
   return [
     saveButton("SVG", labelOf("SVG"), `${name}.svg`, "image/svg+xml", svg),
-    saveButton("PNG", labelOf("PNG"), `${name}.png`, "image/png", () => pngOf(svg())),
+    saveButton("PNG", labelOf("PNG"), `${name}.png`, "image/png", async () => pngOf(await svg())),
   ];
+}
+
+/** The names of the plots that the page has so far. */
+export function plotNames() {
+  return [...plots.keys()];
+}
+
+/** The promise of a plot as a file: the text of an SVG, or for `png` a `data:` URL in base64. */
+export async function plotAs(name, format) {
+  const svg = await plots.get(name)();
+  if (format === "svg") return svg;
+  const reader = new FileReader();
+  const picture = await pngOf(svg);
+  return new Promise((resolve, reject) => {
+    reader.addEventListener("load", () => resolve(reader.result));
+    reader.addEventListener("error", () => reject(reader.error));
+    reader.readAsDataURL(picture);
+  });
 }
 
 /** Puts buttons below every table with a name and every drawing. */
@@ -53,11 +99,13 @@ export function offerDownloads() {
     const button = saveButton("CSV", say("Download as {=format}: {=label}", { format: "CSV", label: name }), `${name}.csv`, "text/csv", () => csvOf(table));
     (table.closest(".scroll") ?? table).after(button);
   }
-  document.querySelectorAll("main svg[role='img']").forEach((svg, place) => {
+  for (const svg of document.querySelectorAll("main svg[data-plot]")) {
     const label = svg.getAttribute("aria-label");
     const labelOf = (format) => say("Download as {=format}: {=label}", { format, label });
-    svg.after(...drawingButtons(labelOf, `plot-${place + 1}`, () => svgOf(svg)));
-  });
+    const section = svg.closest(".condition")?.id ?? "";
+    const variant = svg.closest("figure")?.querySelector("h3")?.textContent ?? "";
+    svg.after(...drawingButtons(labelOf, plotName(section, svg.dataset.plot, variant), () => svgOf(svg)));
+  }
 }
 
 /** A table as text: RFC 4180. */
@@ -99,7 +147,9 @@ export function svgOf(svg) {
   const [, , width, height] = svg.getAttribute("viewBox").split(" ");
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  copy.prepend(document.querySelector("svg.defs defs").cloneNode(true));
+  const title = document.createElementNS(SVG_NAMESPACE, "title");
+  title.textContent = titleOf(svg);
+  copy.prepend(title, document.querySelector("svg.defs defs").cloneNode(true));
   return new XMLSerializer().serializeToString(copy);
 }
 
@@ -123,15 +173,15 @@ async function pngOf(svg) {
   return blob;
 }
 
-/** A scatter plot as a file. */
-export function svgOfScatter(scatter) {
+/** A scatter plot as a file with this title. */
+export function svgOfScatter(scatter, title) {
   const { plot, pane } = scatter;
   const frame = { ...scatter.frame, left: 70, top: 10, ratio: 1 };
   const ratio = scatter.frame.ratio;
   Object.assign(frame, { width: frame.width / ratio, height: frame.height / ratio });
   Object.assign(frame, { xScale: frame.xScale / ratio, yScale: frame.yScale / ratio });
   const ink = scatter.colour("--ink").trim();
-  const parts = [];
+  const parts = [`<title>${new XMLSerializer().serializeToString(document.createTextNode(title))}</title>`];
   for (const [axis, from] of [[plot.axes[0], "x"], [plot.axes[1], "y"]]) {
     axis._splits.forEach((value, place) => {
       const label = axis._values[place];

@@ -5,7 +5,7 @@
 
 import { pointsOf, readManifest, say } from "./data.js";
 import { detailsOf, followDetails } from "./details.js";
-import { drawingButtons, offerDownloads, svgOfScatter } from "./export.js";
+import { drawingButtons, offerDownloads, plotAs, plotName, plotNames, svgOfScatter, titleOf } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
@@ -211,20 +211,32 @@ class Section {
   sideBySide() {
     const details = element("details", "side-by-side", element("summary", "", say("All repetitions side by side")));
     details.addEventListener("toggle", () => {
-      if (!details.open || details.querySelector("figure")) return;
-      const grid = element("div", "multiples");
-      for (const variant of this.variants) {
-        for (const repetition of this.repetitions) {
-          const figure = this.figure("multiple", MULTIPLE_HEIGHT, this.panes.multiples, () => [variant], repetition);
-          const title = say("{=name}, repetition {#n}", { name: this.manifest.variants[variant], n: repetition + 1 });
-          figure.prepend(element("h3", "", swatch(variant), title));
-          grid.append(figure);
-        }
-      }
-      details.append(grid);
-      this.select();
+      if (details.open) this.fillSideBySide(details);
     });
     return details;
+  }
+
+  /** Opens the small plots of all repetitions, if there are several. */
+  openSideBySide() {
+    const details = this.host.querySelector(".side-by-side");
+    if (!details) return;
+    details.open = true;
+    this.fillSideBySide(details);
+  }
+
+  fillSideBySide(details) {
+    if (details.querySelector("figure")) return;
+    const grid = element("div", "multiples");
+    for (const variant of this.variants) {
+      for (const repetition of this.repetitions) {
+        const figure = this.figure("multiple", MULTIPLE_HEIGHT, this.panes.multiples, () => [variant], repetition);
+        const title = say("{=name}, repetition {#n}", { name: this.manifest.variants[variant], n: repetition + 1 });
+        figure.prepend(element("h3", "", swatch(variant), title));
+        grid.append(figure);
+      }
+    }
+    details.append(grid);
+    this.select();
   }
 
   /** Without a `repetition`, it shows the chosen one. */
@@ -235,10 +247,10 @@ class Section {
     plot.style.minHeight = `${height}px`;
     const caption = element("figcaption");
     const figure = element("figure", kind, plot, caption);
-    const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null };
+    const entry = { kind, plot, pane, height, caption, variants, repetition, scatter: null, filled: null };
     this.scatters.push(entry);
     const labelOf = (format) => say("Download this plot as {=format}", { format });
-    figure.append(...drawingButtons(labelOf, "requests", () => svgOfScatter(entry.scatter)));
+    figure.append(...drawingButtons(labelOf, this.nameOf(entry), () => this.svgOf(entry)));
     new IntersectionObserver(
       ([seen]) => {
         if (seen.isIntersecting && !entry.scatter) {
@@ -252,15 +264,36 @@ class Section {
     return figure;
   }
 
+  /** The name of a plot's files. */
+  nameOf({ kind, variants, repetition }) {
+    const parts = [`condition-${this.host.dataset.condition}`, "requests"];
+    if (kind === "multiple") parts.push(this.manifest.variants[variants()[0]]);
+    if (repetition !== null) parts.push(`repetition-${repetition + 1}`);
+    return plotName(...parts);
+  }
+
+  /** A plot as SVG, also if it was not in view yet. */
+  async svgOf(entry) {
+    await this.drawn(entry);
+    entry.scatter.draw();
+    return svgOfScatter(entry.scatter, titleOf(entry.plot));
+  }
+
   create(entry) {
     entry.scatter = new Scatter(entry.plot, entry.pane, entry.height, this.manifest);
     if (this.inspector) entry.scatter.onChoice = ({ trial, name }, request) => this.inspect(trial, name, request);
-    return this.fill(entry);
+    entry.filled = this.fill(entry);
+  }
+
+  /** Creates a plot that was not in view yet; the promise that it has its points. */
+  drawn(entry) {
+    if (!entry.scatter) this.create(entry);
+    return entry.filled;
   }
 
   /** Draws every plot that was not in view yet, and returns when all are drawn. */
   async drawAll() {
-    await Promise.all(this.scatters.filter((entry) => !entry.scatter).map((entry) => this.create(entry)));
+    await Promise.all(this.scatters.map((entry) => this.drawn(entry)));
   }
 
   /** Draws every plot immediately, in the width of a page of paper or of the screen. */
@@ -278,9 +311,11 @@ class Section {
     for (const entry of this.scatters) {
       const trials = this.trialsOf(entry);
       const names = trials.map((trial) => this.manifest.variants[trial.variant]);
-      entry.plot.setAttribute("aria-label", say("Start time and latency of each request: {=names}", { names: names.join(", ") }));
+      const n = (entry.repetition ?? this.repetition) + 1;
+      const shown = this.repetitions.length > 1 ? names.map((name) => say("{=name}, repetition {#n}", { name, n })) : names;
+      entry.plot.setAttribute("aria-label", say("Start time and latency of each request: {=names}", { names: shown.join("; ") }));
       entry.caption.textContent = trials.map((trial, i) => captionOf(trial, names[i], trials.length)).join("; ");
-      if (entry.scatter) this.fill(entry);
+      if (entry.scatter) entry.filled = this.fill(entry);
     }
   }
 
@@ -415,5 +450,11 @@ followConditions();
 followDetails();
 printEverything(sections.filter((section) => section !== null));
 
-/** For the browser's console, and for the tests that use the page as a person does. */
-globalThis.squall = { manifest, sections };
+/** The names of all plots, those that are folded included, which it unfolds. */
+function allPlotNames() {
+  for (const section of sections) section?.openSideBySide();
+  return plotNames();
+}
+
+/** For the browser's console, for `squall export`, and for the tests that use the page as a person does. */
+globalThis.squall = { manifest, sections, allPlotNames, plotAs };

@@ -65,7 +65,7 @@ enum Command {
     Compare(commands::compare::Arguments),
     /// Show the slowest requests of a run, one request, or one moment in detail
     Explain(explain::Arguments),
-    /// Write the records of trials or of a load in the formats of other programs
+    /// Write the records of trials or of a load in the formats of other programs, or the plots of a run as SVG or PNG
     Export(export::Arguments),
     /// Show runs in a browser with all of their requests and packets, and how runs of one recipe changed
     View(view::Arguments),

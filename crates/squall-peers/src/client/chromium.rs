@@ -17,16 +17,20 @@ use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
 use crate::order::Invocation;
 
-const NAME: &str = "chromium";
+pub(super) const NAME: &str = "chromium";
 const ROWS: &str = "chromium.jsonl";
 
 /// Its profile, in its folder: everything that it writes, including temporary files. Both paths are relative, because a
 /// socket's path must be short.
 pub(super) const PROFILE: &str = "profile";
 
+/// The page that it opens first.
+pub(super) const EMPTY_PAGE: &str = "about:blank";
+
 const FLAGS: [&str; 12] = [
     "--headless",
-    // It already runs inside namespaces, and an ordinary user may not nest them.
+    // As a client it already runs inside namespaces, and an ordinary user may not nest them; otherwise it opens only pages
+    // that squall has made (`open_page`).
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
@@ -82,15 +86,7 @@ impl ClientDriver for Chromium {
                 "a browser asks for each target of a page once; give each tile its number, {}";
             return refuse_order(NAME, why);
         }
-        let mut invocation = Invocation::default();
-        // This file marks a start that is not the first; the profile folder must exist.
-        invocation.text(&format!("{PROFILE}/First Run"), String::new());
-        invocation.arguments(FLAGS);
-        invocation.argument(format!("--user-data-dir={PROFILE}"));
-        let folders = ["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"];
-        let environment = folders.map(|name| (name, PROFILE));
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.into()));
-        invocation.environment.extend(environment);
+        let mut invocation = headless();
         let (name, address) = (&order.server_name, order.target.ip());
         invocation.argument(format!("--host-resolver-rules=MAP {name} {address}"));
         if let Some(pin) = &order.pin {
@@ -106,9 +102,23 @@ impl ClientDriver for Chromium {
                 invocation.arguments(["--disable-quic", "--disable-http2"]);
             }
         }
-        invocation.argument("about:blank");
+        invocation.argument(EMPTY_PAGE);
         Ok(invocation)
     }
+}
+
+/// What every headless browser is started with, but for the page that it opens first.
+pub(super) fn headless() -> Invocation {
+    let mut invocation = Invocation::default();
+    // This file marks a start that is not the first; the profile folder must exist.
+    invocation.text(&format!("{PROFILE}/First Run"), String::new());
+    invocation.arguments(FLAGS);
+    invocation.argument(format!("--user-data-dir={PROFILE}"));
+    let folders = ["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"];
+    let environment = folders.map(|name| (name, PROFILE));
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.into()));
+    invocation.environment.extend(environment);
+    invocation
 }
 
 /// The lines that are kept of the conversation.

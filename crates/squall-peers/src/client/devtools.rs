@@ -1,4 +1,5 @@
-//! A DevTools conversation with Chromium: loads one page after the other, and writes a line for each request and page.
+//! A DevTools conversation with Chromium: loads one page after the other, and writes a line for each request and page; or
+//! opens a page and evaluates expressions in it, for `open_page`.
 //!
 //! `--remote-debugging-pipe` carries JSON messages, each ended by a NUL, so no port and no WebSocket is needed. The
 //! browser reports its requests as Network events, whose times are those of Resource Timing; how long a page took is
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::chromium::{Line, PageReport, RequestReport};
+use super::chromium::{EMPTY_PAGE, Line, PageReport, RequestReport};
 use super::order::{ClientOrder, LoadEnd};
 
 /// How long the browser may take to start, and to respond to a command.
@@ -66,21 +67,8 @@ pub(super) fn converse(
     task: &BrowserTask,
     file: File,
 ) -> io::Result<()> {
-    let mut devtools = DevTools {
-        to: stdin,
-        from: listen(stdout),
-        session: None,
-        last_id: 0,
-    };
+    let mut devtools = DevTools::attach(stdin, stdout)?;
     let mut events = Vec::new();
-    let target = devtools.call(
-        "Target.createTarget",
-        &json!({ "url": "about:blank" }),
-        &mut events,
-    )?;
-    let attach = json!({ "targetId": target["targetId"], "flatten": true });
-    let session = devtools.call("Target.attachToTarget", &attach, &mut events)?;
-    devtools.session = session["sessionId"].as_str().map(str::to_owned);
     for domain in ["Page", "Network"] {
         devtools.call(&format!("{domain}.enable"), &json!({}), &mut events)?;
     }
@@ -122,7 +110,9 @@ fn listen(stdout: ChildStdout) -> Receiver<Value> {
     receiver
 }
 
-struct DevTools {
+/// A conversation about one page of a browser.
+#[derive(Debug)]
+pub(super) struct DevTools {
     to: ChildStdin,
     from: Receiver<Value>,
     session: Option<String>,
@@ -134,6 +124,70 @@ fn broken(why: impl Into<String>) -> io::Error {
 }
 
 impl DevTools {
+    /// Begins a conversation with a browser that has just started, about a new and empty page.
+    pub(super) fn attach(stdin: ChildStdin, stdout: ChildStdout) -> io::Result<DevTools> {
+        let mut devtools = DevTools {
+            to: stdin,
+            from: listen(stdout),
+            session: None,
+            last_id: 0,
+        };
+        let mut events = Vec::new();
+        let empty = json!({ "url": EMPTY_PAGE });
+        let target = devtools.call("Target.createTarget", &empty, &mut events)?;
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = devtools.call("Target.attachToTarget", &attach, &mut events)?;
+        devtools.session = session["sessionId"].as_str().map(str::to_owned);
+        Ok(devtools)
+    }
+
+    /// Sets how the page is shown: the size of its window in CSS pixels, and light colours whatever the machine prefers.
+    pub(super) fn show_as(&mut self, (width, height): (u32, u32)) -> io::Result<()> {
+        let window =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let light = json!({ "features": [{ "name": "prefers-color-scheme", "value": "light" }] });
+        let mut events = Vec::new();
+        self.call("Emulation.setDeviceMetricsOverride", &window, &mut events)?;
+        self.call("Emulation.setEmulatedMedia", &light, &mut events)?;
+        Ok(())
+    }
+
+    /// Opens a page, and waits until it is loaded.
+    pub(super) fn open(&mut self, url: &str) -> io::Result<()> {
+        self.call("Page.enable", &json!({}), &mut Vec::new())?;
+        let id = self.send("Page.navigate", &json!({ "url": url }))?;
+        let give_up = Instant::now() + PATIENCE;
+        let mut has_begun = false;
+        while let Some(message) = self.next(give_up)? {
+            if message["id"] == id {
+                let refused = message["error"]["message"].as_str();
+                if let Some(why) = message["result"]["errorText"].as_str().or(refused) {
+                    return Err(broken(format!("the browser cannot open {url}: {why}")));
+                }
+                has_begun = true;
+            } else if has_begun && message["method"] == "Page.loadEventFired" {
+                // An earlier one is that of the empty page.
+                return Ok(());
+            }
+        }
+        Err(broken(format!("the browser did not load {url}")))
+    }
+
+    /// The value of an expression in the page, or of the promise that it is; `Err` within: what the page threw.
+    pub(super) fn evaluate(&mut self, expression: &str) -> io::Result<Result<Value, String>> {
+        let params =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let mut answer = self.call("Runtime.evaluate", &params, &mut Vec::new())?;
+        if let Some(thrown) = answer.get("exceptionDetails") {
+            let description = thrown["exception"]["description"].as_str();
+            let words = description.or(thrown["text"].as_str()).unwrap_or_default();
+            // The lines below it are the stack.
+            return Ok(Err(words.lines().next().unwrap_or_default().to_owned()));
+        }
+        let value = answer.pointer_mut("/result/value").map(Value::take);
+        Ok(Ok(value.unwrap_or_default()))
+    }
+
     fn send(&mut self, method: &str, params: &Value) -> io::Result<u64> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });

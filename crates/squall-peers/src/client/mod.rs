@@ -5,6 +5,8 @@
 //! sent, so `intended` is the earliest time that it does report: its response times leave out the wait before that
 //! (coordinated omission). Times count from 1970 by the wall clock; `RequestRecord::count_from` converts them to a
 //! trial's. Other crates do the statistics.
+//!
+//! One of them is a browser, which can also open a page that squall has made: `open_page`.
 
 mod chromium;
 mod curl;
@@ -13,12 +15,14 @@ mod driver;
 mod fortio;
 mod h2load;
 mod k6;
+mod open_page;
 mod order;
 mod read;
 mod row;
 mod run;
 
 pub use driver::{ClientDriver, ReportedFields};
+pub use open_page::{OpenPage, PageError, find_browser};
 pub use order::{ClientLoad, ClientOrder, LoadEnd, PageOrder};
 pub use read::{ReadError, Readout};
 pub use row::{PageLine, RowContext, RowFormat};

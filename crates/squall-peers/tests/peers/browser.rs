@@ -1,4 +1,5 @@
-//! Chromium as a client: it parses a page and reports each request, and leaves nothing behind.
+//! Chromium as a client: it parses a page and reports each request, and leaves nothing behind. And with a page of our own,
+//! which is asked for values.
 //!
 //! The server here is a few lines, because none of the stations that squall knows serves a page. The binary's tests
 //! cover TLS, HTTP/2 and HTTP/3.
@@ -16,7 +17,8 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration as Span};
 use squall_peers::client::{
-    Client, ClientError, ClientLoad, ClientOrder, ClientRun, LoadEnd, PageOrder, client,
+    Client, ClientError, ClientLoad, ClientOrder, ClientRun, LoadEnd, OpenPage, PageError,
+    PageOrder, client, find_browser,
 };
 use tempfile::TempDir;
 
@@ -251,6 +253,33 @@ fn page_that_fails_to_load_is_reported_with_its_reason() {
     };
     assert!(!page.is_loaded);
     assert_eq!(page.error.as_deref(), Some("net::ERR_CONNECTION_REFUSED"));
+}
+
+#[test]
+fn expressions_in_a_page_of_our_own_have_values() {
+    let found = match find_browser(&search()) {
+        Ok(found) => found,
+        Err(missing) => return skip(&missing.to_string()),
+    };
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("page.html");
+    let script = "globalThis.half = Promise.resolve(21); \
+                  globalThis.fail = () => { throw new Error('there is no such plot'); };";
+    std::fs::write(&file, format!("<script type=module>{script}</script>")).unwrap();
+    let url = format!("file://{}", file.display());
+    let mut page = OpenPage::open(&found, &url, folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(page.evaluate("half.then((it) => 2 * it)").unwrap(), 42);
+    assert_eq!(page.evaluate("innerWidth").unwrap(), 1280);
+    assert!(page.evaluate("undefined").unwrap().is_null());
+    let error = page.evaluate("fail()").unwrap_err();
+    assert!(matches!(error, PageError::Thrown(_)), "{error}");
+    assert!(error.to_string().contains("no such plot"), "{error}");
+    drop(page);
+    nothing_is_left(folder.path());
+    assert!(!folder.path().join("profile").exists());
+    let missing = format!("file://{}/missing.html", folder.path().display());
+    let error = OpenPage::open(&found, &missing, folder.path()).unwrap_err();
+    assert!(error.to_string().contains("ERR_FILE_NOT_FOUND"), "{error}");
 }
 
 #[test]

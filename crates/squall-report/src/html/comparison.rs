@@ -135,7 +135,8 @@ fn push_drawing(page: &mut String, statistic: &Statistic, axis: LogAxis, groups:
         "{} of the response time of each variant under each condition; the table has the numbers",
         statistic.name
     );
-    plot::begin(page, height, &label);
+    let name = format!("response-time-{}", statistic.name);
+    plot::begin_named(page, height, &label, &name);
     plot::push_x_axis(page, axis, &area);
     let mut y = TOP;
     for (_, name, cells) in groups {

@@ -143,6 +143,7 @@ fn push_figure(page: &mut String, variant: usize, delivery: &Delivery, axes: &Ax
 
 /// One graph.
 pub(super) struct Graph {
+    /// It also names the graph's files, together with its variant (assets/export.js).
     pub(super) title: &'static str,
     /// What it shows, for readers who do not see it.
     pub(super) label: String,
@@ -155,10 +156,10 @@ pub(super) struct Graph {
 impl Graph {
     pub(super) fn push(&self, page: &mut String) {
         page.push_str(&format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n\
-             <text x=\"{LEFT}\" y=\"11\">{}</text>\n",
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" data-plot=\"{title}\">\n\
+             <text x=\"{LEFT}\" y=\"11\">{title}</text>\n",
             escaped(&self.label),
-            self.title,
+            title = self.title,
         ));
         for (tick, label) in self.y.ticks() {
             let at = self.y.height(tick);

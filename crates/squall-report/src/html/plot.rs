@@ -84,6 +84,15 @@ pub(super) fn begin(page: &mut String, height: f64, label: &str) {
     ));
 }
 
+/// Like [`begin`], for a drawing that readers can save: `name` names its files within its section (assets/export.js).
+pub(super) fn begin_named(page: &mut String, height: f64, label: &str, name: &str) {
+    page.push_str(&format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\" data-plot=\"{}\">\n",
+        escaped(label),
+        escaped(name)
+    ));
+}
+
 /// The lines and labels of a vertical axis between these places.
 pub(super) fn push_y_axis(page: &mut String, axis: LogAxis, place: &Area) {
     for (share, label) in axis.ticks() {

@@ -62,10 +62,11 @@ fn push_curves(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
         "<figure>\n<figcaption>Percentiles of the response time, a line for each valid trial. The axis stretches the tail: each \
          step has a tenth of the requests beyond the one before. Dashed: it took at least that long.</figcaption>\n",
     );
-    plot::begin(
+    plot::begin_named(
         page,
         HEIGHT,
         "Response time by percentile, for each valid trial",
+        "percentiles",
     );
     plot::push_y_axis(page, axis, &area);
     plot::push_percentile_axis(page, decades, &area);
@@ -140,10 +141,11 @@ fn push_boxes(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
          in it is the median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that \
          long.</figcaption>\n",
     );
-    plot::begin(
+    plot::begin_named(
         page,
         height,
         "Box plots of the response time, one for each trial",
+        "boxes",
     );
     plot::push_x_axis(page, axis, &area);
     for (row, (drawn, quartiles)) in boxes.iter().enumerate() {

@@ -168,6 +168,21 @@ fn distributions_have_a_curve_and_a_box_for_each_trial() {
 }
 
 #[test]
+fn every_drawing_of_a_run_has_a_name_for_its_files() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    let drawings = page
+        .split("<svg ")
+        .skip(1)
+        .filter_map(|it| it.split('>').next());
+    let drawings: Vec<&str> = drawings.filter(|it| it.contains("role=\"img\"")).collect();
+    // The bars of four statistics; for each condition, percentiles, boxes, and two courses of each variant.
+    assert_eq!(drawings.len(), 4 + 3 * (2 + 2 * 3), "{drawings:?}");
+    for drawing in drawings {
+        assert!(drawing.contains(" data-plot=\""), "{drawing}");
+    }
+}
+
+#[test]
 fn unfinished_requests_are_a_dashed_end_of_their_curve() {
     let mut run = run(&NAMES, Size::SMALL);
     let (_, requests) = &mut run.records[0];

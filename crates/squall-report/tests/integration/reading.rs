@@ -181,6 +181,62 @@ fn drawings_are_saved_as_pictures_of_twice_their_size() {
     check_silent(&mut page);
 }
 
+/// As `squall export` does it.
+#[test]
+fn every_plot_is_made_by_its_name_whether_or_not_it_is_in_view() {
+    let run = run(&["h1", "h2c/../x1", "h2c x1"], Size::SMALL);
+    let Some(mut page) = open("plots", &run) else {
+        return;
+    };
+    let names = page.eval("squall.allPlotNames()");
+    let names: Vec<&str> = names
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    for name in [
+        "response-time-p99",
+        "response-time-mean",
+        "condition-0-percentiles",
+        "condition-2-boxes",
+        "condition-1-requests-in-flight-h1",
+        "condition-1-requests-per-second-h2c-..-x1",
+        "condition-0-requests",
+        "condition-0-requests-h2c-x1",
+        "condition-2-requests-h2c-x1-repetition-2",
+    ] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    // The same as by a button, and each with a title of its own.
+    let svg = page.text("squall.plotAs('condition-2-requests-h1-repetition-2', 'svg')");
+    assert!(
+        svg.contains("<title>Start time and latency of each request: h1, repetition 2; delay "),
+        "{svg}"
+    );
+    assert!(svg.matches("h0").count() > 1_000, "{} bytes", svg.len());
+    let svg = page.text("squall.plotAs('condition-0-boxes', 'svg')");
+    assert!(
+        svg.contains("<title>Box plots of the response time, one for each trial; delay "),
+        "{svg}"
+    );
+    // This one is hidden behind that of the p99.
+    let png = page.text("squall.plotAs('response-time-mean', 'png')");
+    assert!(
+        png.starts_with("data:image/png;base64,") && png.len() > 5_000,
+        "{} bytes",
+        png.len()
+    );
+    let titles = page.eval(
+        "(async () => { const titles = await Promise.all(squall.allPlotNames().map(async (name) => { \
+         const svg = new DOMParser().parseFromString(await squall.plotAs(name, 'svg'), 'image/svg+xml'); \
+         return svg.querySelector('parsererror') ? name : svg.querySelector('svg > title')?.textContent ?? name; })); \
+         return titles.filter((it) => !it.includes(' ')); })()",
+    );
+    assert_eq!(titles, json!([]), "not well-formed, or without a title");
+    check_silent(&mut page);
+}
+
 #[test]
 fn nothing_is_folded_or_hidden_on_paper() {
     let run = run(&NAMES, Size::SMALL);

@@ -230,6 +230,11 @@ impl RunResults {
     }
 }
 
+/// The page of a run as `squall report` writes it, in English.
+pub(crate) fn page(folder: &RunFolder, plan: &Plan) -> Result<String> {
+    Ok(make_results_for(folder, plan, &[], None)?.page)
+}
+
 /// The page of a run as `squall view` serves it. `source` is the path of the run there.
 pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result<String> {
     Ok(make_results_for(folder, plan, &[], Some(source))?.page)

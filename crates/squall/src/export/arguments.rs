@@ -14,8 +14,11 @@ use crate::trials::TrialSelection;
     squall export runs/twilio-20261121T120000Z --variant h1 --to trace -o h1.json\n  \
     squall export runs/twilio-20261121T120000Z --trial 4 --to har -o 4.har\n  \
     squall export runs/twilio-20261121T120000Z --trial 4 --to pcapng -o 4.pcapng\n  \
+    squall export runs/twilio-20261121T120000Z --to svg -o plots\n  \
+    squall export runs/twilio-20261121T120000Z --to png --plot response-time-p99 -o p99.png\n  \
     squall export requests.parquet --to hgrm\n\n\
-    cells, openmetrics and trace take all selected trials, the other formats one. docs/RECORD.md describes the formats."
+    svg and png take a run, cells, openmetrics and trace all selected trials, the other formats one. docs/RECORD.md \
+    describes the formats."
 )]
 pub(crate) struct Arguments {
     /// Folder of a run or of one of its trials, or a table of requests as `squall load --output` writes it
@@ -23,9 +26,14 @@ pub(crate) struct Arguments {
     /// Format of the output
     #[arg(long, value_name = "FORMAT")]
     pub(super) to: Format,
-    /// Write to this file, which is replaced once the export is complete [default: stdout]
+    /// Write to this file, which is replaced once the export is complete [default: stdout]; for svg and png without
+    /// --plot, write to files in this folder
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// svg and png: this plot alone [default: all]; the names are those of the files of all, and an unknown one is answered
+    /// with the list
+    #[arg(long, value_name = "NAME")]
+    pub(super) plot: Option<String>,
     #[command(flatten)]
     pub(super) selection: TrialSelection,
     #[command(flatten)]
@@ -115,6 +123,10 @@ pub(super) enum Format {
     Cells,
     /// tcptrace's time-sequence graph of one TCP connection, for xplot
     Xpl,
+    /// Plots of the run's report, each as an SVG; Chromium makes them
+    Svg,
+    /// Plots of the run's report, each as a PNG of twice its size; Chromium makes them
+    Png,
 }
 
 /// How a format is written.
@@ -129,6 +141,8 @@ pub(super) enum Kind {
     QlogSequence,
     Packets,
     TimeSequence,
+    /// From the page of the whole run.
+    Plots(PlotFormat),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +155,28 @@ pub(super) enum RequestFormat {
     Csv,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlotFormat {
+    Svg,
+    Png,
+}
+
+impl PlotFormat {
+    /// Its name in the page's scripts, and the extension of its files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            PlotFormat::Svg => "svg",
+            PlotFormat::Png => "png",
+        }
+    }
+}
+
 impl Kind {
     /// Whether it is of a single hop of a trial.
     pub(super) fn is_of_a_hop(self) -> bool {
         match self {
             Kind::Qlog | Kind::QlogSequence | Kind::Packets | Kind::TimeSequence => true,
-            Kind::Requests(_) | Kind::Trace | Kind::Metrics | Kind::Cells => false,
+            Kind::Requests(_) | Kind::Trace | Kind::Metrics | Kind::Cells | Kind::Plots(_) => false,
         }
     }
 }
@@ -167,6 +197,8 @@ impl Format {
             Format::QlogSeq => Kind::QlogSequence,
             Format::Pcapng => Kind::Packets,
             Format::Xpl => Kind::TimeSequence,
+            Format::Svg => Kind::Plots(PlotFormat::Svg),
+            Format::Png => Kind::Plots(PlotFormat::Png),
         }
     }
 }

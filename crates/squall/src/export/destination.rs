@@ -79,8 +79,27 @@ pub(super) fn finished<T>(written: Result<T, ExportError>, path: Option<&Path>) 
 }
 
 /// Calls `write` with the name of a file in the same folder, which becomes `path` once it is complete. Devices and
-/// pipes, and files in a folder where no other can be made, are written directly.
+/// pipes, and files in a folder where no other can be made, are written directly. Call it once.
 pub(super) fn in_place_of(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let watch = || interrupt::watch_and_exit(|| discard(&mut unfinished()));
+    replace(path, write, watch)
+}
+
+/// Writes these bytes as [`in_place_of`] does, for a command that watches for interrupts itself. It may be called again and
+/// again.
+pub(super) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = |draft: &Path| {
+        fs::write(draft, bytes).with_context(|| format!("cannot write {}", path.display()))
+    };
+    replace(path, write, || Ok(()))
+}
+
+/// `watch` is called before a file is made that an interrupt would have to remove.
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<()>,
+    watch: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     // What a symbolic link leads to, not the link.
     let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let found = fs::metadata(&place);
@@ -90,7 +109,7 @@ pub(super) fn in_place_of(path: &Path, write: impl FnOnce(&Path) -> Result<()>) 
     let mut draft = place.clone().into_os_string();
     draft.push(format!(".{}.tmp", process::id()));
     let draft = PathBuf::from(draft);
-    interrupt::watch_and_exit(|| discard(&mut unfinished()))?;
+    watch()?;
     match File::create(&draft) {
         Ok(_) => *unfinished() = Some(draft.clone()),
         Err(_) if found.is_ok() => return write(&place),
@@ -122,7 +141,7 @@ fn discard(unfinished: &mut Option<PathBuf>) {
 }
 
 /// Why a file cannot be made, and what to do.
-fn cannot_make(path: &Path, error: io::Error) -> Error {
+pub(super) fn cannot_make(path: &Path, error: io::Error) -> Error {
     let cannot = format!("cannot make {}", path.display());
     if path.is_dir() {
         return Error::msg(format!("{cannot}: it is a folder; name a file in it"));

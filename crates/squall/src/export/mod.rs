@@ -1,9 +1,10 @@
-//! `squall export`: the records of a trial, of several, or of a load in the formats of other programs.
+//! `squall export`: the records of a trial, of several, or of a load in the formats of other programs, and the plots of a
+//! run's report.
 //!
 //! squall-record writes the formats, squall-analysis computes figures and stages; this folder selects the trials
 //! (`trials`), reads their tables and puts both together. `requests` has the formats of requests alone, `trace` the
 //! trace, `connections` qlog, `packets` captures and time-sequence graphs, `metrics` OpenMetrics, `cells` the table of
-//! figures.
+//! figures, `plots` the plots.
 
 mod arguments;
 mod cells;
@@ -11,6 +12,7 @@ mod connections;
 mod destination;
 mod metrics;
 mod packets;
+mod plots;
 mod requests;
 mod trace;
 
@@ -28,6 +30,13 @@ use requests::Load;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let kind = arguments.to.kind();
+    if let Kind::Plots(format) = kind {
+        plots::check(arguments, format)?;
+    } else if arguments.plot.is_some() {
+        return Err(
+            BadInput::new("--plot is for svg and png; the other formats have no plots").into(),
+        );
+    }
     if arguments.part.is_given() && !kind.is_of_a_hop() {
         return Err(BadInput::new(
             "--hop, --connection and --side are for qlog, qlog-seq, pcapng and xpl; this format has the whole trial",
@@ -42,27 +51,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     if arguments.run.is_file() {
         of_table(arguments)?;
+        Ok(CommandOutcome::Success)
     } else {
-        of_trials(arguments)?;
+        of_trials(arguments)
     }
-    Ok(CommandOutcome::Success)
 }
 
-fn of_trials(arguments: &Arguments) -> Result<()> {
+fn of_trials(arguments: &Arguments) -> Result<CommandOutcome> {
     let others = ", nor a table of requests, as `squall load --output` writes it";
     let selected = select_trials(&arguments.run, &arguments.selection, "export", others)?;
     let only = || only_trial(&selected, &arguments.run);
     let output = arguments.output();
     match arguments.to.kind() {
-        Kind::Requests(format) => requests::export(format, &Load::of_trial(only()?)?, output),
-        Kind::Trace => trace::export(&selected, output),
-        Kind::Metrics => metrics::export(&selected, output),
-        Kind::Cells => cells::export(&selected, output),
-        Kind::Qlog => connections::export_all(only()?, &arguments.part, output),
-        Kind::QlogSequence => connections::export_one(only()?, &arguments.part, output),
-        Kind::Packets => packets::export_capture(only()?, &arguments.part, output),
-        Kind::TimeSequence => packets::export_time_sequence(only()?, &arguments.part, output),
+        Kind::Requests(format) => requests::export(format, &Load::of_trial(only()?)?, output)?,
+        Kind::Trace => trace::export(&selected, output)?,
+        Kind::Metrics => metrics::export(&selected, output)?,
+        Kind::Cells => cells::export(&selected, output)?,
+        Kind::Qlog => connections::export_all(only()?, &arguments.part, output)?,
+        Kind::QlogSequence => connections::export_one(only()?, &arguments.part, output)?,
+        Kind::Packets => packets::export_capture(only()?, &arguments.part, output)?,
+        Kind::TimeSequence => packets::export_time_sequence(only()?, &arguments.part, output)?,
+        Kind::Plots(format) => return plots::export(arguments, format),
     }
+    Ok(CommandOutcome::Success)
 }
 
 /// Exports a table of requests alone. It does not say when its load began, so times count from 1970.
@@ -97,7 +108,8 @@ fn of_table(arguments: &Arguments) -> Result<()> {
         | Kind::Qlog
         | Kind::QlogSequence
         | Kind::Packets
-        | Kind::TimeSequence => Err(BadInput::new(format!(
+        | Kind::TimeSequence
+        | Kind::Plots(_) => Err(BadInput::new(format!(
             "this format needs more than the table of requests {}: name the folder of a run or of a trial",
             path.display()
         ))

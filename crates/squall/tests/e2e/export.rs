@@ -47,7 +47,7 @@ pub(crate) fn written(run: &Path, name: &str, arguments: &[&str]) -> PathBuf {
 }
 
 /// The message of an export that is refused.
-fn refused(run: &Path, arguments: &[&str]) -> String {
+pub(crate) fn refused(run: &Path, arguments: &[&str]) -> String {
     let output = export(run, arguments);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(output.stdout.is_empty());

@@ -32,6 +32,7 @@ mod equal_variants;
 mod explain;
 mod export;
 mod export_opened;
+mod export_plots;
 mod fast_link;
 mod fetch;
 mod figures_agree;
