@@ -18,8 +18,11 @@ use crate::verdict::{
 impl ConditionSummary {
     /// The verdicts to print one by one: all but the comparisons that have no pair of valid trials.
     pub fn verdicts_of_pairs(&self) -> impl Iterator<Item = &Verdict> {
-        let verdicts = self.verdicts.iter();
-        verdicts.filter(|verdict| verdict.without_pair().is_none())
+        let has_pair = |verdict: &&Verdict| match verdict {
+            Verdict::Compared(comparison) => comparison.has_valid_pair(),
+            Verdict::Overloaded { .. } => true,
+        };
+        self.verdicts.iter().filter(has_pair)
     }
 
     /// `No pair of valid trials yet: h2c x1 and h1, h2c x8 and h1`: the comparisons that have no such pair, each once for
