@@ -186,7 +186,8 @@ fn load_and_probe_are_chinese_only_if_a_flag_asks_for_it() {
     ] {
         let printed = |flags: &[&str]| {
             let mut made = squall(folder.path());
-            made.env("LANG", "zh_CN.UTF-8").args([command, url.as_str()]);
+            made.env("LANG", "zh_CN.UTF-8")
+                .args([command, url.as_str()]);
             made.args(["--report", "page.html"]).args(flags);
             let text = stdout(&made.output().expect("squall starts"));
             let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
