@@ -230,7 +230,7 @@ impl RunResults {
     }
 }
 
-/// The page of a run in a language, as `squall view` serves it. `source` is the path of the run there.
+/// The page of a run as `squall view` serves it. `source` is the path of the run there.
 pub(crate) fn live_page(
     folder: &RunFolder,
     plan: &Plan,
