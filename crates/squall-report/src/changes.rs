@@ -6,6 +6,8 @@
 use squall_analysis::change::{CellChange, Changes, FigureChange};
 use squall_analysis::{Overload, Quantile, Reading, figure};
 
+use crate::columns::width_of;
+use crate::lang::{Language, Translator};
 use crate::text::{aligned, printable};
 
 /// The titles of a cell's table.
@@ -17,35 +19,44 @@ const NONE: &str = "n/a";
 /// The columns that a narrow terminal leaves out, in this order.
 const OPTIONAL: [&str; 3] = ["MDE", "95 %", "ratio"];
 
-/// The comparison as text: the sentence first, then the cells, whose tables fit into `width` columns.
+/// The comparison as English text: the sentence first, then the cells, whose tables fit into `width` columns.
 pub fn changes(changes: &Changes, width: usize) -> String {
-    let mut text = printable(&changes.sentence()) + "\n";
+    changes_in(Language::En, changes, width)
+}
+
+/// The comparison as text in a language, as [`changes`] lays it out.
+pub fn changes_in(language: Language, changes: &Changes, width: usize) -> String {
+    let translator = Translator::of_changes(language, changes);
+    let say = |text: &str| printable(&translator.say(text));
+    let mut text = say(&changes.sentence()) + "\n";
     for cell in &changes.cells {
-        text += &format!(
-            "\n{}, {}\n",
-            printable(&cell.variant),
-            printable(&cell.condition.to_string())
-        );
-        text += &table(cell, width);
-        text += &format!("  {}\n", trials(cell));
+        let name = format!("{}, {}", cell.variant, cell.condition);
+        text += &format!("\n{}\n", say(&name));
+        text += &table(cell, width, &translator);
+        text += &format!("  {}\n", say(&trials(cell)));
         if let Some(overload) = cell.overload {
             let when = match overload {
                 Overload::Variant => "after",
                 Overload::Baseline => "before",
                 Overload::Both => "before and after",
             };
-            text += &format!(
-                "  did not carry the load {when}: latencies grow for as long as it lasts\n"
-            );
+            let said =
+                format!("did not carry the load {when}: latencies grow for as long as it lasts");
+            text += &format!("  {}\n", say(&said));
         }
     }
     if !changes.unmatched.is_empty() {
-        text += "\nNot compared:\n";
+        text += &format!("\n{}\n", say("Not compared:"));
     }
     for cell in &changes.unmatched {
-        text += &format!("  {}\n", printable(cell));
+        text += &format!("  {}\n", say(cell));
     }
     text
+}
+
+/// A sentence about these changes in a language, such as that of a limit or of what else differs.
+pub fn change_sentence_in(language: Language, changes: &Changes, sentence: &str) -> String {
+    Translator::of_changes(language, changes).say(sentence)
 }
 
 fn trials(cell: &CellChange) -> String {
@@ -63,7 +74,7 @@ fn trials(cell: &CellChange) -> String {
     }
 }
 
-fn table(cell: &CellChange, width: usize) -> String {
+fn table(cell: &CellChange, width: usize, translator: &Translator) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(cell.figures.iter().map(row));
     // The last column has words, which are aligned left.
@@ -75,16 +86,20 @@ fn table(cell: &CellChange, width: usize) -> String {
             remove(&mut rows, place);
         }
     }
+    let is_fitting = |rows: &[Vec<String>], said: &[String]| {
+        lines(rows, said, translator).all(|line| width_of(&line) <= width)
+    };
     for title in OPTIONAL {
-        if let Some(place) = place_of(&rows, title).filter(|_| !fits(&rows, &said, width)) {
+        if let Some(place) = place_of(&rows, title).filter(|_| !is_fitting(&rows, &said)) {
             remove(&mut rows, place);
         }
     }
-    if !fits(&rows, &said, width) {
+    if !is_fitting(&rows, &said) {
         let words = cell.figures.iter().map(|change| change.words().to_owned());
         said = said.into_iter().take(1).chain(words).collect();
     }
-    lines(&rows, &said).map(|line| line + "\n").collect()
+    let lines = lines(&rows, &said, translator);
+    lines.map(|line| line + "\n").collect()
 }
 
 fn place_of(rows: &[Vec<String>], title: &str) -> Option<usize> {
@@ -97,13 +112,17 @@ fn remove(rows: &mut [Vec<String>], place: usize) {
     }
 }
 
-fn fits(rows: &[Vec<String>], said: &[String], width: usize) -> bool {
-    lines(rows, said).all(|line| line.chars().count() <= width)
-}
-
-fn lines(rows: &[Vec<String>], said: &[String]) -> impl Iterator<Item = String> {
-    let lines = aligned(rows).into_iter().zip(said);
-    lines.map(|(line, said)| format!("{line}  {said}").trim_end().to_owned())
+/// The rows as lines, each with what is said of it at its end.
+fn lines(
+    rows: &[Vec<String>],
+    said: &[String],
+    translator: &Translator,
+) -> impl Iterator<Item = String> {
+    let lines = aligned(&translator.rows(rows)).into_iter().zip(said);
+    lines.map(move |(line, said)| {
+        let line = format!("{line}  {}", translator.say(said));
+        line.trim_end().to_owned()
+    })
 }
 
 /// A field for each title.

@@ -25,6 +25,16 @@ pub(crate) fn right(text: &str, width: usize) -> String {
     format!("{}{text}", " ".repeat(room))
 }
 
+/// The beginning of `text` that takes at most this many columns.
+pub(crate) fn within(text: &str, columns: usize) -> &str {
+    let mut taken = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        taken += c.width().unwrap_or(0);
+        taken > columns
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
 /// A piece of text that is never broken.
 struct Unit {
     text: String,
@@ -79,7 +89,8 @@ fn units(text: &str) -> Vec<Unit> {
     units
 }
 
-fn is_wide(c: char) -> bool {
+/// Whether a character takes two columns.
+pub(crate) fn is_wide(c: char) -> bool {
     c.width() == Some(2)
 }
 
@@ -95,6 +106,7 @@ mod tests {
         );
         assert_eq!([left("均值", 6), right("均值", 6)], ["均值  ", "  均值"]);
         assert_eq!(right("a longer text", 4), "a longer text");
+        assert_eq!(["均值 1", "p99"].map(|text| within(text, 3)), ["均", "p99"]);
     }
 
     #[test]

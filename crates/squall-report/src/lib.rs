@@ -32,10 +32,10 @@ mod terminal;
 mod text;
 pub mod view;
 
-pub use changes::changes;
+pub use changes::{change_sentence_in, changes, changes_in};
 pub use findings::{findings, findings_in};
 pub use fixes::{fixes, fixes_in};
-pub use html::runs::{ListedRun, runs_page};
+pub use html::runs::{ListedRun, runs_page, runs_page_in};
 pub use html::{Method, html, html_with_method, live_html};
 pub use lang::Language;
 pub use points::TrialPoints;

@@ -5,6 +5,8 @@
 
 use squall_base::text::is_terminal_control;
 
+use crate::columns::{left, right, width_of};
+
 /// Narrower texts would be unreadable.
 pub(crate) const WIDTH_AT_LEAST: usize = 40;
 
@@ -98,10 +100,8 @@ pub(crate) fn wrapped<W: AsRef<str>>(
 /// Rows with the first column aligned left and the others right, two spaces apart and indented by two.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let len = |row: &Vec<String>, column| {
-        row.get(column)
-            .map_or(0, |field: &String| field.chars().count())
-    };
+    let len =
+        |row: &Vec<String>, column| row.get(column).map_or(0, |field: &String| width_of(field));
     let widths: Vec<usize> = (0..columns)
         .map(|column| rows.iter().map(|row| len(row, column)).max().unwrap_or(0))
         .collect();
@@ -109,8 +109,8 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
         let mut line = String::new();
         for (column, (field, width)) in row.iter().zip(&widths).enumerate() {
             line += &match column {
-                0 => format!("  {field:<width$}"),
-                _ => format!("  {field:>width$}"),
+                0 => format!("  {}", left(field, *width)),
+                _ => format!("  {}", right(field, *width)),
             };
         }
         line

@@ -2,7 +2,7 @@
 //! checked, and what to doubt.
 //!
 //! The tables have the figures that such a reader looks for, not all; the page has those. Text from elsewhere is escaped, so
-//! that it is shown as it is.
+//! that it is shown as it is. Runs and loads are in English only.
 
 use squall_analysis::change::Changes;
 use squall_analysis::findings::CellFindings;
@@ -12,6 +12,7 @@ use squall_base::Duration;
 use super::Check;
 use crate::changes::{TITLES, row};
 use crate::findings::one_line_each;
+use crate::lang::{Language, Translator};
 use crate::load::{FinishedLoad, plain_span};
 use crate::table::latency;
 use crate::text::printable;
@@ -39,7 +40,7 @@ pub fn markdown_of_run(summary: &RunSummary, cells: &[CellFindings], checks: &[C
         .filter(|cell| !cell.trials.is_empty())
         .map(cell_row);
     text += &table(&titles, rows);
-    text += &checks_table(checks);
+    text += &checks_table(checks, &Translator::english());
     let found = one_line_each(cells);
     if !found.is_empty() {
         text += "\n**What is wrong**\n\n";
@@ -47,7 +48,8 @@ pub fn markdown_of_run(summary: &RunSummary, cells: &[CellFindings], checks: &[C
     for line in found {
         text += &format!("- {}\n", escaped(&line));
     }
-    text += &notes(summary.warnings.iter().map(ToString::to_string));
+    let warnings = summary.warnings.iter().map(ToString::to_string);
+    text += &notes(warnings, &Translator::english());
     text
 }
 
@@ -63,26 +65,33 @@ fn cell_row(cell: &CellSummary) -> Vec<String> {
     ]
 }
 
-/// Two runs: what changed, a table for each cell, the checks, and what is not the same in both.
-pub fn markdown_of_changes(changes: &Changes, checks: &[Check], differences: &[String]) -> String {
+/// Two runs in a language: what changed, a table for each cell, the checks, and what is not the same in both.
+pub fn markdown_of_changes(
+    language: Language,
+    changes: &Changes,
+    checks: &[Check],
+    differences: &[String],
+) -> String {
+    let translator = Translator::of_changes(language, changes);
     let mut text = format!(
         "### squall compare\n\n**{}**\n",
-        escaped(&changes.sentence())
+        escaped(&translator.say(&changes.sentence()))
     );
+    let titles = TITLES.map(|title| translator.say(title));
+    let titles = titles.each_ref().map(String::as_str);
     for cell in &changes.cells {
-        let name = format!("{}, {}", cell.variant, cell.condition);
+        let name = translator.say(&format!("{}, {}", cell.variant, cell.condition));
         text += &format!("\n<details><summary>{}</summary>\n\n", in_html(&name));
-        text += &table(&TITLES, cell.figures.iter().map(row));
+        let rows: Vec<Vec<String>> = cell.figures.iter().map(row).collect();
+        text += &table(&titles, translator.rows(&rows).into_iter());
         text += "\n</details>\n";
     }
     if !changes.unmatched.is_empty() {
-        text += &format!(
-            "\nNot compared: {}\n",
-            escaped(&changes.unmatched.join("; "))
-        );
+        let said = translator.labelled("Not compared", &changes.unmatched.join("; "));
+        text += &format!("\n{}\n", escaped(&said));
     }
-    text += &checks_table(checks);
-    text += &notes(differences.iter().cloned());
+    text += &checks_table(checks, &translator);
+    text += &notes(differences.iter().cloned(), &translator);
     text
 }
 
@@ -108,7 +117,7 @@ pub fn markdown_of_load(
         "max",
     ];
     text += &table(&titles, loads.iter().map(load_row));
-    text + &checks_table(checks)
+    text + &checks_table(checks, &Translator::english())
 }
 
 fn load_row((name, load): &(String, FinishedLoad<'_>)) -> Vec<String> {
@@ -128,30 +137,29 @@ fn load_row((name, load): &(String, FinishedLoad<'_>)) -> Vec<String> {
     ]
 }
 
-fn checks_table(checks: &[Check]) -> String {
+fn checks_table(checks: &[Check], translator: &Translator) -> String {
     if checks.is_empty() {
         return String::new();
     }
     let rows = checks.iter().map(|check| {
         let mark = if check.holds { "\u{2705}" } else { "\u{274c}" };
-        vec![
-            mark.to_owned(),
-            check.of.clone(),
-            check.name.clone(),
-            check.found.clone(),
-        ]
+        let said = [&check.of, &check.name, &check.found].map(|text| translator.say(text));
+        let fields = std::iter::once(mark.to_owned()).chain(said);
+        fields.collect::<Vec<String>>()
     });
-    "\n".to_owned() + &table(&["", "of", "checked", "found"], rows)
+    let titles = ["", "of", "checked", "found"].map(|title| translator.say(title));
+    "\n".to_owned() + &table(&titles.each_ref().map(String::as_str), rows)
 }
 
-fn notes(notes: impl Iterator<Item = String>) -> String {
+fn notes(notes: impl Iterator<Item = String>, translator: &Translator) -> String {
     let lines: String = notes
-        .map(|note| format!("- {}\n", escaped(&note)))
+        .map(|note| format!("- {}\n", escaped(&translator.say(&note))))
         .collect();
     if lines.is_empty() {
         return lines;
     }
-    format!("\n<details><summary>What to doubt</summary>\n\n{lines}\n</details>\n")
+    let title = translator.say("What to doubt");
+    format!("\n<details><summary>{title}</summary>\n\n{lines}\n</details>\n")
 }
 
 fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -211,7 +219,7 @@ mod tests {
             found: "60 ms".to_owned(),
             holds: false,
         };
-        let text = checks_table(&[check]);
+        let text = checks_table(&[check], &Translator::english());
         assert!(
             text.ends_with("| \u{274c} | h1 | p(99)&lt;50 | 60 ms |\n"),
             "{text}"

@@ -14,9 +14,10 @@ use super::plot::{self, Area, LogAxis, WIDTH};
 use super::text::{SERIES, escaped, swatch};
 use super::{load_course, table};
 use crate::date;
+use crate::lang::{Language, Translator};
 use crate::load::{
-    CheckedThreshold, FinishedLoad, Glyphs, Overview, PERCENTILES, TextFormat, known, percent,
-    quantile, sentences, summary_text,
+    CheckedThreshold, FinishedLoad, Glyphs, Overview, PERCENTILES, TextFormat, foreign, known,
+    percent, quantile, sentences, summary_text,
 };
 use crate::text::Colour;
 
@@ -52,8 +53,13 @@ pub struct LoadPageVariant<'a> {
     pub intervals: Vec<IntervalFigures>,
 }
 
-/// The whole page.
+/// The whole page, in English.
 pub fn load_page(load: &LoadPage<'_>) -> String {
+    load_page_in(Language::En, load)
+}
+
+/// The whole page in a language.
+pub fn load_page_in(language: Language, load: &LoadPage<'_>) -> String {
     let mut page = super::begin_page("load", POLICY);
     push_header(&mut page, load);
     page.push_str("<main>\n");
@@ -63,10 +69,11 @@ pub fn load_page(load: &LoadPage<'_>) -> String {
     push_compared(&mut page, load);
     push_percentiles(&mut page, load);
     for (place, variant) in load.variants.iter().enumerate() {
-        push_variant(&mut page, place, variant);
+        push_variant(&mut page, place, variant, language);
     }
     page.push_str("</main>\n</body>\n</html>\n");
-    page
+    let messages = load.variants.iter().flat_map(|it| foreign(&it.last));
+    Translator::of_names(language, messages.collect()).page(page)
 }
 
 fn push_header(page: &mut String, load: &LoadPage<'_>) {
@@ -307,8 +314,13 @@ fn push_curve(
     }
 }
 
-/// The last round of one variant: over time, its parts, and its whole text.
-fn push_variant(page: &mut String, place: usize, variant: &LoadPageVariant<'_>) {
+/// The last round of one variant: over time, its parts, and its whole text, which is in `language` already.
+fn push_variant(
+    page: &mut String,
+    place: usize,
+    variant: &LoadPageVariant<'_>,
+    language: Language,
+) {
     page.push_str(&format!(
         "<section class=\"condition\" id=\"variant-{place}\">\n<h2>{}{}</h2>\n",
         swatch(place),
@@ -320,6 +332,7 @@ fn push_variant(page: &mut String, place: usize, variant: &LoadPageVariant<'_>) 
         width: 110,
         colour: Colour::Plain,
         glyphs: Glyphs::Unicode,
+        language,
     };
     page.push_str(&format!(
         "<details><summary>All figures as text</summary>\n<pre>{}</pre></details>\n</section>\n",

@@ -12,6 +12,7 @@ use squall_base::secrets::redacted_text;
 use super::text::escaped;
 use super::{plot, probe_charts, table};
 use crate::date;
+use crate::lang::{Language, Translator};
 use crate::probe::{facts, headline};
 
 /// What the page of a probe may do: nothing but apply its own styles.
@@ -56,7 +57,7 @@ pub struct Spent {
     pub took: Duration,
 }
 
-/// The whole page.
+/// The whole page, in English.
 pub fn probe_page(probe: &ProbePage) -> String {
     let mut page = super::begin_page("probe", POLICY);
     push_header(&mut page, probe);
@@ -78,6 +79,13 @@ pub fn probe_page(probe: &ProbePage) -> String {
     push_method(&mut page, probe);
     page.push_str("</main>\n</body>\n</html>\n");
     page
+}
+
+/// The whole page in a language.
+pub fn probe_page_in(language: Language, probe: &ProbePage) -> String {
+    let results = probe.endpoints.iter().map(|endpoint| &endpoint.diagnosis);
+    let translator = Translator::of_probe(language, results).keeping(probe.link.clone());
+    translator.page(probe_page(probe))
 }
 
 /// A text of the probe as markup, without the secrets that URLs may have, because people share pages.

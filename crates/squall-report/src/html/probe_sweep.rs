@@ -13,6 +13,7 @@ use super::probe::{POLICY, begin_method, push_table, shown};
 use super::probe_charts::{begin, series_of};
 use super::text::{escaped, swatch};
 use crate::date;
+use crate::lang::{Language, Translator};
 use crate::probe::table_of;
 
 /// What the page of a sweep shows.
@@ -28,7 +29,7 @@ pub struct SweepPage<'a> {
     pub sweep: &'a Sweep,
 }
 
-/// The whole page.
+/// The whole page, in English.
 pub fn sweep_page(it: &SweepPage<'_>) -> String {
     let sweep = it.sweep;
     let mut page = super::begin_page("probe", POLICY);
@@ -55,6 +56,11 @@ pub fn sweep_page(it: &SweepPage<'_>) -> String {
         figure::time(it.took)
     ));
     page
+}
+
+/// The whole page in a language.
+pub fn sweep_page_in(language: Language, it: &SweepPage<'_>) -> String {
+    Translator::of_sweep(language, it.sweep).page(sweep_page(it))
 }
 
 /// What each probe found.

@@ -10,6 +10,7 @@ use squall_base::plan::{Condition, Measure, Statistic, Targets};
 use super::plot::{self, Area, WIDTH};
 use super::text::{SERIES, escaped, swatch};
 use crate::date;
+use crate::lang::{Language, Translator};
 
 /// What the list may do: nothing but have an icon.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'";
@@ -25,7 +26,7 @@ pub struct ListedRun<'a> {
     pub summary: &'a RunSummary,
 }
 
-/// The whole page. Runs of one recipe are together, the earliest first.
+/// The whole page, in English. Runs of one recipe are together, the earliest first.
 pub fn runs_page(runs: &[ListedRun<'_>]) -> String {
     let mut page = super::begin_page("runs", POLICY);
     page.push_str(
@@ -36,6 +37,13 @@ pub fn runs_page(runs: &[ListedRun<'_>]) -> String {
     }
     page.push_str("</main>\n</body>\n</html>\n");
     page
+}
+
+/// The whole page in a language.
+pub fn runs_page_in(language: Language, runs: &[ListedRun<'_>]) -> String {
+    let translator = Translator::of_runs(language, runs.iter().map(|run| run.summary));
+    let names = runs.iter().map(|run| run.name.to_owned());
+    translator.keeping(names).page(runs_page(runs))
 }
 
 /// The runs of each recipe, in order of time; recipes in the order in which they first occur.

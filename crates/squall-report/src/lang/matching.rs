@@ -237,7 +237,7 @@ impl Matcher<'_> {
             Kind::Said => has_none_of(&BETWEEN) && !value.contains(" ("),
             Kind::Sentence => has_none_of(&BETWEEN[..2]),
             Kind::Name => self.names.contains(value),
-            Kind::Kept => has_none_of(&BETWEEN[..3]),
+            Kind::Kept => has_none_of(&BETWEEN[..3]) && is_balanced(value),
             Kind::Word => !value.is_empty() && !value.contains(' '),
             Kind::Number => is_number(value),
             Kind::Letter => {
@@ -378,10 +378,27 @@ fn is_latin(c: char) -> bool {
     (c.is_alphanumeric() && !is_ideograph(c)) || "%`<>≤≥/-".contains(c)
 }
 
-/// `1,448`, `>0.16x`, `95 %`: a number, without a unit.
+/// `1,448`, `>0.16x`, `95 %`, `1:05`: a number, without a unit.
 fn is_number(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_digit() || ".,%<>≤≥-–x \u{2009}".contains(c);
-    text.chars().all(is_part) && text.contains(|c: char| c.is_ascii_digit())
+    let is_part = |c: char| c.is_ascii_digit() || ".,%<>≤≥-–x: \u{2009}".contains(c);
+    let is_whole = !text.contains(": ") && !text.ends_with(':');
+    is_whole && text.chars().all(is_part) && text.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Whether each parenthesis of a text ends within it.
+fn is_balanced(text: &str) -> bool {
+    let mut open = 0_i32;
+    for c in text.chars() {
+        match c {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => {}
+        }
+        if open < 0 {
+            return false;
+        }
+    }
+    open == 0
 }
 
 /// Whether a text has only words that are the same in both languages, or is a setting with its value.

@@ -1,16 +1,21 @@
 //! The languages of a report: English, in which every sentence is made, and Chinese.
 //!
 //! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
-//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`) have each of these texts once, with the
-//! Chinese beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup`
-//! does so for a whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No
-//! figure is computed or rounded here.
+//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`; for the other commands `load`, `compare`,
+//! `probe`, `probe_facts`, `probe_fixes`) have each of these texts once, with the Chinese beside it. A [`Translator`] finds
+//! the entry from which a text was made (`matching`) and translates it; `markup` does so for a whole page. Text that is in no
+//! table, such as names, settings and a peer's messages, stays as it is. No figure is computed or rounded here.
 
+mod compare;
 mod explain;
 mod findings;
+mod load;
 mod markup;
 mod matching;
 mod page;
+mod probe;
+mod probe_facts;
+mod probe_fixes;
 mod script;
 mod sentences;
 mod words;
@@ -18,7 +23,10 @@ mod words;
 use std::collections::BTreeSet;
 
 use squall_analysis::RunSummary;
+use squall_analysis::change::Changes;
 use squall_analysis::findings::CellFindings;
+use squall_analysis::probe::{Diagnosis, Sweep};
+use squall_base::secrets::redacted_text;
 
 use crate::columns::{left, width_of};
 
@@ -38,11 +46,21 @@ impl Language {
         Translator::of(self, BTreeSet::new()).say(text)
     }
 
+    /// Lines of a report in this language, each with its indent.
+    pub fn say_lines(self, text: &str) -> String {
+        if self == Language::En {
+            return text.to_owned();
+        }
+        let translator = Translator::of(self, BTreeSet::new());
+        let lines = text.split('\n').map(|line| translator.indented(line));
+        lines.collect::<Vec<String>>().join("\n")
+    }
+
     /// A page of a run in this language. `page` is the page in English, whole or served by `squall view`.
     pub fn page(self, page: String, summary: &RunSummary) -> String {
         match self {
             Language::En => page,
-            Language::Zh => markup::page(&Translator::of_run(self, summary), &page),
+            Language::Zh => Translator::of_run(self, summary).page(page),
         }
     }
 }
@@ -74,6 +92,12 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
         explain::PHRASES,
         explain::MOMENTS,
         script::PHRASES,
+        load::PHRASES,
+        compare::PHRASES,
+        probe::PHRASES,
+        probe_facts::PHRASES,
+        probe_fixes::FIXES,
+        probe_fixes::SETTINGS,
     ];
     tables.into_iter().flatten()
 }
@@ -97,31 +121,78 @@ impl Translator {
 
     /// For the report of a run.
     pub(crate) fn of_run(language: Language, summary: &RunSummary) -> Translator {
+        Translator::of_runs(language, [summary])
+    }
+
+    /// For a list of runs.
+    pub(crate) fn of_runs<'a>(
+        language: Language,
+        summaries: impl IntoIterator<Item = &'a RunSummary>,
+    ) -> Translator {
         if language == Language::En {
             return Translator::english();
         }
-        let own = [&summary.recipe, &summary.question, &summary.profile];
-        let mut names: BTreeSet<String> = own.into_iter().cloned().collect();
-        names.extend(summary.variants.iter().cloned());
-        for condition in &summary.conditions {
-            names.insert(condition.condition.to_string());
-            let trials = condition.cells.iter().flat_map(|cell| &cell.trials);
-            names.extend(trials.map(|trial| trial.folder.clone()));
-        }
-        for grid in summary.grids() {
-            for axis in [&grid.rows, &grid.columns] {
-                let headings = axis.values.iter();
-                names.extend(headings.map(|value| format!("{} {value}", axis.setting)));
-            }
-            names.insert(grid.shared);
-        }
-        names.remove("");
-        Translator::of(language, names)
+        let names = summaries.into_iter().flat_map(names_of_run);
+        Translator::of(language, BTreeSet::new()).keeping(names)
     }
 
     /// For a text with these names.
     pub(crate) fn of_names(language: Language, names: Vec<String>) -> Translator {
         Translator::of(language, names.into_iter().collect())
+    }
+
+    /// For two runs that are compared.
+    pub(crate) fn of_changes(language: Language, changes: &Changes) -> Translator {
+        let mut names = BTreeSet::new();
+        for cell in &changes.cells {
+            names.extend([cell.variant.clone(), cell.condition.to_string()]);
+        }
+        for said in &changes.unmatched {
+            // `VARIANT at CONDITION, only after`
+            let cell = said
+                .rsplit_once(", only ")
+                .map_or(said.as_str(), |(cell, _)| cell);
+            if let Some((variant, condition)) = cell.rsplit_once(" at ") {
+                names.extend([variant.to_owned(), condition.to_owned()]);
+            }
+        }
+        names.remove("");
+        Translator::of(language, names)
+    }
+
+    /// For the results of probes. URLs stay, also those without their secrets.
+    pub(crate) fn of_probe<'a>(
+        language: Language,
+        results: impl IntoIterator<Item = &'a Diagnosis>,
+    ) -> Translator {
+        let mut names = BTreeSet::new();
+        for endpoint in results.into_iter().map(|diagnosis| &diagnosis.endpoint) {
+            names.extend([
+                endpoint.url.clone(),
+                redacted_text(&endpoint.url).into_owned(),
+                endpoint.address.clone(),
+            ]);
+            names.extend(endpoint.server.clone());
+        }
+        names.remove("");
+        Translator::of(language, names)
+    }
+
+    /// For probes behind different links.
+    pub(crate) fn of_sweep(language: Language, sweep: &Sweep) -> Translator {
+        let urls = [sweep.url.clone(), redacted_text(&sweep.url).into_owned()];
+        let settings = sweep.points.iter().flat_map(|point| {
+            let own = format!("{} {}", sweep.condition, point.value);
+            [point.link.clone(), own]
+        });
+        Translator::of(language, BTreeSet::new()).keeping(settings.chain(urls))
+    }
+
+    /// The same translator, for which these names stay as they are, too.
+    pub(crate) fn keeping(mut self, names: impl IntoIterator<Item = String>) -> Translator {
+        self.names.extend(names);
+        self.names.remove("");
+        self
     }
 
     /// For the findings of a run.
@@ -146,6 +217,35 @@ impl Translator {
             Language::En => text.to_owned(),
             Language::Zh => matching::said(&self.names, text),
         }
+    }
+
+    /// A text behind its indent, which stays.
+    pub(crate) fn indented(&self, text: &str) -> String {
+        let core = text.trim_start_matches(' ');
+        let indent = &text[..text.len() - core.len()];
+        format!("{indent}{}", self.say(core))
+    }
+
+    /// The rows of a table. Fields keep their indents.
+    pub(crate) fn rows(&self, rows: &[Vec<String>]) -> Vec<Vec<String>> {
+        let row = |row: &Vec<String>| -> Vec<String> {
+            row.iter().map(|field| self.indented(field)).collect()
+        };
+        rows.iter().map(row).collect()
+    }
+
+    /// A name and its value, each translated by itself: `name: value`.
+    pub(crate) fn labelled(&self, name: &str, value: &str) -> String {
+        let between = if self.is_english() { ": " } else { "：" };
+        format!("{}{between}{}", self.say(name), self.say(value))
+    }
+
+    /// A page, which this crate has made in English.
+    pub(crate) fn page(&self, page: String) -> String {
+        if self.is_english() {
+            return page;
+        }
+        markup::page(self, &page)
     }
 
     /// A line of a text in columns, which keep their places. At least two spaces separate columns. A column with an event
@@ -174,5 +274,27 @@ impl Translator {
     }
 }
 
+/// What the user has named in a run, and what a report calls by settings.
+fn names_of_run(summary: &RunSummary) -> BTreeSet<String> {
+    let own = [&summary.recipe, &summary.question, &summary.profile];
+    let mut names: BTreeSet<String> = own.into_iter().cloned().collect();
+    names.extend(summary.variants.iter().cloned());
+    for condition in &summary.conditions {
+        names.insert(condition.condition.to_string());
+        let trials = condition.cells.iter().flat_map(|cell| &cell.trials);
+        names.extend(trials.map(|trial| trial.folder.clone()));
+    }
+    for grid in summary.grids() {
+        for axis in [&grid.rows, &grid.columns] {
+            let headings = axis.values.iter();
+            names.extend(headings.map(|value| format!("{} {value}", axis.setting)));
+        }
+        names.insert(grid.shared);
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_sources;

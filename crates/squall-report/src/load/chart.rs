@@ -6,6 +6,7 @@ use squall_analysis::figure;
 use squall_analysis::load::{Bucket, Latencies};
 
 use super::text::{TextFormat, percent, span};
+use crate::columns::{left, right, width_of};
 
 /// Longer bars would show nothing more.
 const BAR_AT_MOST_COLUMNS: usize = 60;
@@ -16,7 +17,10 @@ const CUMULATIVE_FROM_COLUMNS: usize = 60;
 /// Fewer bars show no shape.
 const BARS_AT_LEAST: usize = 3;
 
-const CUMULATIVE: &str = "  up to here";
+const CUMULATIVE: &str = "up to here";
+
+/// The columns of the longest share, such as `>99.9 %`.
+const SHARE_COLUMNS: usize = 7;
 
 /// The lines of the chart; empty if there is nothing to draw.
 pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
@@ -48,10 +52,12 @@ fn drawn(buckets: &[Bucket], all: u64, format: &TextFormat) -> Vec<String> {
     let Some(fullest) = buckets.iter().map(|bucket| bucket.count).max() else {
         return Vec::new();
     };
-    let (labels, label_width) = labels(buckets);
-    let count_width = figure::count(fullest).len().max("requests".len());
+    let titles = ["response time", "requests", CUMULATIVE].map(|title| format.say(title));
+    let [time_title, count_title, cumulative_title] = &titles;
+    let (labels, label_width) = labels(buckets, &format.say("to"));
+    let count_width = figure::count(fullest).len().max(width_of(count_title));
     let cumulative_width = match format.columns() {
-        CUMULATIVE_FROM_COLUMNS.. => CUMULATIVE.len(),
+        CUMULATIVE_FROM_COLUMNS.. => 2 + width_of(cumulative_title).max(SHARE_COLUMNS),
         _ => 0,
     };
     let taken = label_width + 2 + 2 + count_width + cumulative_width;
@@ -60,12 +66,18 @@ fn drawn(buckets: &[Bucket], all: u64, format: &TextFormat) -> Vec<String> {
         .saturating_sub(taken)
         .clamp(1, BAR_AT_MOST_COLUMNS);
     let line = |[label, bar, count, cumulative]: [&str; 4]| {
-        let cumulative = &cumulative[..cumulative_width.min(cumulative.len())];
-        format!(
-            "{label:<label_width$}  {bar:<bar_width$}  {count:>count_width$}{cumulative:>cumulative_width$}"
-        )
+        let mut line = format!(
+            "{}  {}  {}",
+            left(label, label_width),
+            left(bar, bar_width),
+            right(count, count_width)
+        );
+        if cumulative_width > 0 {
+            line += &right(cumulative, cumulative_width);
+        }
+        line
     };
-    let mut lines = vec![line(["response time", "", "requests", CUMULATIVE])];
+    let mut lines = vec![line([time_title, "", count_title, cumulative_title])];
     let mut counted = 0;
     for (bucket, label) in buckets.iter().zip(labels) {
         counted += bucket.count;
@@ -76,8 +88,8 @@ fn drawn(buckets: &[Bucket], all: u64, format: &TextFormat) -> Vec<String> {
     format.titled(&lines)
 }
 
-/// A label such as `8.00 ms to 10.0 ms` for each bucket, and the width of the labels.
-fn labels(buckets: &[Bucket]) -> (Vec<String>, usize) {
+/// A label such as `8.00 ms to 10.0 ms` for each bucket, and the width of the labels. `to` is the word between its edges.
+fn labels(buckets: &[Bucket], to: &str) -> (Vec<String>, usize) {
     let edges: Vec<[String; 2]> = buckets
         .iter()
         .map(|bucket| [span(bucket.from), span(bucket.to)])
@@ -86,7 +98,7 @@ fn labels(buckets: &[Bucket]) -> (Vec<String>, usize) {
     let (from_width, to_width) = (widest(0), widest(1));
     let labels = edges
         .iter()
-        .map(|[from, to]| format!("  {from:>from_width$} to {to:>to_width$}"))
+        .map(|[from, end]| format!("  {from:>from_width$} {to} {end:>to_width$}"))
         .collect();
-    (labels, 2 + from_width + " to ".len() + to_width)
+    (labels, 2 + from_width + 2 + width_of(to) + to_width)
 }

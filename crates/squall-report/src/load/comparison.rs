@@ -7,7 +7,7 @@ use squall_analysis::load::{
 };
 use squall_analysis::{Quantile, Spread, figure};
 
-use super::text::{Style, TextFormat, aligned, fit, printable, row, span};
+use super::text::{Style, TextFormat, fit, printable, row, span};
 
 /// Longer names are cut to this.
 const NAME_AT_MOST_COLUMNS: usize = 24;
@@ -80,13 +80,13 @@ fn table(variants: &[VariantRounds], format: &TextFormat) -> Vec<String> {
             rows.extend([lows, highs]);
         }
     }
-    let lines = aligned(&rows);
+    let lines = format.aligned(&rows);
     if fit(&lines, format.columns()) {
         return lines;
     }
     // Leave out the p90, which readers miss least.
     rows.iter_mut().for_each(|row| drop(row.remove(3)));
-    aligned(&rows)
+    format.aligned(&rows)
 }
 
 fn none() -> String {

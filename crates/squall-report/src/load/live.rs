@@ -9,7 +9,8 @@ use squall_base::{Duration, Time};
 
 use super::chart::chart_within;
 use super::summary::outcome_words;
-use super::text::{Glyphs, Style, TextFormat, aligned, clock, fit, known, percent, row, size};
+use super::text::{Glyphs, Style, TextFormat, clock, fit, known, percent, row, size};
+use crate::columns::width_of;
 
 /// A threshold with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,12 +88,12 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, height: usize) -> Vec<St
     let mut lines = vec![progress(live, format)];
     lines.push(format.line(Style::Plain, &rates(live)));
     let mut rows = latencies(live);
-    let mut latencies = aligned(&rows);
+    let mut latencies = format.aligned(&rows);
     if !fit(&latencies, format.columns()) {
         // Half a number is worse than none. Leave out p90 and p99.9, which readers miss least.
         rows.iter_mut()
             .for_each(|row| drop((row.remove(4), row.remove(2))));
-        latencies = aligned(&rows);
+        latencies = format.aligned(&rows);
     }
     lines.extend(format.titled(&latencies));
     lines.push(format.line(Style::Plain, &counts(live)));
@@ -130,12 +131,13 @@ fn progress(live: &LiveLoad<'_>, format: &TextFormat) -> String {
         }
         (None, None) => format!("{elapsed}{phase}"),
     };
+    let words = format.say(&words);
     let Some(done) = live.done_share() else {
-        return format.line(Style::Bold, &words);
+        return format.said_line(Style::Bold, &words);
     };
     let columns = format
         .columns()
-        .saturating_sub(words.chars().count() + 4)
+        .saturating_sub(width_of(&words) + 4)
         .min(60);
     let empty = match format.glyphs {
         Glyphs::Unicode => "░",
@@ -144,7 +146,7 @@ fn progress(live: &LiveLoad<'_>, format: &TextFormat) -> String {
     let filled = (done * columns as f64) as usize;
     let full = format.bar(1.0, filled);
     let bar = format!("[{full}{}]", empty.repeat(columns - filled));
-    format.line(Style::Bold, &format!("{bar} {words}"))
+    format.said_line(Style::Bold, &format!("{bar} {words}"))
 }
 
 fn rate(per_s: Option<f64>) -> String {
@@ -235,9 +237,12 @@ fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
             figure::count(others)
         ));
     }
+    // Messages of peers stay as they are.
+    let foreign = shown.iter().map(|kind| kind.text.clone());
+    let translator = format.translator().keeping(foreign);
     lines
         .iter()
-        .map(|line| format.line(Style::Warning, line))
+        .map(|line| format.said_line(Style::Warning, &translator.indented(line)))
         .collect()
 }
 

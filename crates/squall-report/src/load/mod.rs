@@ -8,6 +8,8 @@
 //! formatting. The page of a load is in `html::load`.
 
 mod chart;
+#[cfg(test)]
+mod chinese;
 mod comparison;
 mod json;
 mod live;
@@ -22,7 +24,7 @@ use squall_analysis::load::{Generator, LoadTotals, PageTotals, SendLimits};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
-pub use crate::html::load::{LoadPage, LoadPageVariant, load_page};
+pub use crate::html::load::{LoadPage, LoadPageVariant, load_page, load_page_in};
 pub use comparison::comparison;
 pub(crate) use comparison::{quantile, sentences};
 pub use json::{
@@ -31,7 +33,7 @@ pub use json::{
     PartJson, PunctualityJson, RatesJson, RequestsJson,
 };
 pub use live::{CheckedThreshold, LiveLoad, line, screen};
-pub(crate) use summary::{Overview, PERCENTILES, summary as summary_text};
+pub(crate) use summary::{Overview, PERCENTILES, foreign, summary as summary_text};
 pub use summary::{counts, summary};
 pub(crate) use text::span as plain_span;
 pub use text::{Glyphs, TextFormat};

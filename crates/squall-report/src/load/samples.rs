@@ -13,12 +13,14 @@ use squall_base::{Duration, Time};
 
 use super::{FinishedLoad, Glyphs, TextFormat};
 use crate::Colour;
+use crate::lang::Language;
 
 /// A plain terminal of 80 columns.
 pub(super) const FORMAT: TextFormat = TextFormat {
     width: 80,
     colour: Colour::Plain,
     glyphs: Glyphs::Unicode,
+    language: Language::En,
 };
 
 /// A finished load, with the values that it borrows.

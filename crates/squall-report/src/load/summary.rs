@@ -14,7 +14,7 @@ use squall_base::record::{Outcome, SideCounts};
 
 use super::FinishedLoad;
 use super::chart::chart;
-use super::text::{Style, TextFormat, aligned, fit, known, percent, row, size, span};
+use super::text::{Style, TextFormat, fit, known, percent, row, size, span};
 
 /// The percentiles of the table.
 pub(crate) const PERCENTILES: [(&str, f64); 7] = [
@@ -41,8 +41,9 @@ pub fn summary(load: &FinishedLoad<'_>, format: &TextFormat) -> String {
     if let Some(pages) = load.pages {
         text += &format.paragraph(Style::Plain, "", &page_counts(pages));
     }
+    let translator = format.translator().keeping(foreign(load));
     for line in failures(load) {
-        text += &format.paragraph(Style::Warning, "  ", &line);
+        text += &format.said_paragraph(Style::Warning, "  ", &translator.say(&line));
     }
     if !totals.response().is_empty() {
         section(&mut text, latency_table(totals, format));
@@ -223,13 +224,20 @@ fn failures(load: &FinishedLoad<'_>) -> Vec<String> {
     lines
 }
 
+/// The error messages of a load, which are not ours: its peers' and the kernel's.
+pub(crate) fn foreign(load: &FinishedLoad<'_>) -> Vec<String> {
+    let kinds = load.totals.failures().kinds().into_iter();
+    let said = kinds.map(|kind| kind.text.clone());
+    said.chain(load.machine_errors.keys().cloned()).collect()
+}
+
 fn latency_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     let both = [totals.response(), totals.service()];
     let mut rows = vec![row(["", "response time", "service time"])];
     rows.push(figures("mean", &both, Latencies::mean));
     rows.extend(percentile_rows(&both));
     rows.push(figures("max", &both, Latencies::max));
-    format.titled(&aligned(&rows))
+    format.titled(&format.aligned(&rows))
 }
 
 /// When responses that came in pieces began, and how long the pauses between the pieces were; empty without a pause of a
@@ -243,7 +251,7 @@ fn stream_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     rows.push(figures("mean", &all, Latencies::mean));
     rows.extend(percentile_rows(&all));
     rows.push(figures("max", &all, Latencies::max));
-    format.titled(&aligned(&rows))
+    format.titled(&format.aligned(&rows))
 }
 
 /// A figure of each of `all`, after its name.
@@ -289,7 +297,7 @@ fn page_table(pages: &PageTotals, format: &TextFormat) -> Vec<String> {
         rows.push(figures("min", &[times], Latencies::min));
         rows.extend(percentile_rows(&[times]));
         rows.push(figures("max", &[times], Latencies::max));
-        lines = format.titled(&aligned(&rows));
+        lines = format.titled(&format.aligned(&rows));
     }
     let not_loaded = pages.count() - times.count();
     let all = quantiles_of_all(|share| pages.quantile_of_all(share));
@@ -360,18 +368,18 @@ fn parts_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     if rows.len() == 1 {
         return Vec::new();
     }
-    let mut lines = aligned(&rows);
+    let mut lines = format.aligned(&rows);
     let explained = lines
         .iter()
         .zip(meanings)
-        .map(|(line, means)| format!("{line}  {means}"));
+        .map(|(line, means)| format!("{line}  {}", format.say(means)));
     let explained: Vec<String> = explained.collect();
     // Explanations that are cut off explain nothing, and half a number is worse than none.
     if fit(&explained, format.columns()) {
         lines = explained;
     } else if !fit(&lines, format.columns()) {
         rows.iter_mut().for_each(|row| row.truncate(4));
-        lines = aligned(&rows);
+        lines = format.aligned(&rows);
     }
     format.titled(&lines)
 }

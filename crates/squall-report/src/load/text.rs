@@ -7,9 +7,11 @@
 use squall_base::Duration;
 
 use crate::Colour;
-use crate::text::{WIDTH_AT_LEAST, unbroken_words, wrapped};
+use crate::columns::{chinese_lines, is_wide, width_of, within};
+use crate::lang::{Language, Translator};
+use crate::text::{WIDTH_AT_LEAST, aligned, unbroken_words, wrapped};
 
-pub(super) use crate::text::{Style, aligned, printable};
+pub(super) use crate::text::{Style, printable};
 
 /// The characters that bars are drawn with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct TextFormat {
     pub colour: Colour,
     /// What to draw bars with.
     pub glyphs: Glyphs,
+    /// What it is written in.
+    pub language: Language,
 }
 
 impl TextFormat {
@@ -36,40 +40,59 @@ impl TextFormat {
         self.width.max(WIDTH_AT_LEAST)
     }
 
-    /// The text as one line of this terminal.
+    pub(super) fn translator(&self) -> Translator {
+        Translator::of_names(self.language, Vec::new())
+    }
+
+    /// An English text in the language of this format. Its indent stays.
+    pub fn say(&self, text: &str) -> String {
+        self.translator().indented(text)
+    }
+
+    /// An English text as one line of this terminal.
     pub fn fitting(&self, text: &str) -> String {
         self.line(Style::Plain, text)
     }
 
-    /// One line, cut at the width between two words.
+    /// An English text as one line, cut at the width between two words.
     pub(super) fn line(&self, style: Style, text: &str) -> String {
-        self.colour
-            .styled(style, &self.cut(&printable(text), self.columns()))
+        self.said_line(style, &self.say(text))
     }
 
-    /// `lines` as lines, the first one as their title.
+    /// A text in the language of this format as one line, cut at the width between two words.
+    pub(super) fn said_line(&self, style: Style, said: &str) -> String {
+        self.colour
+            .styled(style, &self.cut(&printable(said), self.columns()))
+    }
+
+    /// The rows of an English table as lines.
+    pub(super) fn aligned(&self, rows: &[Vec<String>]) -> Vec<String> {
+        aligned(&self.translator().rows(rows))
+    }
+
+    /// `lines`, which are in the language of this format, as lines, the first one as their title.
     pub(super) fn titled(&self, lines: &[String]) -> Vec<String> {
         let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
         lines
             .iter()
             .zip(styles)
-            .map(|(line, style)| self.line(style, line))
+            .map(|(line, style)| self.said_line(style, line))
             .collect()
     }
 
     /// `text` in at most `columns` columns, with a mark at the end if it was cut.
     pub(super) fn cut(&self, text: &str, columns: usize) -> String {
-        if text.chars().count() <= columns {
+        if width_of(text) <= columns {
             return text.trim_end().to_owned();
         }
         let sign = match self.glyphs {
             Glyphs::Unicode => "…",
             Glyphs::Ascii => "~",
         };
-        let room = columns.saturating_sub(sign.chars().count());
-        let kept: String = text.chars().take(room).collect();
-        // A word is left out whole, unless it is the first one.
-        let is_whole = text.chars().nth(room).is_some_and(char::is_whitespace);
+        let kept = within(text, columns.saturating_sub(width_of(sign)));
+        // A word is left out whole, unless it is the first one. Chinese may be cut anywhere.
+        let next = text[kept.len()..].chars().next();
+        let is_whole = next.is_some_and(|c| c.is_whitespace() || is_wide(c));
         let last_gap = kept.rfind(char::is_whitespace).filter(|_| !is_whole);
         let whole = last_gap.map_or("", |end| kept[..end].trim_end());
         let kept = if whole.is_empty() {
@@ -77,16 +100,34 @@ impl TextFormat {
         } else {
             whole
         };
-        format!("{}{sign}", kept.trim_end_matches([',', ';', ':']))
+        format!(
+            "{}{sign}",
+            kept.trim_end_matches([',', ';', ':', '，', '；', '：'])
+        )
     }
 
-    /// `sentence` wrapped at the width. Lines begin with `indent`, and all but the first with two more spaces.
+    /// An English sentence wrapped at the width. Lines begin with `indent`, and all but the first with two more spaces.
     pub(super) fn paragraph(&self, style: Style, indent: &str, sentence: &str) -> String {
-        let words = unbroken_words(&printable(sentence));
-        let cut = |word: &str| self.cut(word, self.columns() - indent.len() - 2);
-        let lines = wrapped(words, self.columns(), indent, cut).into_iter();
+        self.said_paragraph(style, indent, &self.say(sentence))
+    }
+
+    /// A sentence in the language of this format, wrapped as `paragraph` does.
+    pub(super) fn said_paragraph(&self, style: Style, indent: &str, said: &str) -> String {
+        let said = printable(said);
+        let columns = self.columns();
+        let lines: Vec<String> = match self.language {
+            Language::En => {
+                let cut = |word: &str| self.cut(word, columns - indent.len() - 2);
+                wrapped(unbroken_words(&said), columns, indent, cut)
+            }
+            Language::Zh => chinese_lines(&said, columns, indent)
+                .iter()
+                .map(|line| self.cut(line, columns))
+                .collect(),
+        };
         lines
-            .map(|line| self.colour.styled(style, &line) + "\n")
+            .iter()
+            .map(|line| self.colour.styled(style, line) + "\n")
             .collect()
     }
 
@@ -110,7 +151,7 @@ impl TextFormat {
 
 /// True if each line fits into `columns`.
 pub(super) fn fit(lines: &[String], columns: usize) -> bool {
-    lines.iter().all(|line| line.chars().count() <= columns)
+    lines.iter().all(|line| width_of(line) <= columns)
 }
 
 /// A row of a table from words.
@@ -187,6 +228,7 @@ mod tests {
         width: 40,
         colour: Colour::Plain,
         glyphs: Glyphs::Unicode,
+        language: Language::En,
     };
 
     #[test]
@@ -254,5 +296,20 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 40),
             "{text}"
         );
+        let chinese = TextFormat {
+            language: Language::Zh,
+            ..FORMAT
+        };
+        let text = chinese.paragraph(Style::Plain, "  ", &format!("6 reset: {long}"));
+        assert!(text.starts_with("  6 个被重置："), "{text}");
+        assert!(text.lines().all(|line| width_of(line) <= 40), "{text}");
+    }
+
+    #[test]
+    fn chinese_is_cut_between_characters_and_takes_two_columns() {
+        let text = "负载未被承受：33,328 / 40,000 请求/s";
+        assert_eq!(FORMAT.cut(text, 9), "负载未被…");
+        assert_eq!(FORMAT.cut(text, 14), "负载未被承受…");
+        assert_eq!(FORMAT.cut(text, 60), text);
     }
 }

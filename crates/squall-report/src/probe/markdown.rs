@@ -5,40 +5,49 @@
 use squall_analysis::probe::Diagnosis;
 
 use super::facts;
+use crate::lang::{Language, Translator};
 use crate::text::printable;
 
-/// The result, with one section for each endpoint.
+/// The result in English, with one section for each endpoint.
 pub fn markdown(of: &[Diagnosis]) -> String {
+    markdown_in(Language::En, of)
+}
+
+/// The result in a language, with one section for each endpoint.
+pub fn markdown_in(language: Language, of: &[Diagnosis]) -> String {
+    let translator = Translator::of_probe(language, of);
     let mut text = String::new();
     for diagnosis in of {
         if of.len() > 1 {
             text += &format!("## {}\n\n", escaped(&diagnosis.endpoint.url));
         }
-        one(&mut text, diagnosis);
+        one(&mut text, diagnosis, &translator);
     }
     if of.len() > 1 {
-        text += "## Side by side\n\n";
-        table(&mut text, &facts::beside(of));
+        text += &format!("## {}\n\n", translator.say("Side by side"));
+        table(&mut text, &translator.rows(&facts::beside(of)));
     }
     text
 }
 
-fn one(text: &mut String, diagnosis: &Diagnosis) {
+fn one(text: &mut String, diagnosis: &Diagnosis, translator: &Translator) {
+    let say = |said: &str| escaped(&translator.say(said));
+    let labelled = |name: &str, value: &str| escaped(&translator.labelled(name, value));
     let verdict = &diagnosis.verdict;
     *text += &format!(
         "**{}**\n\n{}\n\n",
-        escaped(&verdict.headline),
-        escaped(&verdict.sentence)
+        say(&verdict.headline),
+        say(&verdict.sentence)
     );
     if !verdict.fix.is_empty() {
-        *text += &format!("Fix: {}\n\n", escaped(&verdict.fix));
+        *text += &format!("{}\n\n", labelled("Fix", &verdict.fix));
     }
     for found in &diagnosis.faults {
-        *text += &format!("- {}: {}\n", found.fault.title(), escaped(&found.sentence));
+        *text += &format!("- {}\n", labelled(found.fault.title(), &found.sentence));
         for evidence in &found.evidence {
-            *text += &format!("  - {}\n", escaped(evidence));
+            *text += &format!("  - {}\n", say(evidence));
         }
-        *text += &format!("  - Fix: {}\n", escaped(&found.fix));
+        *text += &format!("  - {}\n", labelled("Fix", &found.fix));
     }
     if !diagnosis.faults.is_empty() {
         text.push('\n');
@@ -48,23 +57,21 @@ fn one(text: &mut String, diagnosis: &Diagnosis) {
     if let Some(heading) = versions.first_mut() {
         heading[0] = "version".to_owned();
     }
-    table(text, &versions);
+    table(text, &translator.rows(&versions));
     let predictions = facts::predictions(endpoint);
     if !predictions.is_empty() {
-        table(text, &predictions);
+        table(text, &translator.rows(&predictions));
     }
     for (name, value) in facts::facts(endpoint) {
-        *text += &format!("- {name}: {}\n", escaped(&value));
+        *text += &format!("- {}\n", labelled(name, &value));
     }
     for facts in &endpoint.versions {
-        *text += &format!(
-            "- downloads over {}, rounds: {}\n",
-            facts.version,
-            facts::range(&facts.download)
-        );
+        let name = format!("downloads over {}, rounds", facts.version);
+        let rates = facts::range(&facts.download);
+        *text += &format!("- {}\n", labelled(&name, &rates));
     }
     for note in &endpoint.notes {
-        *text += &format!("- {}\n", escaped(note));
+        *text += &format!("- {}\n", say(note));
     }
     text.push('\n');
 }

@@ -13,23 +13,30 @@ mod sweep;
 use squall_analysis::figure;
 use squall_analysis::probe::{Diagnosis, Found, Matters};
 
+use crate::lang::{Language, Translator};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style, aligned, printable};
 
-pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page};
-pub use crate::html::probe_sweep::{SweepPage, sweep_page};
-pub use markdown::markdown;
+pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page, probe_page_in};
+pub use crate::html::probe_sweep::{SweepPage, sweep_page, sweep_page_in};
+pub use markdown::{markdown, markdown_in};
 pub(crate) use sweep::table_of;
 #[cfg(test)]
 pub(crate) use sweep::tests as tests_of_sweeps;
-pub use sweep::{sweep_markdown, sweep_text};
+pub use sweep::{sweep_markdown, sweep_markdown_in, sweep_text, sweep_text_in};
 
 /// The widest line, so that the text fits into an e-mail and a small terminal.
 const WIDTH_AT_MOST: usize = 80;
 
-/// The result as text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
+/// The result as English text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
 pub fn text(of: &[Diagnosis], width: usize, colour: Colour) -> String {
-    let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour);
+    text_in(Language::En, of, (width, colour))
+}
+
+/// The result as text in a language, as [`text`] lays it out.
+pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Colour)) -> String {
+    let translator = Translator::of_probe(language, of);
+    let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
     let mut text = String::new();
     for (place, diagnosis) in of.iter().enumerate() {
         if place > 0 {
@@ -45,10 +52,10 @@ pub fn text(of: &[Diagnosis], width: usize, colour: Colour) -> String {
         others(&writer, &mut text, diagnosis);
     }
     match of {
-        [one] => single(&writer, &mut text, one),
+        [one] => single((&writer, &translator), &mut text, one),
         several => {
             text.push('\n');
-            table(&mut text, &facts::beside(several));
+            table(&mut text, &facts::beside(several), &translator);
         }
     }
     text
@@ -109,7 +116,11 @@ pub(crate) fn headline(found: &Found) -> String {
 }
 
 /// The tables and facts of one endpoint.
-fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
+fn single(
+    (writer, translator): (&TerminalWriter, &Translator),
+    text: &mut String,
+    diagnosis: &Diagnosis,
+) {
     let endpoint = &diagnosis.endpoint;
     let has_answer = endpoint
         .versions
@@ -126,7 +137,7 @@ fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
         return;
     }
     text.push('\n');
-    table(text, &facts::versions(endpoint));
+    table(text, &facts::versions(endpoint), translator);
     for facts in &endpoint.versions {
         if let Some(problem) = &facts.problem {
             let said = format!("{}: {problem}", facts.version);
@@ -136,7 +147,7 @@ fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     let predictions = facts::predictions(endpoint);
     if !predictions.is_empty() {
         text.push('\n');
-        table(text, &predictions);
+        table(text, &predictions, translator);
     }
     text.push('\n');
     for (name, value) in facts::facts(endpoint) {
@@ -147,8 +158,8 @@ fn single(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     }
 }
 
-fn table(text: &mut String, rows: &[Vec<String>]) {
-    for line in aligned(rows) {
+fn table(text: &mut String, rows: &[Vec<String>], translator: &Translator) {
+    for line in aligned(&translator.rows(rows)) {
         text.push_str(printable(line.trim_end()).as_str());
         text.push('\n');
     }

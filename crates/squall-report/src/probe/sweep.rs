@@ -10,15 +10,26 @@ use squall_base::Duration;
 use super::facts::mbit;
 use super::markdown::{escaped, table as push_table};
 use super::{WIDTH_AT_MOST, table};
+use crate::lang::{Language, Translator};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style};
 
 /// Stands for an unknown figure.
 const UNKNOWN: &str = "-";
 
-/// The results as text of at most `width` columns, or 80 if that is less.
+/// The results as English text of at most `width` columns, or 80 if that is less.
 pub fn sweep_text(sweep: &Sweep, width: usize, colour: Colour) -> String {
-    let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour);
+    sweep_text_in(Language::En, sweep, (width, colour))
+}
+
+/// The results as text in a language, as [`sweep_text`] lays it out.
+pub fn sweep_text_in(
+    language: Language,
+    sweep: &Sweep,
+    (width, colour): (usize, Colour),
+) -> String {
+    let translator = Translator::of_sweep(language, sweep);
+    let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
     let mut text = String::new();
     writer.paragraph(&mut text, Style::Bold, "", &sweep.crossover);
     for measure in SweepMeasure::ALL {
@@ -29,7 +40,7 @@ pub fn sweep_text(sweep: &Sweep, width: usize, colour: Colour) -> String {
         writer.paragraph(&mut text, Style::Plain, "", title(measure));
         let mut rows = table_of(sweep, measure);
         rows.push(curves(sweep, measure));
-        table(&mut text, &rows);
+        table(&mut text, &rows, &translator);
     }
     text.push('\n');
     for point in &sweep.points {
@@ -39,21 +50,28 @@ pub fn sweep_text(sweep: &Sweep, width: usize, colour: Colour) -> String {
     text
 }
 
-/// The results as Markdown.
+/// The results as Markdown, in English.
 pub fn sweep_markdown(sweep: &Sweep) -> String {
+    sweep_markdown_in(Language::En, sweep)
+}
+
+/// The results as Markdown in a language.
+pub fn sweep_markdown_in(language: Language, sweep: &Sweep) -> String {
+    let translator = Translator::of_sweep(language, sweep);
     let mut text = format!(
         "**{}**\n\n{}\n\n",
-        escaped(&sweep.crossover),
+        escaped(&translator.say(&sweep.crossover)),
         escaped(&sweep.url)
     );
     for measure in SweepMeasure::ALL {
         if sweep.has(measure) {
-            text += &format!("{}\n\n", title(measure));
-            push_table(&mut text, &table_of(sweep, measure));
+            text += &format!("{}\n\n", translator.say(title(measure)));
+            push_table(&mut text, &translator.rows(&table_of(sweep, measure)));
         }
     }
     for point in &sweep.points {
-        text += &format!("- {}: {}\n", escaped(&point.link), escaped(&point.headline));
+        let said = translator.labelled(&point.link, &point.headline);
+        text += &format!("- {}\n", escaped(&said));
     }
     text
 }

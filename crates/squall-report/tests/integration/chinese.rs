@@ -22,7 +22,7 @@ use crate::support::overlay::NAMES;
 use crate::support::run::{Run, Size, run, spoil};
 
 /// A run with everything that a report can say: failures, overload, an invalid trial and a repeated one.
-fn troubled() -> Run {
+pub(crate) fn troubled() -> Run {
     let mut run = run(&NAMES, Size::SMALL);
     for (record, requests) in run.records.iter_mut().skip(7).step_by(9) {
         spoil(requests, 1000, 12, Outcome::Censored);
@@ -79,7 +79,7 @@ fn chinese(run: &Run) -> String {
 }
 
 /// The texts of a page that a reader sees or hears, outside of scripts and styles.
-fn texts(page: &str) -> Vec<String> {
+pub(crate) fn texts(page: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = page;
     while let Some((text, behind)) = rest.split_once('<') {

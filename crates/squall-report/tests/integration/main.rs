@@ -6,6 +6,7 @@ mod accessible;
 mod browser;
 mod causes;
 mod chinese;
+mod chinese_commands;
 mod deliveries;
 mod details;
 mod explain;

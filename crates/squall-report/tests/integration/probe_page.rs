@@ -77,7 +77,7 @@ fn diagnosis() -> Diagnosis {
     diagnosis
 }
 
-fn endpoint() -> ProbedEndpoint {
+pub(crate) fn endpoint() -> ProbedEndpoint {
     let course = |version, transfer| Course {
         version,
         transfer,
@@ -116,7 +116,7 @@ fn probe(endpoints: Vec<ProbedEndpoint>) -> String {
     })
 }
 
-fn sweep() -> String {
+pub(crate) fn swept() -> Sweep {
     let points = [10_u64, 20, 50, 100, 200].map(|delay| SweepPoint {
         value: format!("{delay}ms"),
         link: format!("delay {delay}ms, loss 1%"),
@@ -134,13 +134,16 @@ fn sweep() -> String {
             .to_vec(),
     });
     let url = "https://localhost:8443/".to_owned();
-    let sweep = Sweep::of(url, "delay".to_owned(), points.to_vec());
+    Sweep::of(url, "delay".to_owned(), points.to_vec())
+}
+
+fn sweep() -> String {
     sweep_page(&SweepPage {
         command: "squall probe --behind 'delay 10..200ms, loss 1%' https://localhost:8443/"
             .to_owned(),
         started_unix_ns: 1_763_760_301_000_000_000,
         took: ms(90_000),
-        sweep: &sweep,
+        sweep: &swept(),
     })
 }
 

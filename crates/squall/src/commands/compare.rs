@@ -11,13 +11,13 @@ use squall_analysis::change::{ChangeThreshold, Changes, changes};
 use squall_analysis::{CellSummary, RunSummary, Schema, Threshold};
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json};
-use squall_report::changes as changes_text;
 use squall_report::export::{Check, markdown_of_changes};
+use squall_report::{Language, change_sentence_in, changes_in};
 
 use super::differing_keys::differing_keys;
 use super::named::open_run;
 use super::report::summary_of;
-use crate::display;
+use crate::display::{self, LanguageChoice};
 use crate::environment::Environment;
 use crate::outcome::{CommandOutcome, FAILED, THRESHOLD_FAILED};
 use crate::output::{eprint, print, print_json};
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Language of the tables and of Markdown; JSON and JUnit files are always English
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
+    lang: LanguageChoice,
     #[command(flatten)]
     exports: ExportFlags,
 }
@@ -126,12 +129,18 @@ pub(crate) struct ComparedRun<'a> {
 /// The width of a comparison that is no terminal's.
 const TEXT_WIDTH: usize = 110;
 
-/// The comparison as one text, with what else differs below it.
-pub(crate) fn comparison_text(before: ComparedRun<'_>, after: ComparedRun<'_>) -> String {
-    let mut text = changes_text(&changes(before.summary, after.summary), TEXT_WIDTH);
+/// The comparison as one text in a language, with what else differs below it.
+pub(crate) fn comparison_text(
+    language: Language,
+    before: ComparedRun<'_>,
+    after: ComparedRun<'_>,
+) -> String {
+    let found = changes(before.summary, after.summary);
+    let mut text = changes_in(language, &found, TEXT_WIDTH);
     let notes = differences(before.plan, after.plan);
     for note in (notes.into_iter()).chain(other_machine(before.folder, after.folder)) {
-        text += &format!("\nNote: {note}\n");
+        let said = change_sentence_in(language, &found, &format!("Note: {note}"));
+        text += &format!("\n{said}\n");
     }
     text
 }
@@ -144,7 +153,8 @@ fn show(
     checked: &[LimitResult],
 ) -> Result<()> {
     let checks = checks_of(arguments, found, checked);
-    let markdown = || markdown_of_changes(found, &checks, notes);
+    let language: Language = arguments.lang.into();
+    let markdown = || markdown_of_changes(language, found, &checks, notes);
     let exported = arguments.exports.write("squall.compare", &checks, markdown);
     if arguments.json {
         print_json(&as_json(found, notes, checked), "comparison")?;
@@ -154,13 +164,14 @@ fn show(
         print(markdown())?;
         return exported;
     }
-    print(changes_text(found, display::width()))?;
-    let lines: Vec<String> = checked.iter().map(|c| c.sentence.clone() + "\n").collect();
+    print(changes_in(language, found, display::width()))?;
+    let say = |sentence: &str| change_sentence_in(language, found, sentence);
+    let lines: Vec<String> = checked.iter().map(|c| say(&c.sentence) + "\n").collect();
     if !lines.is_empty() {
         print(format_args!("\n{}", lines.concat()))?;
     }
     for note in notes {
-        eprint(format_args!("squall: {note}\n"));
+        eprint(format_args!("squall: {}\n", say(note)));
     }
     exported
 }

@@ -236,8 +236,14 @@ pub(crate) fn page(folder: &RunFolder, plan: &Plan) -> Result<String> {
 }
 
 /// The page of a run as `squall view` serves it. `source` is the path of the run there.
-pub(crate) fn live_page(folder: &RunFolder, plan: &Plan, source: &str) -> Result<String> {
-    Ok(make_results_for(folder, plan, &[], Some(source))?.page)
+pub(crate) fn live_page(
+    folder: &RunFolder,
+    plan: &Plan,
+    source: &str,
+    language: Language,
+) -> Result<String> {
+    let results = make_results_for(folder, plan, &[], Some(source))?;
+    Ok(language.page(results.page, &results.summary))
 }
 
 /// The results, with a page in this language that needs no server.

@@ -23,7 +23,7 @@ use squall_record::{
     TrialFolder, read_causes, read_exchanges, read_frames, read_packets, read_requests,
     read_sockets,
 };
-use squall_report::{Colour, explain as words};
+use squall_report::{Colour, Language, explain as words};
 
 use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
@@ -110,11 +110,11 @@ impl ExplainedTrial {
         Ok(ExplainedTrial { selected, near })
     }
 
-    /// One request: what --json prints of it, and the same as text.
-    pub(crate) fn request(&self, request: u64) -> Result<(Value, String)> {
+    /// One request: what --json prints of it, and the same as text in a language.
+    pub(crate) fn request(&self, request: u64, language: Language) -> Result<(Value, String)> {
         let entry = one_request(&self.selected, &self.near, request)?;
         let text = text_of(&self.selected.record, &entry, Colour::Plain);
-        let text = words::fitted(&text, PAGE_WIDTH);
+        let text = words::fitted_in(language, names_of(&entry), &text, PAGE_WIDTH);
         Ok((serde_json::to_value(&entry)?, text))
     }
 }
@@ -377,12 +377,18 @@ fn show(
         }
         text.push_str(&text_of(record, it, colour));
     }
-    let names = entries.iter().flat_map(|it| {
-        let variant = it.variant.to_owned();
-        [variant, it.condition.clone(), it.trial.clone()]
-    });
+    let names = entries.iter().flat_map(names_of);
     let (language, width) = (arguments.lang.into(), display::narrow_width());
     print(words::fitted_in(language, names.collect(), &text, width))
+}
+
+/// What stays as it is in any language.
+fn names_of(entry: &TrialExplanation<'_>) -> Vec<String> {
+    vec![
+        entry.variant.to_owned(),
+        entry.condition.clone(),
+        entry.trial.clone(),
+    ]
 }
 
 /// The explanations of one trial as text.

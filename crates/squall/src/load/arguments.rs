@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use squall_analysis::Threshold;
 use squall_base::Duration;
 use squall_base::plan::{PoolOrder, SAMPLE_EVERY_AT_LEAST, Speed, Stages, ThinkTime};
+use squall_report::Language;
 
 use super::words::{Http, OutputFile, RateFlag, SpacingFlag, positive_time, spin_time};
 use crate::awake::IdleProcessors;
 use crate::client::{ConnectionFlags, RequestFlags, WarmCount, numbers, pool_orders};
-use crate::display::ColourChoice;
+use crate::display::{ColourChoice, LanguageChoice};
 use crate::result_files::{ExportFlags, MetricFlags};
 
 #[derive(Clone, Debug, clap::Args)]
@@ -258,6 +259,9 @@ pub(super) struct Outputs {
         long = "color", visible_alias = "colour", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto
     )]
     pub(super) colour: ColourChoice,
+    /// Language of the text, the progress and the page; JSON, Markdown and JUnit files are always English
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
+    pub(super) lang: LanguageChoice,
     #[command(flatten)]
     pub(super) exports: ExportFlags,
     #[command(flatten)]
@@ -265,6 +269,10 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
+    pub(super) fn language(&self) -> Language {
+        self.lang.into()
+    }
+
     /// Whether no progress is shown while the load runs.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet || self.verbose

@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use squall_analysis::Schema;
 use squall_analysis::load::{Round, VariantRounds};
-use squall_report::Colour;
 use squall_report::export::{Check, benchmarks_of_load, markdown_of_load};
 use squall_report::load::{
     CheckedThreshold, ComparisonJson, FinishedLoad, Glyphs, LoadJson, TextFormat, comparison,
     summary,
 };
+use squall_report::{Colour, Language};
 
 use super::arguments::Arguments;
 use super::report::{self, ReportedVariant};
@@ -27,17 +27,16 @@ use crate::{command_line, interrupt, output, pages};
 /// Prints the result of one run.
 pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<CommandOutcome> {
     let finished = result.finished();
-    let format = text_format(arguments.outputs.colour, std::io::stdout().is_terminal());
+    let format = text_format(&arguments.outputs, std::io::stdout().is_terminal());
     let checks = thresholds(arguments, result);
-    let mut text = summary(&finished, &format);
-    text += &held_line(result);
-    text += &lines(&checks, &format, "");
+    let mut further = held_line(result) + &lines(&checks, &format, "");
     if result.gave_up {
         let waited = arguments.amount.give_up;
-        text +=
+        further +=
             &format!("given up: none of the open requests had ended for {waited} (--give-up)\n");
     }
-    text += &result.addresses_and_threads();
+    further += &result.addresses_and_threads();
+    let text = summary(&finished, &format) + &format.language.say_lines(&further);
     let all_hold = checks.iter().all(|check| check.holds);
     let is_success = result.is_success(arguments);
     let results = LoadResults {
@@ -54,7 +53,8 @@ pub(super) fn conclude(arguments: &Arguments, result: &LoadResult) -> Result<Com
         Ok(json)
     })?;
     if let Some(path) = &arguments.outputs.report {
-        report::write(path, vec![ReportedVariant::once(result)], checks)?;
+        let variants = vec![ReportedVariant::once(result)];
+        report::write(path, format.language, variants, checks)?;
     }
     Ok(outcome(all_hold, is_success))
 }
@@ -64,7 +64,8 @@ pub(super) fn conclude_comparison(
     arguments: &Arguments,
     variants: &[(String, Vec<LoadResult>)],
 ) -> Result<CommandOutcome> {
-    let format = text_format(arguments.outputs.colour, std::io::stdout().is_terminal());
+    let format = text_format(&arguments.outputs, std::io::stdout().is_terminal());
+    let say = |lines: &str| format.language.say_lines(lines);
     let tried = || variants.iter().filter(|(_, results)| !results.is_empty());
     let rounds: Vec<VariantRounds> = tried().map(rounds_of).collect();
     let compared = comparison(&rounds, &format);
@@ -74,11 +75,11 @@ pub(super) fn conclude_comparison(
     for (name, results) in tried() {
         for (round, result) in (1..).zip(results) {
             let found = thresholds(arguments, result);
-            said += &lines(&found, &format, &format!("{name}, round {round}: "));
+            let of = format!("{name}, round {round}");
+            said += &say(&lines(&found, &format, &format!("{of}: ")));
             all_hold &= found.iter().all(|check| check.holds);
             let succeeds = result.is_success(arguments);
             is_success &= succeeds;
-            let of = format!("{name}, round {round}");
             thresholds_said.extend(found.iter().map(|check| CheckedThreshold {
                 sentence: format!("{of}: {}", check.sentence),
                 holds: check.holds,
@@ -87,10 +88,9 @@ pub(super) fn conclude_comparison(
             loads.push((of, result.finished()));
         }
         if let Some(last) = results.last() {
-            further += &format!("\n--- {name}, last of {} rounds\n", results.len());
+            further += &say(&format!("\n--- {name}, last of {} rounds\n", results.len()));
             further += &summary(&last.finished(), &format);
-            further += &held_line(last);
-            further += &last.addresses_and_threads();
+            further += &say(&(held_line(last) + &last.addresses_and_threads()));
         }
     }
     let results = LoadResults {
@@ -116,16 +116,17 @@ pub(super) fn conclude_comparison(
         let reported = reported.filter_map(|(rounds, (_, results))| {
             Some(ReportedVariant::of_rounds(rounds, results.last()?))
         });
-        report::write(path, reported.collect(), thresholds_said)?;
+        report::write(path, format.language, reported.collect(), thresholds_said)?;
     }
     Ok(outcome(all_hold, is_success))
 }
 
-/// The format of plain text within Markdown.
+/// The format of plain text within Markdown, which is always English.
 const PLAIN: TextFormat = TextFormat {
     width: 100,
     colour: Colour::Plain,
     glyphs: Glyphs::Unicode,
+    language: Language::En,
 };
 
 /// The figures of a variant's rounds.

@@ -9,7 +9,8 @@ use anyhow::Result;
 use squall_analysis::load::{Round, VariantRounds};
 use squall_linux::clock;
 use squall_record::write_whole;
-use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, load_page};
+use squall_report::Language;
+use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, load_page_in};
 
 use super::result::LoadResult;
 
@@ -47,6 +48,7 @@ impl<'a> ReportedVariant<'a> {
 
 pub(super) fn write(
     path: &Path,
+    language: Language,
     variants: Vec<ReportedVariant<'_>>,
     thresholds: Vec<CheckedThreshold>,
 ) -> Result<()> {
@@ -65,12 +67,13 @@ pub(super) fn write(
         intervals: (variant.last.timeline.clone())
             .map_or_else(Vec::new, |timeline| timeline.figures(variant.last.end)),
     });
-    let page = load_page(&LoadPage {
+    let load = LoadPage {
         ended_unix_ns: clock::unix_nanos(),
         addresses,
         variants: variants.collect(),
         thresholds,
-    });
+    };
+    let page = load_page_in(language, &load);
     write_whole(path, &page)?;
     Ok(())
 }

@@ -15,11 +15,11 @@ use squall_linux::stop::StopSignal;
 use squall_report::load::{Glyphs, LiveLoad, TextFormat, line, screen};
 use squall_stations::client::{Gauge, GaugeReading};
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Outputs};
 use super::plan::Plan;
 use super::tables::{Epoch, SharedSums};
 use super::thresholds::checked;
-use crate::display::{self, ColourChoice};
+use crate::display;
 use crate::output::{draw, eprint};
 
 /// How often a terminal is redrawn, and how often a line is printed otherwise.
@@ -28,20 +28,21 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// How often to check whether the load is over.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Width, colour and glyphs for the output of `squall load` on this stream.
-pub(super) fn text_format(choice: ColourChoice, is_terminal: bool) -> TextFormat {
+/// Width, colour, glyphs and language for the output of `squall load` on this stream.
+pub(super) fn text_format(outputs: &Outputs, is_terminal: bool) -> TextFormat {
     let has_utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
         .is_none_or(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"));
     TextFormat {
         width: display::width(),
-        colour: choice.for_stream(is_terminal),
+        colour: outputs.colour.for_stream(is_terminal),
         glyphs: if has_utf8 {
             Glyphs::Unicode
         } else {
             Glyphs::Ascii
         },
+        language: outputs.language(),
     }
 }
 
@@ -56,7 +57,8 @@ pub(super) struct Screen {
     rate_asked_per_s: Option<f64>,
     is_quiet: bool,
     is_terminal: bool,
-    colour: ColourChoice,
+    /// How it looks on a terminal; its width may change.
+    format: TextFormat,
     thresholds: Vec<Threshold>,
 }
 
@@ -91,7 +93,7 @@ impl Screen {
             rate_asked_per_s,
             is_quiet: arguments.outputs.is_quiet(),
             is_terminal: display::can_redraw(),
-            colour: arguments.outputs.colour,
+            format: text_format(&arguments.outputs, true),
             thresholds: arguments.outputs.threshold.clone(),
         }
     }
@@ -172,18 +174,19 @@ impl Screen {
             },
         };
         if !self.is_terminal {
-            eprint(format_args!("{}: {}\n", self.title, line(&live)));
+            let said = format!("{}: {}", self.title, line(&live));
+            eprint(format_args!("{}\n", self.format.say(&said)));
             return;
         }
         let (width, rows) = display::redraw_size();
         let format = TextFormat {
             width,
-            ..text_format(self.colour, true)
+            ..self.format
         };
         // The last row stays empty, for the cursor. Lines that leave the screen could not be erased any more.
         let mut lines = screen(&live, &format, rows.saturating_sub(2));
         lines.push(if stop.is_requested() {
-            "ending".to_owned()
+            format.fitting("ending")
         } else {
             format.fitting(&format!("{}; Ctrl-C ends it early", self.title))
         });

@@ -5,9 +5,11 @@
 use std::path::PathBuf;
 
 use squall_base::{Bytes, Duration};
+use squall_report::Language;
 
 use crate::client::{ConnectionFlags, Http};
 use crate::commands::report::OutputFlags;
+use crate::display::LanguageChoice;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  squall probe https://server/\n  \
@@ -75,6 +77,9 @@ pub(crate) struct Arguments {
     /// Print Markdown instead of text
     #[arg(long, conflicts_with = "json")]
     pub(super) markdown: bool,
+    /// Language of the text, of Markdown and of the page; JSON is always English
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
+    pub(super) lang: LanguageChoice,
     /// Write the result to this file as an HTML page that needs nothing but a browser
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
@@ -87,4 +92,10 @@ pub(crate) struct Arguments {
     pub(super) pcap: Option<PathBuf>,
     #[command(flatten)]
     pub(super) connection: ConnectionFlags,
+}
+
+impl Arguments {
+    pub(super) fn language(&self) -> Language {
+        self.lang.into()
+    }
 }

@@ -10,7 +10,10 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::secrets::redacted_text;
 use squall_record::write_whole;
-use squall_report::probe::{ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page, sweep_page};
+use squall_report::Language;
+use squall_report::probe::{
+    ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page_in, sweep_page_in,
+};
 
 use super::arguments::Arguments;
 use super::plan::Plan;
@@ -84,28 +87,31 @@ pub(super) fn write_page(
     started_unix_ns: u64,
     endpoints: Vec<ProbedEndpoint>,
 ) -> Result<()> {
-    let page = probe_page(&ProbePage {
+    let probe = ProbePage {
         command: command(command_line::shown(), arguments.forwarded.as_deref()),
         started_unix_ns,
         link: arguments.forwarded.clone(),
         endpoints,
-    });
+    };
+    let page = probe_page_in(arguments.language(), &probe);
     write_whole(path, &page)?;
     Ok(())
 }
 
-/// Writes the page of a sweep that began at this time and took that long.
+/// Writes the page of a sweep that began at this time and took that long, in a language.
 pub(super) fn write_sweep(
     path: &Path,
+    language: Language,
     (started_unix_ns, took): (u64, Duration),
     sweep: &Sweep,
 ) -> Result<()> {
-    let page = sweep_page(&SweepPage {
+    let it = SweepPage {
         command: command(command_line::shown(), None),
         started_unix_ns,
         took,
         sweep,
-    });
+    };
+    let page = sweep_page_in(language, &it);
     write_whole(path, &page)?;
     Ok(())
 }

@@ -27,7 +27,7 @@ use anyhow::Result;
 use squall_analysis::probe::Diagnosis;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, privileges};
-use squall_report::probe::{ProbedEndpoint, Spent, markdown, text};
+use squall_report::probe::{ProbedEndpoint, Spent, markdown_in, text_in};
 
 pub(crate) use arguments::Arguments;
 use plan::Plan;
@@ -52,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     privileges::keep_only(client::RIGHTS)?;
     if !arguments.unannounced {
         for plan in &plans {
-            output::eprint(plan.announcement());
+            let said = arguments.language().say_lines(&plan.announcement());
+            output::eprint(said);
         }
     }
     let keys = KeyLog::open(arguments.connection.key_log.as_deref())?;
@@ -139,8 +140,9 @@ fn print(arguments: &Arguments, diagnoses: &[Diagnosis]) -> Result<()> {
         };
     }
     if arguments.markdown {
-        return output::print(markdown(diagnoses));
+        return output::print(markdown_in(arguments.language(), diagnoses));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    output::print(text(diagnoses, display::narrow_width(), colour))
+    let look = (display::narrow_width(), colour);
+    output::print(text_in(arguments.language(), diagnoses, look))
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use squall_analysis::probe::{ProbeResult, Sweep, SweepPoint};
 use squall_base::Duration;
 use squall_linux::clock;
-use squall_report::probe::{sweep_markdown, sweep_text};
+use squall_report::probe::{sweep_markdown_in, sweep_text_in};
 
 use super::arguments::Arguments;
 use super::behind::{Service, wait, without_flags};
@@ -28,7 +28,9 @@ use crate::{display, interrupt, output};
 const LINK_AT_MOST: Duration = Duration::from_secs(15);
 
 /// Flags with values, and switches, that are not passed on to the single probes.
-const FLAGS: [&str; 5] = ["--behind", "--points", "--report", "--color", "--colour"];
+const FLAGS: [&str; 6] = [
+    "--behind", "--points", "--report", "--color", "--colour", "--lang",
+];
 const SWITCHES: [&str; 2] = ["--json", "--markdown"];
 
 /// Runs the probes and prints their result.
@@ -39,7 +41,8 @@ pub(super) fn run(
     range: &Range,
 ) -> Result<CommandOutcome> {
     check(arguments, range)?;
-    output::eprint(announcement(plan, range));
+    let language = arguments.language();
+    output::eprint(language.say_lines(&announcement(plan, range)));
     interrupt::watch()?;
     let (started_unix_ns, begun) = (clock::unix_nanos(), clock::now());
     let mut points = Vec::new();
@@ -66,7 +69,7 @@ pub(super) fn run(
     print(arguments, &sweep)?;
     if let Some(path) = &arguments.report {
         let took = clock::now().since(begun);
-        files::write_sweep(path, (started_unix_ns, took), &sweep)?;
+        files::write_sweep(path, language, (started_unix_ns, took), &sweep)?;
     }
     Ok(if has_answer {
         CommandOutcome::Success
@@ -179,10 +182,11 @@ fn print(arguments: &Arguments, sweep: &Sweep) -> Result<()> {
         return output::print_json(sweep, "results of the probes");
     }
     if arguments.markdown {
-        return output::print(sweep_markdown(sweep));
+        return output::print(sweep_markdown_in(arguments.language(), sweep));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    output::print(sweep_text(sweep, display::narrow_width(), colour))
+    let look = (display::narrow_width(), colour);
+    output::print(sweep_text_in(arguments.language(), sweep, look))
 }
 
 #[cfg(test)]

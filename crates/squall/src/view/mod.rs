@@ -17,6 +17,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use squall_base::Duration;
 
+use crate::display::LanguageChoice;
 use crate::interrupt;
 use crate::outcome::CommandOutcome;
 use crate::output::print;
@@ -39,12 +40,16 @@ pub(crate) struct Arguments {
     /// Port of 127.0.0.1 to listen on; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
+    /// Language of the pages; JSON is always English, except for the text of a request
+    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
+    lang: LanguageChoice,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let runs = arguments.runs.iter().map(|path| ViewedRun::open(path));
-    let site = Arc::new(Site::new(runs.collect::<Result<_>>()?));
+    let runs: Vec<ViewedRun> = runs.collect::<Result<_>>()?;
+    let site = Arc::new(Site::new(runs, arguments.lang.into()));
     let port = arguments.port;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
         format!("cannot listen on 127.0.0.1:{port}; --port 0 takes a free port")

@@ -13,7 +13,7 @@ use squall_analysis::RunSummary;
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, TrialFolder, read_json};
 use squall_report::view::{PacketIndex, Region, RequestIndex, Span};
-use squall_report::{ListedRun, runs_page};
+use squall_report::{Language, ListedRun, runs_page_in};
 
 use super::trials::{Recent, TrialName, read_packet_index, read_request_index};
 use crate::commands::compare::{ComparedRun, comparison_text};
@@ -65,8 +65,9 @@ impl Answer {
         Ok(Answer::ok(JSON, body))
     }
 
-    fn not_found() -> Answer {
-        Answer::text(404, "There is nothing here. / lists the runs.\n".to_owned())
+    fn not_found(language: Language) -> Answer {
+        let said = language.say("There is nothing here. / lists the runs.");
+        Answer::text(404, said + "\n")
     }
 
     fn to(location: String) -> Answer {
@@ -115,13 +116,14 @@ impl ViewedRun {
         }
     }
 
-    /// Its page, where it has this number.
-    fn page(&self, number: usize) -> Result<Arc<str>> {
+    /// Its page in a language, where it has this number.
+    fn page(&self, number: usize, language: Language) -> Result<Arc<str>> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = &*page {
             return Ok(Arc::clone(page));
         }
-        let made: Arc<str> = live_page(&self.folder, &self.plan, &run_path(number))?.into();
+        let page_of_run = live_page(&self.folder, &self.plan, &run_path(number), language)?;
+        let made: Arc<str> = page_of_run.into();
         *page = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -134,15 +136,18 @@ fn run_path(number: usize) -> String {
 /// All runs, and what is in memory of their trials.
 pub(super) struct Site {
     runs: Vec<ViewedRun>,
+    language: Language,
     requests: Recent<RequestIndex>,
     packets: Recent<PacketIndex>,
     explained: Recent<ExplainedTrial>,
 }
 
 impl Site {
-    pub(super) fn new(runs: Vec<ViewedRun>) -> Site {
+    /// A site whose pages and texts are in this language.
+    pub(super) fn new(runs: Vec<ViewedRun>, language: Language) -> Site {
         Site {
             runs,
+            language,
             requests: Recent::new(),
             packets: Recent::new(),
             explained: Recent::new(),
@@ -163,14 +168,17 @@ impl Site {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         match parts.as_slice() {
             [""] if self.runs.len() == 1 => Ok(Answer::to(run_path(1))),
-            [""] => Ok(Answer::ok(HTML, runs_page(&self.listed()))),
+            [""] => {
+                let page = runs_page_in(self.language, &self.listed());
+                Ok(Answer::ok(HTML, page))
+            }
             ["runs.json"] => self.runs_json(),
             ["favicon.ico"] => Ok(Answer::ok(SVG, ICON)),
             ["runs", number, rest @ ..] => match self.run(number) {
                 Some((place, run)) => self.find_in_run(place, run, rest, query),
-                None => Ok(Answer::not_found()),
+                None => Ok(self.not_found()),
             },
-            _ => Ok(Answer::not_found()),
+            _ => Ok(self.not_found()),
         }
     }
 
@@ -183,22 +191,25 @@ impl Site {
     ) -> Result<Answer> {
         match parts {
             [] => Ok(Answer::to(run_path(place + 1))),
-            [""] => Ok(Answer::ok(HTML, run.page(place + 1)?.as_bytes())),
+            [""] => {
+                let page = run.page(place + 1, self.language)?;
+                Ok(Answer::ok(HTML, page.as_bytes()))
+            }
             ["compare", number] => match self.run(number) {
                 Some((_, earlier)) => {
-                    let text = comparison_text(earlier.compared(), run.compared());
+                    let text = comparison_text(self.language, earlier.compared(), run.compared());
                     Ok(Answer::ok(TEXT, text))
                 }
-                None => Ok(Answer::not_found()),
+                None => Ok(self.not_found()),
             },
             ["trials", folder, rest @ ..] => match trial(&run.folder, folder)? {
                 Some(trial) => {
                     let name = (place, (*folder).to_owned());
                     self.find_in_trial(&name, trial, rest, query)
                 }
-                None => Ok(Answer::not_found()),
+                None => Ok(self.not_found()),
             },
-            _ => Ok(Answer::not_found()),
+            _ => Ok(self.not_found()),
         }
     }
 
@@ -227,13 +238,17 @@ impl Site {
             ["requests", number] => match number.parse() {
                 Ok(number) => {
                     let opened = self.explained.get(name, || ExplainedTrial::open(trial))?;
-                    let (explanation, text) = opened.request(number)?;
+                    let (explanation, text) = opened.request(number, self.language)?;
                     Answer::json(&json!({ "explanation": explanation, "text": text }))
                 }
-                Err(_) => Ok(Answer::not_found()),
+                Err(_) => Ok(self.not_found()),
             },
-            _ => Ok(Answer::not_found()),
+            _ => Ok(self.not_found()),
         }
+    }
+
+    fn not_found(&self) -> Answer {
+        Answer::not_found(self.language)
     }
 
     /// The run with this number, counted from 1, and its place.

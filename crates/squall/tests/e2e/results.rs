@@ -1,6 +1,7 @@
 //! The results that a user sees: progress, tables, verdicts, the report, and records of what was really used.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
 use squall_base::plan::Protocol;
@@ -160,7 +161,7 @@ fn another_language_is_refused_where_it_would_change_nothing() {
     let folder = TempDir::new().expect("a temporary folder");
     for words in [
         &["explain", ".", "--lang", "zh", "--json"][..],
-        &["compare", ".", ".", "--lang", "zh"],
+        &["fetch", "http://localhost/", "--lang", "zh"],
         &["report", KEPT, "--lang", "fr"],
     ] {
         let refused = squall(folder.path()).args(words).output();
@@ -169,6 +170,56 @@ fn another_language_is_refused_where_it_would_change_nothing() {
         let message = String::from_utf8_lossy(&refused.stderr);
         assert!(message.contains("--lang"), "{message}");
     }
+}
+
+#[test]
+fn load_and_probe_are_chinese_only_if_a_flag_asks_for_it() {
+    let _seat = seat();
+    let folder = TempDir::new().expect("a temporary folder");
+    // Nothing listens on the port any more.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    drop(listener);
+    for (command, english, chinese) in [
+        ("load", " without a connection", "个未能建立连接"),
+        ("probe", "No answer\nFix: ", "没有应答\n修复：请启动服务器"),
+    ] {
+        let printed = |flags: &[&str]| {
+            let mut made = squall(folder.path());
+            made.env("LANG", "zh_CN.UTF-8")
+                .args([command, url.as_str()]);
+            made.args(["--report", "page.html"]).args(flags);
+            let text = stdout(&made.output().expect("squall starts"));
+            let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
+            (text, page)
+        };
+        let (text, page) = printed(&[]);
+        assert!(text.contains(english), "{text}");
+        assert!(page.contains("<html lang=\"en\">"), "{page}");
+        let (text, page) = printed(&["--lang", "zh"]);
+        assert!(text.contains(chinese), "{text}");
+        assert!(page.contains("<html lang=\"zh-Hans\">"), "{page}");
+    }
+}
+
+#[test]
+fn comparison_of_runs_is_chinese_if_a_flag_asks_for_it() {
+    let _seat = seat();
+    let run = short_run();
+    let compare = |flags: &[&str]| {
+        let mut made = squall(&run.folder);
+        let made = made.args(["compare", ".", "."]).args(flags);
+        stdout(&made.output().expect("squall starts"))
+    };
+    let (english, chinese) = (compare(&[]), compare(&["--lang", "zh"]));
+    assert!(english.contains("after is"), "{english}");
+    assert!(
+        chinese.contains("结论") && chinese.contains("对相同种子的试验"),
+        "{chinese}"
+    );
+    assert_eq!(compare(&["--lang", "zh", "--json"]), compare(&["--json"]));
+    let markdown = compare(&["--lang", "zh", "--markdown"]);
+    assert!(markdown.contains(" | 结论 |\n"), "{markdown}");
 }
 
 #[test]

@@ -24,8 +24,13 @@ pub(crate) struct Viewing {
 
 impl Viewing {
     pub(crate) fn start(runs: &[&Path]) -> Viewing {
+        Viewing::start_with(&[], runs)
+    }
+
+    fn start_with(flags: &[&str], runs: &[&Path]) -> Viewing {
         let mut child = squall(Path::new("."))
             .arg("view")
+            .args(flags)
             .args(runs.iter().map(|run| OsStr::new(*run)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -151,6 +156,29 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
     assert_eq!(viewing.end().code(), Some(0));
 }
 
+/// The list, the pages, the comparison and the text about a request of the second run's trial are Chinese; data are not.
+fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
+    let viewing = Viewing::start_with(&["--lang", "zh"], runs);
+    for path in ["/", "/runs/2/"] {
+        let page = viewing.get(path);
+        assert!(page.contains("<html lang=\"zh-Hans\">"), "{path}");
+    }
+    assert!(viewing.get("/").contains("与上一次运行比较"));
+    let compared = viewing.get("/runs/1/compare/2");
+    assert!(
+        compared.contains("结论") && !compared.contains("after is"),
+        "{compared}"
+    );
+    let folder = trial.record.trial.folder();
+    let request = viewing.get_json(&format!("/runs/2/trials/{folder}/requests/7"));
+    let text = request["text"].as_str().expect("text");
+    assert!(
+        text.contains("请求 7：") && text.contains(" ms 后以 200 应答"),
+        "{text}"
+    );
+    assert_eq!(request["explanation"]["requests"][0]["request"], 7);
+}
+
 /// After the first questions about a trial, further steps into its plots read no table: here the tables are gone.
 fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
     let folder = trial.record.trial.folder();
@@ -181,6 +209,7 @@ fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles)
 fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
     let _seat = seat();
     let (first, second) = (lossy(), lossy());
+    check_in_chinese(&[&second.folder, &first.folder], first.only("h2c"));
     let viewing = Viewing::start(&[&second.folder, &first.folder]);
     let list = viewing.get("/");
     assert_eq!(list.matches("<li><p><a href=\"/runs/").count(), 2, "{list}");
