@@ -11,23 +11,22 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
-use crate::serving::Serving as Proxying;
-use crate::support::{bench, seat, squall, stderr, stdout};
+use crate::support::{seat, squall, stderr, stdout};
 
 /// More than any of these probes may take on a busy machine; their own limit is `--duration`.
 const MOST: Duration = Duration::from_secs(40);
 
-fn home() -> TempDir {
+pub(crate) fn home() -> TempDir {
     TempDir::new().expect("a temporary folder")
 }
 
 /// Lists of arguments as one.
-fn joined<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
+pub(crate) fn joined<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
     parts.concat()
 }
 
 /// Runs a probe with one round, which watches no idle connection: that takes seconds.
-fn probe(home: &TempDir, arguments: &[&str]) -> Output {
+pub(crate) fn probe(home: &TempDir, arguments: &[&str]) -> Output {
     let begun = Instant::now();
     let output = squall(home.path())
         .args(["probe", "--rounds", "1", "--idle", "0s"])
@@ -52,7 +51,7 @@ fn probed(arguments: &[&str], target: &str, flags: &[&str]) -> Value {
 }
 
 /// The names of the faults, the most important one first.
-fn faults(result: &Value) -> Vec<&str> {
+pub(crate) fn faults(result: &Value) -> Vec<&str> {
     let faults = result["faults"].as_array().expect("a list of faults");
     let names = faults.iter().map(|fault| fault["fault"].as_str());
     names.map(|name| name.expect("a name")).collect()
@@ -303,71 +302,6 @@ fn window_costs_time_behind_a_link() {
     assert!(round_trip >= 30_000_000, "{round_trip} ns");
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
-}
-
-/// The rate that the windows allow here, over that which was measured.
-fn predicted_over_measured(result: &Value) -> f64 {
-    let windows = &result["endpoint"]["upload_windows"];
-    let bytes = windows["round_trip_bytes"].as_u64().expect("bytes") as f64;
-    let rtt = result["endpoint"]["round_trip_ns"]
-        .as_u64()
-        .expect("a time") as f64;
-    let upload = &result["endpoint"]["versions"][0]["uploads"][0];
-    let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
-    (bytes / rtt) / (of("bytes") / of("took_ns"))
-}
-
-/// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.
-fn behind(home: &TempDir, link: &str, url: &str) -> Value {
-    const ATTEMPTS: usize = 3;
-    let asks = ["--json", "-k", "--http", "2", "--upload", "2MB"];
-    let mut last = Value::Null;
-    for _ in 0..ATTEMPTS {
-        let output = probe(home, &joined(&[&["--behind", link], &asks, &[url]]));
-        assert!(output.status.success(), "{}", stderr(&output));
-        last = serde_json::from_slice(&output.stdout).expect("valid JSON");
-        if (0.87..=1.15).contains(&predicted_over_measured(&last)) {
-            return last;
-        }
-    }
-    panic!("{} at {last}", predicted_over_measured(&last));
-}
-
-/// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
-#[test]
-fn rate_through_a_stream_window_is_predicted_and_named() {
-    let _bench = bench();
-    let home = home();
-    let windows = [
-        "--set",
-        "http2.stream_window=64KiB",
-        "--set",
-        "http2.connection_window=16MiB",
-    ];
-    let listeners = joined(&[&["--h2c", "0", "--sink"], &windows]);
-    let server = Serving::start(home.path(), &listeners);
-    let url = format!("http://localhost:{}/", server.address("h2c").port());
-    let result = behind(&home, "delay 16.5ms", &url);
-    assert_eq!(faults(&result), ["stream_window"], "{result}");
-    assert_eq!(result["endpoint"]["upload_windows"]["stream_bytes"], 65_536);
-    let fix = result["verdict"]["fix"].as_str().expect("a fix");
-    assert!(fix.contains("SETTINGS_INITIAL_WINDOW_SIZE"), "{fix}");
-}
-
-/// The load balancer that starves uploads, as `squall proxy` imitates it.
-#[test]
-fn rate_through_the_load_balancer_is_predicted_and_named() {
-    let _bench = bench();
-    let home = home();
-    let server = Serving::start(home.path(), &["--h1", "0", "--sink"]);
-    let to = format!("http://{}", server.address("h1"));
-    let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
-    let url = format!("http://localhost:{}/", proxy.address("h2c").port());
-    let result = behind(&home, "delay 15ms", &url);
-    assert_eq!(faults(&result)[0], "stream_window", "{result}");
-    assert_eq!(result["endpoint"]["product"]["product"], "alb", "{result}");
-    let fix = result["verdict"]["fix"].as_str().expect("a fix");
-    assert!(fix.starts_with("AWS ALB"), "{fix}");
 }
 
 #[test]

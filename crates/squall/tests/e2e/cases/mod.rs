@@ -8,7 +8,6 @@ mod answers;
 mod captures;
 mod loads;
 mod marks;
-mod paths;
 mod recordings;
 mod targets;
 
@@ -26,21 +25,21 @@ fn file(case: &str, name: &str) -> PathBuf {
 }
 
 /// The text of an input file, with the addresses in it replaced by those of the test's servers.
-fn text(case: &str, name: &str, addresses: &[(&str, &str)]) -> String {
+pub(crate) fn text(case: &str, name: &str, addresses: &[(&str, &str)]) -> String {
     let text = fs::read_to_string(file(case, name)).expect("an input of a case");
     let replace = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
     addresses.iter().fold(text, replace)
 }
 
 /// How a command ended, and what it printed.
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs squall to its end in this folder, with nothing on stdin.
-fn run(home: &Path, arguments: &[&str]) -> Ended {
+pub(crate) fn run(home: &Path, arguments: &[&str]) -> Ended {
     run_with(home, arguments, b"")
 }
 

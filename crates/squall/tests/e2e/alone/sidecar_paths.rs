@@ -11,7 +11,7 @@ use squall_base::record::{Cause, RequestRecord};
 use squall_record::{RunFolder, read_causes};
 use tempfile::TempDir;
 
-use super::{run, text};
+use crate::cases::{run, text};
 use crate::findings::shown;
 use crate::support::{
     FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat,
