@@ -73,7 +73,7 @@ fn check_svgs(folder: &Path) {
         ),
         (
             "condition-0-requests.svg",
-            "Start time and latency of each request: h1, h2; delay 10ms",
+            "Start time and latency of each request: h1; h2; delay 10ms",
         ),
         (
             "condition-0-requests-h2.svg",
