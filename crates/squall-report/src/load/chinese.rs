@@ -98,22 +98,10 @@ fn comparison_in_chinese_has_no_english_text() {
     check(&comparison(&single, &CHINESE), 80);
 }
 
-fn interval() -> IntervalFigures {
-    IntervalFigures {
-        length: Duration::from_secs(1),
-        succeeded: 998,
-        failed: 2,
-        body_bytes_in: 12_300_000,
-        p50: Some(Duration::from_micros(1_020)),
-        lag_max: Some(Duration::from_micros(85)),
-        ..IntervalFigures::default()
-    }
-}
-
 #[test]
 fn screens_and_lines_in_chinese_have_no_english_text() {
     let (now, thresholds) = (
-        interval(),
+        samples::second(),
         [CheckedThreshold {
             sentence: "p(99)<50: FAILED, not measured, or too few requests for it".to_owned(),
             holds: false,
@@ -204,7 +192,7 @@ fn page_in_chinese_has_no_english_text() {
             .map(|(rounds, sample)| LoadPageVariant {
                 rounds,
                 last: sample.finished(),
-                intervals: vec![interval(), interval()],
+                intervals: vec![samples::second(), samples::second()],
             })
             .collect(),
         thresholds: vec![CheckedThreshold {

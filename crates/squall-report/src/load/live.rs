@@ -326,24 +326,9 @@ mod tests {
         }
     }
 
-    fn second() -> IntervalFigures {
-        IntervalFigures {
-            length: Duration::from_secs(1),
-            succeeded: 998,
-            failed: 2,
-            body_bytes_in: 12_300_000,
-            p50: Some(Duration::from_micros(1_020)),
-            p90: Some(Duration::from_micros(1_200)),
-            p99: Some(Duration::from_micros(31_000)),
-            p999: None,
-            max: Some(Duration::from_micros(81_000)),
-            lag_max: Some(Duration::from_micros(85)),
-        }
-    }
-
     #[test]
     fn screen_shows_the_interval_and_the_whole_load() {
-        let (sample, interval) = (samples::mixed(), second());
+        let (sample, interval) = (samples::mixed(), samples::second());
         let live = live(&sample.totals, &interval);
         let text = screen(&live, &FORMAT, 12).join("\n");
         assert_eq!(text, include_str!("golden/live.txt").trim_end(), "\n{text}");
@@ -362,7 +347,7 @@ mod tests {
 
     #[test]
     fn screen_has_marked_thresholds_and_a_histogram_in_the_rows_that_are_left() {
-        let (sample, interval) = (samples::mixed(), second());
+        let (sample, interval) = (samples::mixed(), samples::second());
         let thresholds = [("p(50)<50: holds", true), ("p(99)<50: FAILED", false)];
         let thresholds = thresholds.map(|(sentence, holds)| CheckedThreshold {
             sentence: sentence.to_owned(),
@@ -384,7 +369,7 @@ mod tests {
 
     #[test]
     fn line_summarises_the_interval() {
-        let (sample, interval) = (samples::mixed(), second());
+        let (sample, interval) = (samples::mixed(), samples::second());
         let live = live(&sample.totals, &interval);
         assert_eq!(
             line(&live),
@@ -404,7 +389,7 @@ mod tests {
 
     #[test]
     fn failed_grpc_calls_are_on_the_screen() {
-        let (sample, interval) = (samples::grpc(), second());
+        let (sample, interval) = (samples::grpc(), samples::second());
         let text = screen(&live(&sample.totals, &interval), &FORMAT, 12).join("\n");
         for line in [
             "  2 answered with a gRPC error: grpc-status 13 (INTERNAL)",
@@ -435,7 +420,7 @@ mod tests {
 
     #[test]
     fn screens_keep_to_the_width_and_colour_only_if_asked() {
-        let (sample, interval) = (samples::mixed(), second());
+        let (sample, interval) = (samples::mixed(), samples::second());
         for width in [40, 60, 80, 120, 200] {
             let lines = screen(
                 &live(&sample.totals, &interval),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use squall_analysis::load::{
-    BodySendLimits, Generator, LoadTotals, LongestLag, MeasuredPhase, PageTotals, Punctuality,
-    QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
+    BodySendLimits, Generator, IntervalFigures, LoadTotals, LongestLag, MeasuredPhase, PageTotals,
+    Punctuality, QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
 };
 use squall_base::record::{
     BodyArrivals, EndingCounts, Lateness, Outcome, Phase, RequestRecord, SideCounts,
@@ -22,6 +22,22 @@ pub(super) const FORMAT: TextFormat = TextFormat {
     glyphs: Glyphs::Unicode,
     language: Language::En,
 };
+
+/// The figures of a second of a load.
+pub(super) fn second() -> IntervalFigures {
+    IntervalFigures {
+        length: Duration::from_secs(1),
+        succeeded: 998,
+        failed: 2,
+        body_bytes_in: 12_300_000,
+        p50: Some(Duration::from_micros(1_020)),
+        p90: Some(Duration::from_micros(1_200)),
+        p99: Some(Duration::from_micros(31_000)),
+        p999: None,
+        max: Some(Duration::from_micros(81_000)),
+        lag_max: Some(Duration::from_micros(85)),
+    }
+}
 
 /// A finished load, with the values that it borrows.
 pub(crate) struct Sample {

@@ -11,13 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::probe::home;
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
 use crate::support::{seat, squall, stderr};
-
-fn home() -> TempDir {
-    TempDir::new().expect("a temporary folder")
-}
 
 /// Runs a probe with one round that watches idle connections for a second.
 fn probe(home: &TempDir, arguments: &[&str]) -> Output {
