@@ -27,8 +27,10 @@ demo: prerequisites ## build squall quickly and answer a real question: 5 minute
 	cargo build --profile demo -p squall $(CARGO_FLAGS)
 	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded
 
+# Most end-to-end tests wait for a network or a clock, so three of them run at a time for each processor.
+test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 3)))
 test: prerequisites peers ## run every test
-	@scripts/test $(CARGO_FLAGS)
+	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
 
 sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
 	@scripts/sanitize

@@ -13,6 +13,7 @@ use squall_base::record::{Direction, Fate, FrameFacts, FrameLayer, PacketRef, Wa
 use super::columns::PacketCells;
 use super::packed::{Coder, PackedRows};
 use super::path::Path;
+use super::search::sort_nearly_sorted;
 use super::sending::{Account, Acknowledgement, Departure, RepairPeriod, SenderEvidence};
 use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
@@ -274,6 +275,13 @@ impl SideFrames {
         self.windows.push((time, bytes));
     }
 
+    /// Puts everything into the order of time. An observer reads a packet once it has the keys, which a program may log late:
+    /// the rows of 0-RTT packets may follow those of the handshake packets that were sent after them.
+    fn sort(&mut self) {
+        sort_nearly_sorted(&mut self.sent, |packet| packet.time);
+        sort_nearly_sorted(&mut self.acks, |ack| ack.time);
+    }
+
     pub(super) fn add(&mut self, time: u64, frame: &FrameFacts) {
         let (FrameLayer::Quic, Some(number)) = (frame.layer, frame.packet) else {
             return;
@@ -418,6 +426,7 @@ impl PackedFlow {
                 .map(|datagram| transmission(datagram, path))
                 .collect();
             let mut frames = frames.unwrap_or_default();
+            frames.sort();
             if is_resumed {
                 begin_after_pause(&mut datagrams, &mut frames.sent);
             }
@@ -582,6 +591,50 @@ mod tests {
     use squall_base::splitmix::splitmix64;
 
     use super::*;
+
+    /// A datagram with a payload of this many bytes.
+    fn datagram(payload: u64) -> Transmission {
+        Transmission {
+            packet: NO_DATAGRAM.packet,
+            start: 0,
+            end: payload,
+            sent: 0,
+            queueing: 0,
+            due: 0,
+            arrived: 0,
+            fate: Fate::Delivered,
+        }
+    }
+
+    /// A frame that a side sent in this packet.
+    fn sent(kind: u64, length: u64, packet: u64) -> FrameFacts {
+        FrameFacts {
+            stream: (kind == STREAM_FRAME).then_some(0),
+            offset: Some(0),
+            packet: Some(packet),
+            ..FrameFacts::new(Way::Sent, FrameLayer::Quic, kind, length)
+        }
+    }
+
+    const STREAM_FRAME: u64 = 0x0a;
+
+    /// As an Envoy resumed a session: the key of packet 2 was known only after packet 3 had been read.
+    #[test]
+    fn packets_of_0_rtt_that_were_read_late_are_joined_with_their_datagrams() {
+        let mut frames = SideFrames::default();
+        frames.add(10, &sent(CRYPTO, 1_200, 1));
+        frames.add(40, &sent(0x00, 1_144, 3));
+        frames.add(11, &sent(STREAM_FRAME, 44, 2));
+        frames.add(41, &sent(CRYPTO, 36, 4));
+        frames.add(42, &sent(STREAM_FRAME, 742, 5));
+        frames.sort();
+        let datagrams = [1_250, 80, 1_250, 78, 774].map(datagram);
+        let (pairs, is_whole) = pair_datagrams(&datagrams, &frames.sent, false);
+        assert!(is_whole);
+        let numbers = |packets: &std::ops::Range<usize>| frames.sent[packets.start].number;
+        let joined: Vec<(usize, u64)> = pairs.iter().map(|(at, of)| (*at, numbers(of))).collect();
+        assert_eq!(joined, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]);
+    }
 
     #[test]
     fn packed_datagrams_are_unpacked_unchanged() {
