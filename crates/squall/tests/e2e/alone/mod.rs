@@ -18,6 +18,7 @@ mod probe_faults;
 mod probe_rates;
 mod probe_servers;
 mod probe_servers_tls;
+mod recipe_rates;
 mod selftest;
 mod sidecar_paths;
 mod walk;

@@ -1,0 +1,12 @@
+//! The bundled recipe whose published figures are rates through a window: on a busy machine, window updates are late.
+//!
+//! What is checked is in `recipes_quick`, which has the other recipes.
+
+use crate::recipes_quick::check_shopgun_windows;
+use crate::support::bench;
+
+#[test]
+fn shopgun_windows_proves_that_throughput_is_window_per_round_trip() {
+    let _bench = bench();
+    check_shopgun_windows();
+}
