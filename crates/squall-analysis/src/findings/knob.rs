@@ -5,7 +5,9 @@
 //! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by. All settings of
 //! programs are listed in `golden/settings.txt`, which a test keeps up to date.
 
-use squall_base::plan::{Implementation, Protocol, Side, Station, Variant, Version};
+use squall_base::plan::{
+    Connections, Hop, Implementation, Protocol, Side, Station, Variant, Version,
+};
 
 use super::finding::Fix;
 
@@ -47,17 +49,24 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let station = variant
         .stations
         .get(place + usize::from(side == Side::Server));
-    let protocol = variant.hops.get(place).map(|hop| hop.protocol);
+    let crossed = variant.hops.get(place);
+    let protocol = crossed.map(|hop| hop.protocol);
     let version = protocol.map(Protocol::version);
+    let has_several = crossed.is_some_and(has_several_connections);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
         // Over HTTP/1.1, requests share no connection that more connections would relieve.
-        (Knob::OtherProtocol, _) if version == Some(Version::Http1) => "HTTP/3".to_owned(),
+        (Knob::OtherProtocol, _) if has_several || version == Some(Version::Http1) => {
+            "HTTP/3".to_owned()
+        }
         // The kernel's settings concern TCP.
         (Knob::KeepInFlight, _) if version == Some(Version::Http3) => {
             "keep data in flight".to_owned()
         }
-        (knob, "") => recipe_key(knob, protocol).to_owned(),
+        (knob, "") => crossed
+            .and_then(|crossed| beyond_what_is_set(knob, crossed, side))
+            .unwrap_or_else(|| recipe_key(knob, protocol))
+            .to_owned(),
         (knob, program) => program_setting(knob, program, side),
     };
     let name = station.map_or("", |station| station.name.as_str());
@@ -97,6 +106,37 @@ fn program(station: Option<&Station>) -> &str {
         Some(Implementation::Program { program }) => program,
         Some(Implementation::Own(_)) => "own",
         Some(Implementation::Embedded) | None => "",
+    }
+}
+
+/// Whether the recipe itself asks for several connections.
+fn has_several_connections(hop: &Hop) -> bool {
+    matches!(hop.connections, Connections::Fixed(count) if count > 1)
+}
+
+/// What else helps where our own station has the usual remedy already.
+fn beyond_what_is_set(knob: Knob, hop: &Hop, side: Side) -> Option<&'static str> {
+    let settings = match side {
+        Side::Client => &hop.client,
+        Side::Server => &hop.server,
+    };
+    let is_http3 = hop.protocol.version() == Version::Http3;
+    let control = settings.tcp.congestion_control.as_deref();
+    let is_bbr = control.is_some_and(|name| name.starts_with("bbr"));
+    match knob {
+        Knob::Pacing if is_http3 && settings.http3.pacing => {
+            Some("a longer queue at the bottleneck: http3.pacing is in force")
+        }
+        Knob::Pacing if !is_http3 && is_bbr => {
+            Some("a longer queue at the bottleneck: bbr, which paces, is in force")
+        }
+        Knob::ReceiveBuffer if settings.tcp.receive_buffer.is_none() => {
+            Some("tcp.receive_buffer: larger than the kernel's (tcp_rmem), which is in force")
+        }
+        Knob::SendBuffer if settings.tcp.send_buffer.is_none() => {
+            Some("tcp.send_buffer: larger than the kernel's (tcp_wmem), which is in force")
+        }
+        _ => None,
     }
 }
 
@@ -266,6 +306,8 @@ fn host_setting(knob: Knob) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use squall_base::Bytes;
+
     use super::super::made;
     use super::*;
 
@@ -347,6 +389,49 @@ mod tests {
             }
         }
         assert_eq!(found, include_str!("golden/settings.txt"), "\n{found}");
+    }
+
+    #[test]
+    fn what_is_in_force_is_no_fix() {
+        let of = |variant: &Variant, knob| fix(variant, 1, Side::Server, knob).setting;
+        let mut variant = made::trial(Protocol::H2).trial.variant;
+        variant.hops[0].connections = Connections::Fixed(1);
+        for (knob, usual, other) in [
+            (Knob::Pacing, "= \"bbr\"", "bbr, which paces, is in force"),
+            (Knob::OtherProtocol, "several connections", "HTTP/3"),
+        ] {
+            let hop = &mut variant.hops[0];
+            hop.server.tcp.congestion_control = Some("cubic".to_owned());
+            hop.connections = Connections::Fixed(1);
+            let said = of(&variant, knob);
+            assert!(said.contains(usual), "{said}");
+            let hop = &mut variant.hops[0];
+            hop.server.tcp.congestion_control = Some("bbr".to_owned());
+            hop.connections = Connections::Fixed(8);
+            let said = of(&variant, knob);
+            assert!(said.contains(other) && !said.contains(usual), "{said}");
+        }
+        for knob in [Knob::ReceiveBuffer, Knob::SendBuffer] {
+            let tcp = &mut variant.hops[0].server.tcp;
+            tcp.receive_buffer = None;
+            tcp.send_buffer = None;
+            let said = of(&variant, knob);
+            assert!(
+                said.contains("in force") && !said.contains("= \"kernel\""),
+                "{said}"
+            );
+            let tcp = &mut variant.hops[0].server.tcp;
+            tcp.receive_buffer = Some(Bytes::new(16_384));
+            tcp.send_buffer = Some(Bytes::new(16_384));
+            let said = of(&variant, knob);
+            assert!(said.contains("= \"kernel\""), "{said}");
+        }
+        let mut variant = made::trial(Protocol::H3).trial.variant;
+        variant.hops[0].server.http3.pacing = false;
+        assert_eq!(of(&variant, Knob::Pacing), "http3.pacing = true");
+        variant.hops[0].server.http3.pacing = true;
+        let said = of(&variant, Knob::Pacing);
+        assert!(said.contains("http3.pacing is in force"), "{said}");
     }
 
     #[test]
