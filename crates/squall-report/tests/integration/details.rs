@@ -281,6 +281,64 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     );
 }
 
+/// The chart of a connection with this title.
+fn chart<'a>(markup: &'a str, title: &str) -> &'a str {
+    let mut charts = markup.split("<svg ").skip(1);
+    let chart = charts.find(|chart| chart.contains(title));
+    let chart = chart.unwrap_or_else(|| panic!("no {title} in {markup}"));
+    chart.split("</svg>").next().unwrap()
+}
+
+#[test]
+fn windows_of_the_connection_and_of_the_requests_stream_are_lines() {
+    const TITLE: &str = ">Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left<";
+    let run = run(&NAMES, Size::SMALL);
+    // Values in bytes at times in microseconds, of the connection or of a stream.
+    let windows = |levels: &[(Option<u64>, u64, i64)]| {
+        let levels = levels.iter().map(|&(stream, micros, bytes)| WindowLevel {
+            at: at(micros),
+            stream,
+            bytes,
+        });
+        let levels: Vec<WindowLevel> = levels.collect();
+        let change = |detail: &mut TrialDetail| {
+            detail.connections[0].senders[0][1].levels = all(levels.clone());
+        };
+        unpacked(&page_of(&run, change, &[]), "connection-6-1-0")
+    };
+    let connection = [(None, 10_000, 80_000), (None, 25_000, 0)];
+    // The request's stream is 15.
+    let own = [(Some(15), 10_000, 40_000), (Some(15), 60_000, 20_000)];
+    let other = [(Some(17), 20_000, 30_000)];
+    let markup = windows(&[&connection[..], &own, &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line limit\"").count(), 1);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
+    let (_, line) = drawn.split_once("<path class=\"line\" d=\"M").unwrap();
+    let line = line.split('"').next().unwrap();
+    // One step, downwards; the connection's line begins above it.
+    assert_eq!(line.matches('H').count(), 1, "{line}");
+    let heights = |path: &str| -> [f64; 2] {
+        let numbers = path.split(['M', 'H', 'V', ' ']).filter(|it| !it.is_empty());
+        let numbers: Vec<f64> = numbers.map(|it| it.parse().unwrap()).collect();
+        // Across and down of the first point, then across and down of the step.
+        [numbers[1], numbers[3]]
+    };
+    let (_, limit) = drawn
+        .split_once("<path class=\"line limit\" d=\"M")
+        .unwrap();
+    let limit = heights(limit.split('"').next().unwrap());
+    let line = heights(line);
+    assert!(
+        line[1] > line[0] && limit[0] < line[0],
+        "{line:?} {limit:?}"
+    );
+    // Without a level of the stream there is no line for it.
+    let markup = windows(&[&connection[..], &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 0, "{drawn}");
+}
+
 #[test]
 fn quic_connection_has_packet_numbers_and_offsets() {
     let run = run(&NAMES, Size::SMALL);
