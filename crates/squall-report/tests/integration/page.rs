@@ -192,7 +192,7 @@ fn unfinished_requests_are_a_dashed_end_of_their_curve() {
 }
 
 /// A packet that the link dropped at this time after the load's start.
-fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
+pub(crate) fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
     DropRecord {
         packet: PacketRef {
             hop: 1,
