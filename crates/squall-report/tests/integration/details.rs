@@ -31,7 +31,7 @@ use crate::support::overlay::{NAMES, show_overlay};
 use crate::support::run::{Run, Size, run};
 
 /// The first trial of the last condition: of the variants of its overlay, the first.
-const TRIAL: u32 = 6;
+pub(crate) const TRIAL: u32 = 6;
 /// A measured request.
 pub(crate) const REQUEST: u64 = 1_000;
 
@@ -117,7 +117,7 @@ fn connection() -> ConnectionDetail {
     }
 }
 
-fn detail(record: &TrialRecord) -> TrialDetail {
+pub(crate) fn detail(record: &TrialRecord) -> TrialDetail {
     let frame = FrameTick {
         at: at(25_000),
         hop: 1,
@@ -163,7 +163,14 @@ fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings])
 /// A finding of the trial, with these requests as evidence.
 pub(crate) fn found(run: &Run, requests: Vec<u64>) -> CellFindings {
     let mut records = run.records.iter().map(|(record, _)| record);
-    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
+    found_in(
+        records.find(|it| it.trial.index == TRIAL).unwrap(),
+        requests,
+    )
+}
+
+/// A finding of a trial, with these requests as evidence.
+pub(crate) fn found_in(record: &TrialRecord, requests: Vec<u64>) -> CellFindings {
     CellFindings {
         variant: record.trial.variant.name.clone(),
         condition: record.trial.condition.clone(),
