@@ -11,6 +11,7 @@ use squall_base::Duration;
 use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
 use squall_base::record::{Outcome, Validity};
 use squall_report::{Colour, Detail, changes, findings, fixes, terminal};
+use unicode_width::UnicodeWidthStr;
 
 use crate::causes;
 use crate::details::found;
@@ -294,6 +295,18 @@ fn no_line_is_wider_than_the_terminal_and_columns_without_figures_are_left_out()
                 "{text}"
             );
         }
+    }
+}
+
+#[test]
+fn chinese_question_of_an_english_report_fits_the_terminal() {
+    let mut summary = run(&["h1", "h2c x1"], Size::SMALL).summary();
+    summary.question = "丢包对 HTTP/2 的影响，与 HTTP/1.1 相比有多大？".repeat(3);
+    for width in [60, 80, 200] {
+        let text = terminal(&summary, width, Colour::Plain, Detail::Usual);
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(width), "{width}:\n{text}");
+        assert!(text.contains("\nThe question: 丢包对 HTTP/2"), "{text}");
     }
 }
 

@@ -69,6 +69,7 @@ mod mistakes;
 mod notebook;
 mod observed;
 mod old_http;
+mod on_terminal;
 mod ordinary_user;
 mod paths;
 mod privileges;
