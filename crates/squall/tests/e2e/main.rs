@@ -93,6 +93,7 @@ mod records;
 mod redaction;
 mod repeatability;
 mod repeated_command;
+mod report_page;
 mod result_files;
 mod results;
 mod resumption;
