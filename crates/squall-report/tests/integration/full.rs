@@ -82,7 +82,7 @@ fn summary(run: &Run) -> RunSummary {
 }
 
 /// The points of a trial, with the causes of its requests and a drop in each half second.
-pub(crate) fn marked(
+fn marked(
     points: TrialPoints,
     record: &TrialRecord,
     requests: &[RequestRecord],
