@@ -82,11 +82,7 @@ fn summary(run: &Run) -> RunSummary {
 }
 
 /// The points of a trial, with the causes of its requests and a drop in each half second.
-fn marked(
-    points: TrialPoints,
-    record: &TrialRecord,
-    requests: &[RequestRecord],
-) -> TrialPoints {
+fn marked(points: TrialPoints, record: &TrialRecord, requests: &[RequestRecord]) -> TrialPoints {
     let drops = (0..20).map(|n| drop_at(record, Duration::from_millis(500 * n)));
     let drops: Vec<DropRecord> = drops.collect();
     let causes: Vec<CausesRecord> = causes::causes(requests);
