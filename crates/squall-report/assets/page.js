@@ -409,22 +409,31 @@ function captionOf(trial, name, among) {
 }
 
 /** On paper, every plot is drawn and nothing is folded. Points are unpacked asynchronously, and nothing waits for that
- * while a page is being printed, so the page's own button and Ctrl-P draw the plots that were not in view first. */
+ * while a page is being printed, so the page's own button and Ctrl-P first draw the plots that were not in view, and those of
+ * all repetitions. */
 function printEverything(sections) {
   let closed = [];
+  const unfold = (all) => {
+    closed.push(...all);
+    for (const details of all) details.open = true;
+  };
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("main details:not([open], .side-by-side)")];
-    for (const details of closed) details.open = true;
+    unfold(document.querySelectorAll("main details:not([open], .side-by-side)"));
     document.documentElement.classList.add("printing");
     for (const section of sections) section.resizeAll(true);
   });
   addEventListener("afterprint", () => {
     for (const details of closed) details.open = false;
+    closed = [];
     document.documentElement.classList.remove("printing");
     for (const section of sections) section.resizeAll(false);
   });
   const drawAndPrint = async () => {
-    for (const section of sections) await section.drawAll();
+    for (const section of sections) {
+      unfold(section.host.querySelectorAll(".side-by-side:not([open])"));
+      section.openSideBySide();
+      await section.drawAll();
+    }
     globalThis.print();
   };
   const button = element("button", "print", say("Print"));

@@ -9,7 +9,7 @@ const CLOSING: &str = "，。；：？！、）》】”’…%";
 const OPENING: &str = "（《【“‘";
 
 /// How many columns a text takes (Unicode, UAX 11).
-pub(crate) fn width_of(text: &str) -> usize {
+pub fn width_of(text: &str) -> usize {
     text.width()
 }
 

@@ -33,6 +33,7 @@ mod text;
 pub mod view;
 
 pub use changes::{change_sentence_in, changes, changes_in};
+pub use columns::width_of;
 pub use findings::{findings, findings_in};
 pub use fixes::{fixes, fixes_in};
 pub use html::runs::{ListedRun, runs_page, runs_page_in};

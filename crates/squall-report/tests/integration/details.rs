@@ -31,7 +31,7 @@ use crate::support::overlay::{NAMES, show_overlay};
 use crate::support::run::{Run, Size, run};
 
 /// The first trial of the last condition: of the variants of its overlay, the first.
-const TRIAL: u32 = 6;
+pub(crate) const TRIAL: u32 = 6;
 /// A measured request.
 pub(crate) const REQUEST: u64 = 1_000;
 
@@ -117,7 +117,7 @@ fn connection() -> ConnectionDetail {
     }
 }
 
-fn detail(record: &TrialRecord) -> TrialDetail {
+pub(crate) fn detail(record: &TrialRecord) -> TrialDetail {
     let frame = FrameTick {
         at: at(25_000),
         hop: 1,
@@ -163,7 +163,14 @@ fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings])
 /// A finding of the trial, with these requests as evidence.
 pub(crate) fn found(run: &Run, requests: Vec<u64>) -> CellFindings {
     let mut records = run.records.iter().map(|(record, _)| record);
-    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
+    found_in(
+        records.find(|it| it.trial.index == TRIAL).unwrap(),
+        requests,
+    )
+}
+
+/// A finding of a trial, with these requests as evidence.
+pub(crate) fn found_in(record: &TrialRecord, requests: Vec<u64>) -> CellFindings {
     CellFindings {
         variant: record.trial.variant.name.clone(),
         condition: record.trial.condition.clone(),
@@ -279,6 +286,64 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     assert!(
         markup.contains("<tr><th scope=\"row\">N window_connection, ms</th><td>35.0</td></tr>")
     );
+}
+
+/// The chart of a connection with this title.
+fn chart<'a>(markup: &'a str, title: &str) -> &'a str {
+    let mut charts = markup.split("<svg ").skip(1);
+    let chart = charts.find(|chart| chart.contains(title));
+    let chart = chart.unwrap_or_else(|| panic!("no {title} in {markup}"));
+    chart.split("</svg>").next().unwrap()
+}
+
+#[test]
+fn windows_of_the_connection_and_of_the_requests_stream_are_lines() {
+    const TITLE: &str = ">Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left<";
+    let run = run(&NAMES, Size::SMALL);
+    // Values in bytes at times in microseconds, of the connection or of a stream.
+    let windows = |levels: &[(Option<u64>, u64, i64)]| {
+        let levels = levels.iter().map(|&(stream, micros, bytes)| WindowLevel {
+            at: at(micros),
+            stream,
+            bytes,
+        });
+        let levels: Vec<WindowLevel> = levels.collect();
+        let change = |detail: &mut TrialDetail| {
+            detail.connections[0].senders[0][1].levels = all(levels.clone());
+        };
+        unpacked(&page_of(&run, change, &[]), "connection-6-1-0")
+    };
+    let connection = [(None, 10_000, 80_000), (None, 25_000, 0)];
+    // The request's stream is 15.
+    let own = [(Some(15), 10_000, 40_000), (Some(15), 60_000, 20_000)];
+    let other = [(Some(17), 20_000, 30_000)];
+    let markup = windows(&[&connection[..], &own, &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line limit\"").count(), 1);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
+    let (_, line) = drawn.split_once("<path class=\"line\" d=\"M").unwrap();
+    let line = line.split('"').next().unwrap();
+    // One step, downwards; the connection's line begins above it.
+    assert_eq!(line.matches('H').count(), 1, "{line}");
+    let heights = |path: &str| -> [f64; 2] {
+        let numbers = path.split(['M', 'H', 'V', ' ']).filter(|it| !it.is_empty());
+        let numbers: Vec<f64> = numbers.map(|it| it.parse().unwrap()).collect();
+        // Across and down of the first point, then across and down of the step.
+        [numbers[1], numbers[3]]
+    };
+    let (_, limit) = drawn
+        .split_once("<path class=\"line limit\" d=\"M")
+        .unwrap();
+    let limit = heights(limit.split('"').next().unwrap());
+    let line = heights(line);
+    assert!(
+        line[1] > line[0] && limit[0] < line[0],
+        "{line:?} {limit:?}"
+    );
+    // Without a level of the stream there is no line for it.
+    let markup = windows(&[&connection[..], &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 0, "{drawn}");
 }
 
 #[test]

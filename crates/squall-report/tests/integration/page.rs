@@ -12,6 +12,7 @@ use squall_base::record::{
 use squall_base::{Duration, Time};
 use squall_report::{TrialPoints, html};
 
+use crate::full::{self, REASON};
 use crate::support::overlay::NAMES;
 use crate::support::run::{Run, Size, run, spoil};
 
@@ -49,6 +50,23 @@ fn answer_is_one_clause_with_its_certainty_and_the_health_of_the_run() {
     let folded = between(top, "<details class=\"more\">", "</details>");
     assert!(folded.contains("<p class=\"how-sure\">"), "{folded}");
     assert!(!folded.contains("class=\"warnings\""), "{folded}");
+}
+
+#[test]
+fn reason_is_a_sentence_below_the_answer() {
+    let run = run(&NAMES, Size::SMALL);
+    let mut summary = run.summary();
+    let without = html(&summary, &[], &[], &[]);
+    assert!(!without.contains("class=\"reason\""));
+    full::add_reason(&mut summary);
+    let page = html(&summary, &[], &[], &[]);
+    let below = between(&page, "<p class=\"answer\">", "<p class=\"health ");
+    let (_, reason) = below.split_once("</p>\n").unwrap();
+    assert_eq!(reason, format!("<p class=\"reason\">Why: {REASON}</p>\n"));
+    // All that is known of why is among the numbers.
+    let folded = between(&page, "<details class=\"more\">", "</details>");
+    let why = format!(" Why: hol leads where they differ. {REASON}</p>");
+    assert!(folded.contains(&why), "{folded}");
 }
 
 #[test]
@@ -192,7 +210,7 @@ fn unfinished_requests_are_a_dashed_end_of_their_curve() {
 }
 
 /// A packet that the link dropped at this time after the load's start.
-fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
+pub(crate) fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
     DropRecord {
         packet: PacketRef {
             hop: 1,

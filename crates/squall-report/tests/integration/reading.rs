@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 use squall_base::record::Outcome;
 
+use crate::full;
 use crate::support::chromium::Page;
 use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
@@ -33,13 +34,13 @@ fn check_silent(page: &mut Page) {
 }
 
 #[test]
-fn phone_shows_everything_without_scrolling_sideways() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("phone", &run) else {
+fn phone_shows_every_part_without_scrolling_sideways() {
+    let Some(mut page) = full::open("phone", 1_280) else {
         return;
     };
     page.resize(390, 844);
     page.wait_for("innerWidth === 390");
+    page.eval("document.querySelectorAll('main details').forEach((it) => { it.open = true; }); 0");
     // A scroll bar at the side may take some of the width.
     let fits = "document.documentElement.scrollWidth <= innerWidth";
     assert_eq!(page.eval(fits), json!(true));
@@ -48,6 +49,14 @@ fn phone_shows_everything_without_scrolling_sideways() {
          || it.getBoundingClientRect().right > 390).map((it) => it.className)",
     );
     assert_eq!(cut, json!([]));
+    // None of the parts is hidden, empty or beyond the edge.
+    for part in full::PARTS {
+        let sound = format!(
+            "[...document.querySelectorAll({part:?})].some((it) => {{ const box = it.getBoundingClientRect(); \
+             return it.checkVisibility() && box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= 391; }})"
+        );
+        assert_eq!(page.eval(&sound), json!(true), "{part}");
+    }
     // Every cell says what it is.
     let label =
         "getComputedStyle(document.querySelector('#condition-2 .numbers td'), '::before').content";

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::Trial;
+use squall_report::width_of;
 
 use crate::display;
 use crate::output::{draw, eprint};
@@ -110,7 +111,7 @@ impl Progress {
         }
         // A line that fills the last column may move the cursor to the next line.
         let (columns, _) = display::redraw_size();
-        let room = columns.saturating_sub(1 + rest.chars().count());
+        let room = columns.saturating_sub(1 + width_of(rest));
         whole_words(title, room) + rest
     }
 
@@ -138,13 +139,13 @@ impl Progress {
 
 /// As many whole words of `text` as fit into `columns`, but at least one.
 fn whole_words(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
+    if width_of(text) <= columns {
         return text.to_owned();
     }
     let mut fitting = String::new();
     for word in text.split(' ') {
         // Room for a space before the word and a mark behind it.
-        let length = fitting.chars().count() + word.chars().count() + 2;
+        let length = width_of(&fitting) + width_of(word) + 2;
         if !fitting.is_empty() && length > columns {
             break;
         }
@@ -200,5 +201,14 @@ mod tests {
         assert_eq!(whole_words(title, 80), title);
         assert_eq!(whole_words(title, 31), "[ 1/12] two envoys h2c, delay…");
         assert_eq!(whole_words(title, 25), "[ 1/12] two envoys h2c…");
+    }
+
+    #[test]
+    fn a_chinese_character_takes_two_columns_of_the_line() {
+        let title = "[1/2] 甲乙丙丁 测试, delay 25ms, loss 3%";
+        assert_eq!(whole_words(title, 40), title);
+        let cut = whole_words(title, 25);
+        assert_eq!(cut, "[1/2] 甲乙丙丁 测试…");
+        assert_eq!(width_of(&cut), 20);
     }
 }
