@@ -91,7 +91,7 @@ impl ReportFlags {
         }
     }
 
-    fn language(&self) -> Language {
+    pub(crate) fn language(&self) -> Language {
         self.lang.into()
     }
 }

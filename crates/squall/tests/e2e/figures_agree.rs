@@ -1,5 +1,5 @@
-//! One run, read in every way that squall offers: report.html, summary.json, `squall export --to cells` as CSV and as Parquet, `squall
-//! explain`, and DuckDB over the tables. All of them must say the same.
+//! One run, read in every way that squall offers: report.html, summary.json, `squall export --to cells` as CSV and as Parquet,
+//! `squall explain`, and DuckDB over the tables. All of them must say the same.
 //!
 //! Times of summary.json, `export`, `explain` and DuckDB are equal to the nanosecond. The page has them in milliseconds with
 //! three digits (`figure::millis`), and shares in thousandths of a percent. Whether the figures are right is tested in
