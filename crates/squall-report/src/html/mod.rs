@@ -80,6 +80,9 @@ const MODULES: [&str; 13] = [
 /// below it.
 const PAGE_AT_MOST: usize = 4_900_000;
 
+/// Where `squall view` serves docs/METHOD.md.
+const METHOD_PATH: &str = "/METHOD.md";
+
 /// What the page may do: run its inline scripts and styles, draw the images that it makes itself, and fetch nothing.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
@@ -176,7 +179,8 @@ fn run_page(
         section::push(&mut page, index, condition, &parts);
     }
     if let Some(method) = extras.method {
-        method::push(&mut page, &summary.profile, method);
+        let document = extras.source.map(|_| METHOD_PATH);
+        method::push(&mut page, &summary.profile, method, document);
     }
     page.push_str(
         "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \
