@@ -68,10 +68,10 @@ const MODULES: [&str; 13] = [
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/export.js"),
     include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/state.js"),
-    include_str!("../../assets/export.js"),
     include_str!("../../assets/switches.js"),
     include_str!("../../assets/page.js"),
 ];

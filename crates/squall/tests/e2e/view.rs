@@ -172,6 +172,9 @@ fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
         assert!(page.contains("<html lang=\"zh-Hans\">"), "{path}");
     }
     assert!(viewing.get("/").contains("与上一次运行比较"));
+    let link = "每个数值如何得出以及误差多大： <a href=\"/METHOD.md\">docs/METHOD.md</a>";
+    let page = viewing.get("/runs/2/");
+    assert!(page.contains(link), "{page}");
     let compared = viewing.get("/runs/1/compare/2");
     assert!(
         compared.contains("结论") && !compared.contains("after is"),
