@@ -73,7 +73,7 @@ pub struct RunFindings {
     /// The format.
     pub schema: Schema,
     /// The words of the command that begins the same run, as in the run's summary.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// By cell; cells without findings are left out.
     pub cells: Vec<CellFindings>,
