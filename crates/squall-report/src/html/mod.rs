@@ -68,10 +68,10 @@ const MODULES: [&str; 13] = [
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/export.js"),
     include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/state.js"),
-    include_str!("../../assets/export.js"),
     include_str!("../../assets/switches.js"),
     include_str!("../../assets/page.js"),
 ];
@@ -79,6 +79,9 @@ const MODULES: [&str; 13] = [
 /// The most bytes of a page that draws many requests: small enough to send, and to open at once. Fewer points are drawn to stay
 /// below it.
 const PAGE_AT_MOST: usize = 4_900_000;
+
+/// Where `squall view` serves docs/METHOD.md.
+const METHOD_PATH: &str = "/METHOD.md";
 
 /// What the page may do: run its inline scripts and styles, draw the images that it makes itself, and fetch nothing.
 const POLICY: &str =
@@ -176,7 +179,8 @@ fn run_page(
         section::push(&mut page, index, condition, &parts);
     }
     if let Some(method) = extras.method {
-        method::push(&mut page, &summary.profile, method);
+        let document = extras.source.map(|_| METHOD_PATH);
+        method::push(&mut page, &summary.profile, method, document);
     }
     page.push_str(
         "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \

@@ -206,6 +206,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is",
         "squall 附带的 docs/METHOD.md 说明了每个数值如何得出以及误差多大",
     ),
+    phrase(
+        "How each number is obtained, and how large its error is",
+        "每个数值如何得出以及误差多大",
+    ),
     phrase("Repeat it", "重复该运行"),
     phrase(
         "The same seed loses the same packets of each flow, as far as a variant sends alike",

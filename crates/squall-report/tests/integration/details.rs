@@ -26,6 +26,7 @@ use squall_base::record::{Cause, FrameLayer, Side, TrialRecord, Way};
 use squall_report::{TrialPoints, html};
 
 use crate::explain::{at, explanation, stage};
+use crate::reading::saved;
 use crate::support::chromium::{self, Page};
 use crate::support::overlay::{NAMES, show_overlay};
 use crate::support::run::{Run, Size, run};
@@ -469,4 +470,101 @@ fn address_opens_a_request_and_other_words_in_it_are_kept() {
         page.eval("document.getElementById('detail').open"),
         json!(false)
     );
+}
+
+/// Goes to a request or connection, and waits until it is shown.
+fn show(page: &mut Page, id: &str) {
+    page.eval(&format!("location.hash = '#{id}'"));
+    page.wait_for(&shows(id));
+}
+
+#[test]
+fn list_is_saved_as_csv() {
+    let Some(mut page) = open("details-list-file", 1_400) else {
+        return;
+    };
+    let list = saved(&mut page, "#details table + .save");
+    assert_eq!(page.text("saved.name"), "requests-in-detail.csv");
+    let mut rows = list.lines();
+    assert_eq!(
+        rows.next(),
+        Some("request,variant,condition,repetition,response time in ms,mostly,connection,why")
+    );
+    let row = rows.next().unwrap();
+    assert!(
+        row.starts_with("request 1000,h1,\"delay ") && row.ends_with(",0,the slowest <of all>"),
+        "{row}"
+    );
+}
+
+#[test]
+fn drawings_and_tables_of_a_request_and_of_a_connection_are_saved_as_files() {
+    let Some(mut page) = open("details-files", 1_400) else {
+        return;
+    };
+    // Shown again, they have the same names.
+    for id in ["request-6-1000", "connection-6-1-0", "request-6-1000"] {
+        show(&mut page, id);
+        let drawings = page.eval("document.querySelectorAll('#detail .drawing').length");
+        let count = |format: &str| {
+            format!(
+                "document.querySelectorAll('#detail .save[aria-label^=\"Download as {format}\"]').length"
+            )
+        };
+        for format in ["SVG", "PNG"] {
+            assert_eq!(page.eval(&count(format)), drawings, "{id}: {format}");
+        }
+        let tables = page.eval("document.querySelectorAll('#detail table').length");
+        assert_eq!(page.eval(&count("CSV")), tables, "{id}");
+        let drawing = saved(&mut page, "#detail .drawing + .save");
+        let (name, title) = if id.starts_with("request") {
+            (
+                "request-6-1000-waterfall.svg",
+                "<title>What request 1000 waited for in 125 ms",
+            )
+        } else {
+            (
+                "connection-6-1-0-down-sequence.svg",
+                "<title>From server to client: packets over time",
+            )
+        };
+        assert_eq!(page.text("saved.name"), name);
+        assert!(
+            drawing.starts_with("<svg") && drawing.contains(title),
+            "{drawing}"
+        );
+        // The styles of the page are not in a file, so the colours are written out.
+        assert!(drawing.contains("rgb("), "{drawing}");
+    }
+    let stages = saved(&mut page, "#detail table[data-name=stages] + .save");
+    assert_eq!(page.text("saved.name"), "request-6-1000-stages.csv");
+    assert!(
+        stages.starts_with("hop,from ms,to ms,ms,cause\r\nall,"),
+        "{stages}"
+    );
+    let of_page = page
+        .eval("squall.allPlotNames().filter((name) => !/^(response-time|condition)-/.test(name))");
+    assert_eq!(
+        of_page,
+        json!([]),
+        "`squall export` has only those of the page"
+    );
+    assert_eq!(
+        page.events("Runtime.exceptionThrown"),
+        Vec::<serde_json::Value>::new()
+    );
+}
+
+#[test]
+fn every_drawing_and_table_of_a_dialog_has_a_name_for_its_files() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    for id in ["request-6-1000", "connection-6-1-0"] {
+        let markup = unpacked(&page, id);
+        for (kind, name) in [("<svg ", " data-plot=\""), ("<table ", " data-name=\"")] {
+            let tags = markup.split(kind).skip(1);
+            let tags: Vec<&str> = tags.filter_map(|it| it.split('>').next()).collect();
+            assert!(!tags.is_empty(), "{id}: no {kind}");
+            assert!(tags.iter().all(|tag| tag.contains(name)), "{tags:?}");
+        }
+    }
 }

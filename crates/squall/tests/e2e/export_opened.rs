@@ -221,11 +221,11 @@ fn check_trace(run: &FinishedRun, python: &Path) {
 fn check_qlog(run: &FinishedRun) {
     for (variant, layer) in [("h2", "loglevel"), ("h3", "quic")] {
         let text = printed(&run.folder, &["--variant", variant, "--to", "qlog"]);
-        let written: Value = serde_json::from_str(&text).expect("JSON");
+        let document: Value = serde_json::from_str(&text).expect("JSON");
         let opened: qlog::Qlog = serde_json::from_str(&text).expect("qlog-dancer reads it");
         assert_eq!(opened.traces.len(), 2, "a connection with two sides");
         for (place, trace) in opened.traces.iter().enumerate() {
-            let events = written["traces"][place]["events"].as_array();
+            let events = document["traces"][place]["events"].as_array();
             let events = events.expect("events");
             assert_eq!(trace.events.len(), events.len());
             let has_layer = events.iter().any(|event| {

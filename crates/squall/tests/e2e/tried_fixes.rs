@@ -58,6 +58,8 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     };
     assert_eq!(fix.finding, "stream_window");
     assert_eq!(fix.what(), "http2.stream_window = 1MiB on client");
+    let last = summary.command.last().map(String::as_str);
+    assert_eq!(last, Some("--try-fix=1"));
     let result = &fix.results[0];
     if !run.has_disturbed_trials() {
         assert_eq!(result.comparison.pairs.len(), PAIRS);
