@@ -5,9 +5,7 @@
 //! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by. All settings of
 //! programs are listed in `golden/settings.txt`, which a test keeps up to date.
 
-use squall_base::plan::{
-    Connections, Hop, Implementation, Protocol, Side, Station, Variant, Version,
-};
+use squall_base::plan::{Connections, Implementation, Protocol, Side, Station, Variant, Version};
 
 use super::finding::Fix;
 
@@ -24,6 +22,7 @@ pub(super) enum Knob {
     MoreConnections,
     Resumption,
     RecordSize,
+    ShortRecords,
     HeaderTable,
     DataSize,
     NoDelay,
@@ -49,24 +48,25 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let station = variant
         .stations
         .get(place + usize::from(side == Side::Server));
-    let crossed = variant.hops.get(place);
-    let protocol = crossed.map(|hop| hop.protocol);
+    let hop_of = variant.hops.get(place);
+    let protocol = hop_of.map(|hop| hop.protocol);
     let version = protocol.map(Protocol::version);
-    let has_several = crossed.is_some_and(has_several_connections);
+    let connections = hop_of.map(|hop| hop.connections);
+    let has_several = matches!(connections, Some(Connections::Fixed(count)) if count > 1);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
         // Over HTTP/1.1, requests share no connection that more connections would relieve.
-        (Knob::OtherProtocol, _) if has_several || version == Some(Version::Http1) => {
-            "HTTP/3".to_owned()
+        (Knob::OtherProtocol, _) if version == Some(Version::Http1) => "HTTP/3".to_owned(),
+        (Knob::OtherProtocol, "") if has_several => "HTTP/3, or more connections".to_owned(),
+        // HTTP/2 and HTTP/3 share connections already.
+        (Knob::Connections, "") if version != Some(Version::Http1) => {
+            "connections: more of them".to_owned()
         }
         // The kernel's settings concern TCP.
         (Knob::KeepInFlight, _) if version == Some(Version::Http3) => {
             "keep data in flight".to_owned()
         }
-        (knob, "") => crossed
-            .and_then(|crossed| beyond_what_is_set(knob, crossed, side))
-            .unwrap_or_else(|| recipe_key(knob, protocol))
-            .to_owned(),
+        (knob, "") => recipe_key(knob, protocol).to_owned(),
         (knob, program) => program_setting(knob, program, side),
     };
     let name = station.map_or("", |station| station.name.as_str());
@@ -83,6 +83,17 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         station,
         setting,
         changes: Vec::new(),
+    }
+}
+
+/// What of a fix still helps where our own station has its setting in force; `None` if nothing does.
+pub(super) fn beyond(knob: Knob) -> Option<&'static str> {
+    match knob {
+        Knob::WindowUpdates => Some("http2.window_updates: every quarter of the window"),
+        Knob::Reader => Some("a faster reader"),
+        // The kernel sizes the buffer, within the host's limits.
+        Knob::ReceiveBuffer | Knob::SendBuffer | Knob::DatagramBuffers => host_setting(knob),
+        _ => None,
     }
 }
 
@@ -106,37 +117,6 @@ fn program(station: Option<&Station>) -> &str {
         Some(Implementation::Program { program }) => program,
         Some(Implementation::Own(_)) => "own",
         Some(Implementation::Embedded) | None => "",
-    }
-}
-
-/// Whether the recipe itself asks for several connections.
-fn has_several_connections(hop: &Hop) -> bool {
-    matches!(hop.connections, Connections::Fixed(count) if count > 1)
-}
-
-/// What else helps where our own station has the usual remedy already.
-fn beyond_what_is_set(knob: Knob, hop: &Hop, side: Side) -> Option<&'static str> {
-    let settings = match side {
-        Side::Client => &hop.client,
-        Side::Server => &hop.server,
-    };
-    let is_http3 = hop.protocol.version() == Version::Http3;
-    let control = settings.tcp.congestion_control.as_deref();
-    let is_bbr = control.is_some_and(|name| name.starts_with("bbr"));
-    match knob {
-        Knob::Pacing if is_http3 && settings.http3.pacing => {
-            Some("a longer queue at the bottleneck: http3.pacing is in force")
-        }
-        Knob::Pacing if !is_http3 && is_bbr => {
-            Some("a longer queue at the bottleneck: bbr, which paces, is in force")
-        }
-        Knob::ReceiveBuffer if settings.tcp.receive_buffer.is_none() => {
-            Some("tcp.receive_buffer: larger than the kernel's (tcp_rmem), which is in force")
-        }
-        Knob::SendBuffer if settings.tcp.send_buffer.is_none() => {
-            Some("tcp.send_buffer: larger than the kernel's (tcp_wmem), which is in force")
-        }
-        _ => None,
     }
 }
 
@@ -167,6 +147,7 @@ fn recipe_key(knob: Knob, protocol: Option<Protocol>) -> &'static str {
         Knob::MoreConnections => "connections = N, so that losses are spread",
         Knob::Resumption => "tls.resumption = true",
         Knob::RecordSize => "tls.records: one fixed size of 4KiB to 16KiB",
+        Knob::ShortRecords => "tls.records = \"4KiB\"",
         Knob::HeaderTable => {
             "http2.header_table_size: at least the 4096 that HTTP/2 begins with, more than the fields take"
         }
@@ -263,9 +244,10 @@ fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
             "session_ticket_keys, without disable_stateless_session_resumption"
         }
         (Resumption, "nghttpx", _) => "--tls-ticket-key-file",
-        (RecordSize, "nginx", _) => "ssl_buffer_size",
-        (RecordSize, "haproxy", _) => "tune.ssl.maxrecord",
+        (RecordSize | ShortRecords, "nginx", _) => "ssl_buffer_size",
+        (RecordSize | ShortRecords, "haproxy", _) => "tune.ssl.maxrecord",
         (RecordSize, "nghttpx", _) => "--tls-dyn-rec-warmup-threshold=0",
+        (ShortRecords, "nghttpx", _) => "a larger --tls-dyn-rec-warmup-threshold",
         (HeaderTable, "haproxy", _) => "tune.h2.header-table-size",
         (HeaderTable, "envoy", _) => "hpack_table_size of http2_protocol_options",
         (HeaderTable, "nghttpx", Server) => "--frontend-http2-decoder-dynamic-table-size",
@@ -306,8 +288,6 @@ fn host_setting(knob: Knob) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::Bytes;
-
     use super::super::made;
     use super::*;
 
@@ -336,7 +316,7 @@ mod tests {
     }
 
     /// Every knob but that of the path.
-    const KNOBS: [Knob; 26] = [
+    const KNOBS: [Knob; 27] = [
         Knob::StreamWindow,
         Knob::ConnectionWindow,
         Knob::WindowUpdates,
@@ -347,6 +327,7 @@ mod tests {
         Knob::MoreConnections,
         Knob::Resumption,
         Knob::RecordSize,
+        Knob::ShortRecords,
         Knob::HeaderTable,
         Knob::DataSize,
         Knob::NoDelay,
@@ -392,46 +373,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_no_fix() {
-        let of = |variant: &Variant, knob| fix(variant, 1, Side::Server, knob).setting;
-        let mut variant = made::trial(Protocol::H2).trial.variant;
-        variant.hops[0].connections = Connections::Fixed(1);
-        for (knob, usual, other) in [
-            (Knob::Pacing, "= \"bbr\"", "bbr, which paces, is in force"),
-            (Knob::OtherProtocol, "several connections", "HTTP/3"),
-        ] {
-            let hop = &mut variant.hops[0];
-            hop.server.tcp.congestion_control = Some("cubic".to_owned());
-            hop.connections = Connections::Fixed(1);
-            let said = of(&variant, knob);
-            assert!(said.contains(usual), "{said}");
-            let hop = &mut variant.hops[0];
-            hop.server.tcp.congestion_control = Some("bbr".to_owned());
-            hop.connections = Connections::Fixed(8);
-            let said = of(&variant, knob);
-            assert!(said.contains(other) && !said.contains(usual), "{said}");
-        }
-        for knob in [Knob::ReceiveBuffer, Knob::SendBuffer] {
-            let tcp = &mut variant.hops[0].server.tcp;
-            tcp.receive_buffer = None;
-            tcp.send_buffer = None;
-            let said = of(&variant, knob);
-            assert!(
-                said.contains("in force") && !said.contains("= \"kernel\""),
-                "{said}"
-            );
-            let tcp = &mut variant.hops[0].server.tcp;
-            tcp.receive_buffer = Some(Bytes::new(16_384));
-            tcp.send_buffer = Some(Bytes::new(16_384));
-            let said = of(&variant, knob);
-            assert!(said.contains("= \"kernel\""), "{said}");
-        }
-        let mut variant = made::trial(Protocol::H3).trial.variant;
-        variant.hops[0].server.http3.pacing = false;
-        assert_eq!(of(&variant, Knob::Pacing), "http3.pacing = true");
-        variant.hops[0].server.http3.pacing = true;
-        let said = of(&variant, Knob::Pacing);
-        assert!(said.contains("http3.pacing is in force"), "{said}");
+    fn several_connections_and_http2_are_not_proposed_where_they_are_used() {
+        let mut trial = made::trial(Protocol::H2).trial;
+        let of = |trial: &squall_base::plan::Trial, knob| {
+            fix(&trial.variant, 1, Side::Client, knob).setting
+        };
+        assert!(of(&trial, Knob::OtherProtocol).contains("several connections"));
+        assert_eq!(of(&trial, Knob::Connections), "connections: more of them");
+        trial.variant.hops[0].connections = Connections::Fixed(4);
+        assert_eq!(
+            of(&trial, Knob::OtherProtocol),
+            "HTTP/3, or more connections"
+        );
+        trial.variant.hops[0].protocol = Protocol::H1;
+        assert_eq!(of(&trial, Knob::OtherProtocol), "HTTP/3");
+        assert!(of(&trial, Knob::Connections).ends_with("or HTTP/2"));
     }
 
     #[test]

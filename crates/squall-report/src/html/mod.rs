@@ -7,8 +7,9 @@
 //! inserts markup that was made and escaped here.)
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
-//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
+//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed),
+//! `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full (`request`,
+//! `connection`, both over `chart`).
 //! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`,
 //! `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
@@ -22,6 +23,7 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+mod heat;
 mod links;
 pub(crate) mod load;
 mod load_course;

@@ -162,7 +162,7 @@ fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
     let plain = terminal(&summary, 100, Colour::Plain, Detail::Usual);
     let coloured = terminal(&summary, 100, Colour::Ansi, Detail::Usual);
     assert!(!plain.contains('\u{1b}'));
-    let distance = "\u{1b}[97;48;5;66mD";
+    let distance = "\u{1b}[97;48;5;67mD";
     assert!(coloured.contains(distance), "{coloured}");
 }
 

@@ -49,7 +49,7 @@ const fn view(name: &'static str, selector: &'static str, essential: &'static st
 }
 
 /// Dialogs come last: they cover the page.
-const VIEWS: [View; 10] = [
+const VIEWS: [View; 11] = [
     view("answer", ".overview", ".overview .answer"),
     view("bars", ".bars [data-statistic=p99] svg", ".bar-value"),
     view(
@@ -68,6 +68,11 @@ const VIEWS: [View; 10] = [
         "boxes",
         "#condition-2 .shapes figure:last-of-type svg",
         ".shapes .box",
+    ),
+    view(
+        "heat",
+        "#condition-2 .heat-maps figure:first-of-type svg",
+        ".heat-maps .heat",
     ),
     view(
         "dots",

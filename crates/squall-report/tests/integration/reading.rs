@@ -284,6 +284,7 @@ fn every_plot_is_made_by_its_name_whether_or_not_it_is_in_view() {
         "response-time-mean",
         "condition-0-percentiles",
         "condition-2-boxes",
+        "condition-1-heat-map-h2c-x1",
         "condition-1-requests-in-flight-h1",
         "condition-1-requests-per-second-h2c-..-x1",
         "condition-0-requests",
