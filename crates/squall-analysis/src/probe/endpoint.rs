@@ -9,6 +9,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
+use super::announced::AnnouncedWindows;
 use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
@@ -50,6 +51,8 @@ pub struct Endpoint {
     pub connect_loaded: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
+    /// The windows that HTTP/2 announced, before any upload.
+    pub announced_windows: Option<AnnouncedWindows>,
     /// The windows of uploads over HTTP/2.
     pub upload_windows: Option<UploadWindows>,
     /// The limits of uploads over HTTP/3, if an upload reached one.
@@ -212,6 +215,7 @@ impl Endpoint {
             settings: (numbers.iter())
                 .map(|(id, value)| (setting_name(*id), *value))
                 .collect(),
+            announced_windows: AnnouncedWindows::of(seen),
             upload_limits: upload_limits(seen),
             predictions: predictions(upload_windows.as_ref()),
             upload_windows,
@@ -280,10 +284,9 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
 
 /// The SETTINGS of the first HTTP/2 connection that had some.
 fn settings(seen: &Observations) -> BTreeMap<u64, u64> {
-    let mut http2 = seen
-        .steps
-        .iter()
-        .filter(|step| step.version == Version::Http2);
+    let answered = seen.steps.iter();
+    let answered = answered.filter(|step| step.version == Version::Http2);
+    let mut http2 = answered.chain(seen.unanswered_over(Version::Http2));
     let found = http2.find(|step| !step.settings.is_empty());
     found.map_or_else(BTreeMap::new, |step| {
         step.settings.iter().copied().collect()

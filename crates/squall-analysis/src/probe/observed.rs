@@ -228,6 +228,8 @@ pub struct Observations {
     pub connects_loaded: Vec<Duration>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
+    /// First requests over versions that failed: only what the server announced counts of them.
+    pub unanswered: Vec<Step>,
     /// What could not be done, each as a sentence.
     pub notes: Vec<String>,
 }
@@ -237,6 +239,12 @@ impl Observations {
     pub fn steps_of(&self, kind: StepKind, version: Version) -> impl Iterator<Item = &Step> {
         let steps = self.steps.iter();
         steps.filter(move |step| step.kind == kind && step.version == version)
+    }
+
+    /// The first requests over this version that got no response.
+    pub(super) fn unanswered_over(&self, version: Version) -> impl Iterator<Item = &Step> {
+        let steps = self.unanswered.iter();
+        steps.filter(move |step| step.version == version)
     }
 
     /// Whether any response arrived.

@@ -67,7 +67,7 @@ const PARTS: [&str; 28] = [
 ];
 
 /// Sentences as they are made of such parts.
-const MADE: [&str; 30] = [
+const MADE: [&str; 31] = [
     "sent again: 30 of 1,000 segments with data (3.0 %)",
     "lost over QUIC: 30 of 1,000 packets sent (3.0 %)",
     "1 datagram were dropped by this machine, whose receive buffer was full",
@@ -77,6 +77,7 @@ const MADE: [&str; 30] = [
     "squall looked for 22 faults over HTTP/1.1, HTTP/2: small requests, downloads and uploads.",
     "squall looked for 22 faults over HTTP/2: small requests, downloads but no uploads (--upload SIZE sends some).",
     "the server lets the window grow, to 200,000 bytes here",
+    "announced windows: 65,535 bytes for a stream, 4,194,304 for the connection",
     "upload windows: 65,535 bytes for a stream, 65,535 for the connection; the server gives back half of the window at a time; \
      waited 2.30 s for the stream's and 0 us for the connection's",
     "recognised as: Go net/http, by its header fields",

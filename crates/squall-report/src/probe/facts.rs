@@ -102,13 +102,7 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         }
     }
     facts.extend(behaviour::handshakes(endpoint));
-    if !endpoint.settings.is_empty() {
-        let settings = endpoint.settings.iter();
-        let words: Vec<String> = settings
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        facts.push(("SETTINGS", words.join(" ")));
-    }
+    facts.extend(announced(endpoint));
     if let Some(windows) = &endpoint.upload_windows {
         let said = format!(
             "{} bytes for a stream, {} for the connection; the server {}; waited {} for the stream's and {} for the connection's",
@@ -139,6 +133,28 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     facts.extend(downloads(endpoint));
     facts.extend(connections(endpoint));
     facts.extend(behaviour::connections(endpoint));
+    facts
+}
+
+/// What the server announced over HTTP/2, whether it answered or not. The windows are left out if an upload shows more.
+pub(super) fn announced(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if !endpoint.settings.is_empty() {
+        let settings = endpoint.settings.iter();
+        let words: Vec<String> = settings
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        facts.push(("SETTINGS", words.join(" ")));
+    }
+    let windows = endpoint.announced_windows;
+    if let Some(windows) = windows.filter(|_| endpoint.upload_windows.is_none()) {
+        let said = format!(
+            "{} bytes for a stream, {} for the connection",
+            figure::count(windows.stream_bytes),
+            figure::count(windows.connection_bytes)
+        );
+        facts.push(("announced windows", said));
+    }
     facts
 }
 

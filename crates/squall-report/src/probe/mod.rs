@@ -128,12 +128,11 @@ fn single(
         .any(|facts| facts.problem.is_none());
     if !has_answer {
         // There are no figures, and the answer has every reason.
-        writer.paragraph(
-            text,
-            Style::Plain,
-            "  ",
-            &format!("asked: {}", endpoint.address),
-        );
+        let mut facts = vec![("asked", endpoint.address.clone())];
+        facts.extend(facts::announced(endpoint));
+        for (name, value) in facts {
+            writer.paragraph(text, Style::Plain, "  ", &format!("{name}: {value}"));
+        }
         return;
     }
     text.push('\n');
@@ -167,7 +166,7 @@ fn table(text: &mut String, rows: &[Vec<String>], translator: &Translator) {
 
 #[cfg(test)]
 mod tests {
-    use squall_analysis::probe::{Http3Reach, Observations};
+    use squall_analysis::probe::{AnnouncedWindows, Http3Reach, Observations};
     use squall_base::plan::Version;
 
     use super::*;
@@ -202,6 +201,24 @@ mod tests {
             !text.contains('\u{1b}'),
             "foreign text cannot control the terminal"
         );
+    }
+
+    #[test]
+    fn what_a_server_without_an_answer_announced_is_printed() {
+        let mut diagnosis = silent();
+        let settings = &mut diagnosis.endpoint.settings;
+        settings.insert("MAX_CONCURRENT_STREAMS".to_owned(), 7);
+        diagnosis.endpoint.announced_windows = Some(AnnouncedWindows {
+            stream_bytes: 65_535,
+            connection_bytes: 4_194_304,
+        });
+        let text = text(&[diagnosis], 80, Colour::Plain);
+        for line in [
+            "  SETTINGS: MAX_CONCURRENT_STREAMS=7\n",
+            "  announced windows: 65,535 bytes for a stream, 4,194,304 for the connection\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

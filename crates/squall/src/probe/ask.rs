@@ -63,6 +63,7 @@ impl Drive<'_> {
         let Some(head) = records.heads.into_iter().next() else {
             let why = failure(step).unwrap_or_else(|| "no response".to_owned());
             self.seen.failures.push((version, why));
+            self.seen.unanswered.push(records.step);
             return Ok(false);
         };
         if let Some(why) = failure(step) {

@@ -88,6 +88,7 @@ mod proxies_truncated;
 mod quic_control;
 mod raw_quic;
 mod readme;
+mod real_servers;
 mod recipes_quick;
 mod records;
 mod redaction;

@@ -264,6 +264,36 @@ fn server_that_breaks_the_protocol_is_quoted() {
     );
 }
 
+/// A gRPC server, for example, resets the stream of a GET.
+#[test]
+fn what_a_server_announced_is_shown_although_it_answers_nothing() {
+    // SETTINGS_MAX_CONCURRENT_STREAMS=7, 65,537 more bytes for the connection, and INTERNAL_ERROR on stream 1.
+    const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7];
+    const WINDOW_UPDATE: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+    const RST_STREAM: [u8; 13] = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+    let _seat = seat();
+    let home = home();
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(&[&SETTINGS[..], &WINDOW_UPDATE].concat());
+        // By then the request has arrived.
+        thread::sleep(Duration::from_millis(50));
+        let _ = stream.write_all(&RST_STREAM);
+        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+    });
+    let url = format!("http://{address}/");
+    let flags = ["--json", "--duration", "5s", "--http", "2", url.as_str()];
+    let output = probe(&home, &flags);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert_eq!(faults(&result), ["no_answer"], "{result}");
+    let endpoint = &result["endpoint"];
+    assert_eq!(endpoint["settings"]["MAX_CONCURRENT_STREAMS"], 7);
+    let windows = &endpoint["announced_windows"];
+    assert_eq!(windows["stream_bytes"], 65_535, "{windows}");
+    assert_eq!(windows["connection_bytes"], 131_072, "{windows}");
+}
+
 #[test]
 fn endless_response_is_cut_off() {
     let _seat = seat();

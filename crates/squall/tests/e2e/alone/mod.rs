@@ -15,6 +15,7 @@ mod observed_quic;
 mod observer;
 mod paths_observed;
 mod probe_faults;
+mod probe_presets;
 mod probe_rates;
 mod probe_servers;
 mod probe_servers_tls;

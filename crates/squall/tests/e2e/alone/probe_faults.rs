@@ -301,7 +301,7 @@ fn server_without_a_fault_has_none_in_20_of_20_probes() {
 }
 
 /// Probes mostly wait for their link or their server, so two of them run at a time.
-fn two_at_a_time<T: Send>(of: Vec<T>, each: impl Fn(T) + Sync) {
+pub(super) fn two_at_a_time<T: Send>(of: Vec<T>, each: impl Fn(T) + Sync) {
     let rest = Mutex::new(of);
     let next = || rest.lock().expect("no panic").pop();
     let work = || {
