@@ -10,6 +10,7 @@ use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
 use super::announced::AnnouncedWindows;
+use super::client_windows::ClientWindows;
 use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
@@ -59,6 +60,8 @@ pub struct Endpoint {
     pub upload_limits: Option<UploadLimits>,
     /// What the windows over HTTP/2 allow at other round trips; empty if they are not known or no upload reached them.
     pub predictions: Vec<Prediction>,
+    /// What the limits of an HTTP/3 upload allow at other round trips; empty if no upload reached one.
+    pub http3_predictions: Vec<LimitPrediction>,
     /// The middle payload of the DATA frames of downloads over HTTP/2.
     pub data_frame_bytes: Option<u64>,
     /// The mean plaintext of the TLS records of downloads.
@@ -102,6 +105,8 @@ pub struct VersionFacts {
     pub download: Rates,
     /// Where the time of the downloads over one connection went, one for each round.
     pub download_times: Vec<DownloadTime>,
+    /// The windows that this client gave to a download, if its frames say them.
+    pub client_windows: Option<ClientWindows>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
     /// Uploads, one for each round.
@@ -111,13 +116,25 @@ pub struct VersionFacts {
 impl VersionFacts {
     /// Whether downloads waited for windows of this client or its machine for at least a tenth of their time.
     pub fn is_held_up_here(&self) -> bool {
-        const SHARE: f64 = 0.1;
+        self.share(DownloadTime::own) >= HELD_UP
+    }
+
+    /// The middle time for which a download waited for this client's HTTP windows; `None` if that is less than a tenth of the
+    /// time of all downloads.
+    pub(super) fn waited_for_client_window(&self) -> Option<Duration> {
+        if self.share(|time| time.client_window) < HELD_UP {
+            return None;
+        }
+        median_span(self.download_times.iter().map(|time| time.client_window))
+    }
+
+    /// The share of a part in the time of all downloads over one connection.
+    fn share(&self, part: fn(&DownloadTime) -> Duration) -> f64 {
         let sum = |part: fn(&DownloadTime) -> Duration| -> f64 {
             let parts = self.download_times.iter().map(part);
             parts.map(Duration::as_secs_f64).sum()
         };
-        let own = sum(DownloadTime::own);
-        own > 0.0 && own >= SHARE * sum(|time| time.took)
+        sum(part) / sum(|time| time.took).max(1e-9)
     }
 
     /// The middle rate of its uploads.
@@ -155,6 +172,16 @@ pub struct Prediction {
     pub expected_bytes_per_s: f64,
 }
 
+/// What a limit of QUIC allows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LimitPrediction {
+    /// At this round trip ...
+    #[serde(rename = "round_trip_ns")]
+    pub round_trip: Duration,
+    /// ... at most this rate: the limit once per round trip.
+    pub bytes_per_s: f64,
+}
+
 /// Downloads of the same bytes on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleFacts {
@@ -183,6 +210,9 @@ pub struct CodingFacts {
 const ROUND_TRIPS_MS: [u64; 5] = [10, 30, 60, 100, 200];
 /// The segment of an Ethernet path with IPv4 and timestamps.
 const USUAL_SEGMENT: u64 = 1_448;
+/// The share of downloads' time for which this client's own windows held them up, from which on they say nothing about the
+/// server.
+const HELD_UP: f64 = 0.1;
 /// A download must bring this much for its records to say what is usual.
 const RECORDS_OF: u64 = 200_000;
 /// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
@@ -195,6 +225,7 @@ impl Endpoint {
         let numbers = settings(seen);
         let round_trip = round_trip(seen);
         let upload_windows = upload_windows(seen);
+        let upload_limits = upload_limits(seen);
         let http2 = seen.steps_of(StepKind::Download, Version::Http2);
         let frame_bytes: Vec<f64> = http2
             .filter_map(median_data_frame)
@@ -216,8 +247,9 @@ impl Endpoint {
                 .map(|(id, value)| (setting_name(*id), *value))
                 .collect(),
             announced_windows: AnnouncedWindows::of(seen),
-            upload_limits: upload_limits(seen),
             predictions: predictions(upload_windows.as_ref()),
+            http3_predictions: http3_predictions(upload_limits.as_ref()),
+            upload_limits,
             upload_windows,
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
             record_bytes: record_bytes(seen),
@@ -239,14 +271,17 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// Adds a note for each version whose downloads this client itself held up.
+    /// Adds a note for each version whose downloads this machine itself held up. What this client's own windows hold up is a
+    /// fault.
     fn with_own_limits(mut self) -> Endpoint {
-        for facts in self.versions.iter().filter(|facts| facts.is_held_up_here()) {
-            self.notes.push(format!(
-                "{}: this client's own windows held downloads up, so their rate says nothing about the server: lower --bytes, \
-                 raise net.ipv4.tcp_rmem, or give larger windows with --set.",
-                facts.version
-            ));
+        for facts in &self.versions {
+            if facts.share(|time| time.receive_window) >= HELD_UP {
+                self.notes.push(format!(
+                    "{}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: \
+                     lower --bytes, or raise net.ipv4.tcp_rmem.",
+                    facts.version
+                ));
+            }
         }
         self
     }
@@ -275,6 +310,8 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
             download_times: (seen.steps_of(StepKind::Download, version))
                 .filter_map(|step| DownloadTime::of(step, round_trip))
                 .collect(),
+            client_windows: (seen.steps_of(StepKind::Download, version))
+                .find_map(ClientWindows::of),
             download_six: transfer::downloads(seen, StepKind::SixDownloads, version),
             uploads: uploads.remove(&version).unwrap_or_default(),
         }
@@ -337,6 +374,20 @@ fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
             round_trip,
             bytes_per_s: windows.limit_bytes() as f64 / round_trip.as_secs_f64(),
             expected_bytes_per_s: windows.round_trip_bytes as f64 / round_trip.as_secs_f64(),
+        }
+    };
+    ROUND_TRIPS_MS.map(predict).to_vec()
+}
+
+fn http3_predictions(limits: Option<&UploadLimits>) -> Vec<LimitPrediction> {
+    let Some(limit) = limits.and_then(UploadLimits::limit_bytes) else {
+        return Vec::new();
+    };
+    let predict = |ms| {
+        let round_trip = Duration::from_millis(ms);
+        LimitPrediction {
+            round_trip,
+            bytes_per_s: limit as f64 / round_trip.as_secs_f64(),
         }
     };
     ROUND_TRIPS_MS.map(predict).to_vec()

@@ -25,6 +25,8 @@ squall_base::words! {
         ConnectionWindow = "connection_window",
         /// The limits of QUIC for uploads are small.
         QuicWindow = "quic_window",
+        /// Downloads wait for the windows of this client.
+        ClientWindow = "client_window",
         /// A window update for each DATA frame, of a window that is large enough.
         UpdatePerData = "update_per_data",
         /// Pauses of a delayed acknowledgement within small responses.
@@ -55,8 +57,10 @@ squall_base::words! {
         NoCompression = "no_compression",
         /// The server takes long to answer.
         SlowServer = "slow_server",
-        /// Downloads over HTTP/2 are much slower than over HTTP/1.1.
+        /// Downloads or uploads over HTTP/2 are much slower than over HTTP/1.1.
         SlowHttp2 = "slow_http2",
+        /// Downloads or uploads over HTTP/3 are much slower than over HTTP/1.1 or HTTP/2.
+        SlowHttp3 = "slow_http3",
     }
 }
 
@@ -70,6 +74,7 @@ impl Fault {
             Fault::StreamWindow => "Stream window too small for uploads",
             Fault::ConnectionWindow => "Connection window too small for uploads",
             Fault::QuicWindow => "QUIC limits too small for uploads",
+            Fault::ClientWindow => "This client's windows too small for downloads",
             Fault::UpdatePerData => "A window update for every DATA frame",
             Fault::DelayedAck => "Pauses of about 40 ms in small responses",
             Fault::SmallRecords => "Small TLS records",
@@ -86,6 +91,7 @@ impl Fault {
             Fault::NoCompression => "Text without compression",
             Fault::SlowServer => "The server takes long to answer",
             Fault::SlowHttp2 => "HTTP/2 slower than HTTP/1.1",
+            Fault::SlowHttp3 => "HTTP/3 slower than the other versions",
         }
     }
 
@@ -107,6 +113,9 @@ impl Fault {
             }
             Fault::QuicWindow => {
                 "larger initial_max_stream_data_bidi_remote and initial_max_data (RFC 9000, section 18.2), raised before they are used up"
+            }
+            Fault::ClientWindow => {
+                "a larger SETTINGS_INITIAL_WINDOW_SIZE of the client (RFC 9113, section 6.5.2); nghttp and h2load have --window-bits, curl has no option for it"
             }
             Fault::UpdatePerData => {
                 "send WINDOW_UPDATE when half of the window is used up (RFC 9113, section 6.9)"
@@ -143,6 +152,9 @@ impl Fault {
             Fault::SlowServer => "profile the application; the network is not what takes the time",
             Fault::SlowHttp2 => {
                 "compare the server's processor time for both; check its TLS record and DATA frame sizes"
+            }
+            Fault::SlowHttp3 => {
+                "find what limits UDP, mostly the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
             }
         }
     }

@@ -3,16 +3,18 @@
 //! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of
 //! `announced`, `windows` and `limits` (flow control of uploads: what HTTP/2 announces, and what uploads over HTTP/2 and
 //! HTTP/3 get), `flow` (what that allows in a round trip), `transfer` (rates, uploads, losses), `downloads` (what held them
-//! up), `quic` (its losses), `small` (latencies, pauses, connections), `handshake` (certificates, tickets), `keep_alive`
-//! (idle connections), `priorities` (whether urgent responses come first), `quic_transport` (what QUIC announces, pacing) and
-//! `product` (which program it is, and the names of its settings).
-//! `detect` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict` puts the most
-//! important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes behind several
-//! links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
+//! up), `client_windows` (what this client gives them), `quic` (its losses), `small` (latencies, pauses, connections),
+//! `handshake` (certificates, tickets), `keep_alive` (idle connections), `priorities` (whether urgent responses come first),
+//! `quic_transport` (what QUIC announces, pacing) and `product` (which program it is, and the names of its settings).
+//! `detect`, `detect_slow` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict`
+//! puts the most important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes
+//! behind several links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
 
 mod announced;
+mod client_windows;
 mod course;
 mod detect;
+mod detect_slow;
 mod detect_windows;
 mod downloads;
 mod endpoint;
@@ -46,9 +48,12 @@ use serde::Serialize;
 use crate::summary::Schema;
 
 pub use announced::AnnouncedWindows;
+pub use client_windows::ClientWindows;
 pub use course::{Course, Opening, Transfer};
 pub use downloads::DownloadTime;
-pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
+pub use endpoint::{
+    CodingFacts, Endpoint, IdleFacts, LimitPrediction, Prediction, TlsFacts, VersionFacts,
+};
 pub use fault::{Fault, Found, Matters};
 pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
 pub use keep_alive::{IdleConnection, KeepAlive};

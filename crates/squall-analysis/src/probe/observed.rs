@@ -80,6 +80,12 @@ pub struct TransportParameters {
     /// max_idle_timeout; zero: no timeout.
     #[serde(rename = "max_idle_timeout_ns")]
     pub max_idle_timeout: Duration,
+    /// initial_max_data, in bytes: what a client may send on the connection at first.
+    pub initial_max_data_bytes: u64,
+    /// initial_max_stream_data_bidi_remote, in bytes: what a client may send on a request's stream at first.
+    pub initial_max_stream_data_bytes: u64,
+    /// initial_max_streams_bidi: how many requests a client may begin at first.
+    pub initial_max_streams_bidi: u64,
     /// max_udp_payload_size, in bytes.
     pub max_udp_payload_bytes: u64,
     /// ack_delay_exponent.

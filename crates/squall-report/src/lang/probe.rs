@@ -81,6 +81,14 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("Text without compression", "文本未压缩"),
     phrase("The server takes long to answer", "服务器应答缓慢"),
     phrase("HTTP/2 slower than HTTP/1.1", "HTTP/2 比 HTTP/1.1 慢"),
+    phrase(
+        "HTTP/3 slower than the other versions",
+        "HTTP/3 比其他版本慢",
+    ),
+    phrase(
+        "This client's windows too small for downloads",
+        "本客户端的窗口对下载而言过小",
+    ),
     // What happens, and what shows it.
     phrase("{~url} gave no HTTP response", "{url} 没有给出 HTTP 响应"),
     phrase(
@@ -234,12 +242,44 @@ pub(super) const PHRASES: &[Phrase] = &[
         "服务器需要 {time} 才开始响应，各个版本以及已打开的连接上都是如此",
     ),
     phrase(
-        "Downloads over HTTP/2 are slower than over one connection of HTTP/1.1, in every round",
-        "每一轮中，HTTP/2 上的下载都比单个 HTTP/1.1 连接慢",
+        "Downloads over {~version} are slower than over one connection of {~other}, in every round",
+        "每一轮中，{version} 上的下载都比单个 {other} 连接慢",
     ),
     phrase(
-        "at most {a} over HTTP/2, at least {b} over HTTP/1.1",
-        "HTTP/2 上至多 {a}，HTTP/1.1 上至少 {b}",
+        "Uploads over {~version} are slower than over one connection of {~other}, in every round",
+        "每一轮中，{version} 上的上传都比单个 {other} 连接慢",
+    ),
+    phrase("at most {a} over {~version}", "在 {version} 上至多 {a}"),
+    phrase("at least {b} over {~version}", "在 {version} 上至少 {b}"),
+    phrase("no loss was seen over QUIC", "QUIC 上没有发现丢包"),
+    phrase(
+        "an upload waited {time} for QUIC's flow control",
+        "一次上传为 QUIC 的流量控制等待了 {time}",
+    ),
+    phrase(
+        "no upload reached a limit of QUIC's flow control",
+        "没有上传达到 QUIC 流量控制的限额",
+    ),
+    phrase(
+        "{#a} of the first {#b} datagrams of a download came in bursts",
+        "一次下载的前 {b} 个数据报中有 {a} 个成批到达",
+    ),
+    // Windows of downloads.
+    phrase(
+        "Downloads over {~version} wait for this client's own windows",
+        "{version} 上的下载在等待本客户端自身的窗口",
+    ),
+    phrase(
+        "Downloads over {~version} wait for this client's own connection window: {#n} bytes per round trip",
+        "{version} 上的下载在等待本客户端自身的连接窗口：每个往返 {n} 字节",
+    ),
+    phrase(
+        "Downloads over {~version} wait for this client's own stream window: {#n} bytes per round trip",
+        "{version} 上的下载在等待本客户端自身的流窗口：每个往返 {n} 字节",
+    ),
+    phrase(
+        "this client keeps some of each window, so {#n} bytes per round trip are expected: {rate}",
+        "本客户端会保留每个窗口的一部分，因此预期每个往返 {n} 字节：{rate}",
     ),
     // Windows of uploads.
     phrase("the server {policy}", "服务器{policy}"),
@@ -350,8 +390,8 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 字节的下载太短，看不出速率与多路复用；用 --download 可指定更长的下载",
     ),
     phrase(
-        "{~version}: this client's own windows held downloads up, so their rate says nothing about the server: lower --bytes, raise net.ipv4.tcp_rmem, or give larger windows with --set",
-        "{version}：本客户端自身的窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，提高 net.ipv4.tcp_rmem，或用 --set 给出更大的窗口",
+        "{~version}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: lower --bytes, or raise net.ipv4.tcp_rmem",
+        "{version}：本机的 TCP 接收窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，或提高 net.ipv4.tcp_rmem",
     ),
     // What will be sent.
     phrase(
@@ -417,6 +457,18 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "No two versions have figures to compare over the {condition}",
         "没有两个版本有可按{condition}比较的数值",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 grows with the round trip: {#a} bytes at {~near}, {#b} bytes at {~far}",
+        "HTTP/2 上传的流窗口随往返时间增长：在 {near} 时 {a} 字节，在 {far} 时 {b} 字节",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 does not grow with the round trip: {#a} bytes at every delay",
+        "HTTP/2 上传的流窗口不随往返时间增长：在每个时延下都是 {a} 字节",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 does not grow with the round trip: {#a} to {#b} bytes",
+        "HTTP/2 上传的流窗口不随往返时间增长：{a} 至 {b} 字节",
     ),
     phrase("delay", "时延"),
     phrase("jitter", "抖动"),

@@ -14,6 +14,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("six downloads", "六路下载"),
     phrase("round trip", "往返时间"),
     phrase("HTTP/2 upload, at most Mbit/s", "HTTP/2 上传，至多 Mbit/s"),
+    phrase("HTTP/3 upload, at most Mbit/s", "HTTP/3 上传，至多 Mbit/s"),
     phrase("expected, by its window updates", "按其窗口更新的预期"),
     phrase(
         "measured at {time}, Mbit/s",

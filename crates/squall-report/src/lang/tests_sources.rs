@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 /// Sources with sentences that people read.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 23] = [
     "squall-analysis/src/probe/detect.rs",
+    "squall-analysis/src/probe/detect_slow.rs",
     "squall-analysis/src/probe/detect_windows.rs",
     "squall-analysis/src/probe/downloads.rs",
     "squall-analysis/src/probe/endpoint.rs",
@@ -67,7 +68,7 @@ const PARTS: [&str; 28] = [
 ];
 
 /// Sentences as they are made of such parts.
-const MADE: [&str; 31] = [
+const MADE: [&str; 32] = [
     "sent again: 30 of 1,000 segments with data (3.0 %)",
     "lost over QUIC: 30 of 1,000 packets sent (3.0 %)",
     "1 datagram were dropped by this machine, whose receive buffer was full",
@@ -102,6 +103,7 @@ const MADE: [&str; 31] = [
     "path (\"client ~h1~> server\", now \"client ~h2~> server\"), hops.0.tcp.buffers (a list of 2, now a list of 1), \
      hops.0.tcp.max_cwnd (not set, now 10), 5 more",
     "HTTP/2: connected, but no response in time",
+    "downloads: at most 15.6 Mbit/s over HTTP/3, at least 60.6 Mbit/s over HTTP/1.1",
     "Downloads: HTTP/1.1 is fastest at 10ms, HTTP/2 is fastest from 50ms to 200ms, elsewhere no version is ahead by more than \
      10 %; first byte: HTTP/2 is fastest at every delay.",
     "HTTP/2 over the delay: the probe ended without a result (exit status: 1)",

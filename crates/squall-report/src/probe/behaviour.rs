@@ -172,9 +172,13 @@ fn quic_text(quic: &QuicTransport) -> String {
         "no Retry"
     };
     format!(
-        "{retry}, largest datagram {} bytes; max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
+        "{retry}, largest datagram {} bytes; initial_max_data {}, initial_max_stream_data_bidi_remote {}, \
+         initial_max_streams_bidi {}, max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
          max_ack_delay {}, active_connection_id_limit {}, active migration {migration}",
         figure::count(quic.largest_datagram_bytes),
+        figure::count(announced.initial_max_data_bytes),
+        figure::count(announced.initial_max_stream_data_bytes),
+        figure::count(announced.initial_max_streams_bidi),
         figure::time(announced.max_idle_timeout),
         figure::count(announced.max_udp_payload_bytes),
         announced.ack_delay_exponent,
@@ -292,6 +296,9 @@ mod tests {
         endpoint.quic_transport = Some(QuicTransport {
             parameters: TransportParameters {
                 max_idle_timeout: ms(30_000),
+                initial_max_data_bytes: 10_000_000,
+                initial_max_stream_data_bytes: 65_536,
+                initial_max_streams_bidi: 100,
                 max_udp_payload_bytes: 1_350,
                 ack_delay_exponent: 3,
                 max_ack_delay: ms(25),
@@ -312,6 +319,12 @@ mod tests {
         };
         assert!(
             quic.starts_with("no Retry, largest datagram 1,350 bytes; "),
+            "{quic}"
+        );
+        assert!(
+            quic.contains(
+                "initial_max_stream_data_bidi_remote 65,536, initial_max_streams_bidi 100,"
+            ),
             "{quic}"
         );
         assert!(

@@ -49,35 +49,59 @@ pub(crate) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the windows allow at several round trips, with what was measured; empty if no window limits uploads.
+/// What the windows and limits allow at several round trips, with what was measured; empty if none limits uploads.
 pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+    let mut rows = http2_predictions(endpoint);
+    let of_http3 = &endpoint.http3_predictions;
+    if of_http3.is_empty() {
+        return rows;
+    }
+    if rows.is_empty() {
+        rows.push(round_trips_of(of_http3.iter().map(|it| it.round_trip)));
+    }
+    let mut row = vec!["HTTP/3 upload, at most Mbit/s".to_owned()];
+    row.extend(of_http3.iter().map(|it| mbit(it.bytes_per_s)));
+    rows.extend([row, measured_upload(endpoint, "HTTP/3")]);
+    rows
+}
+
+fn http2_predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let Some(windows) = &endpoint.upload_windows else {
         return Vec::new();
     };
-    if endpoint.predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
+    let predictions = &endpoint.predictions;
+    if predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
         return Vec::new();
     }
-    let mut heading = vec!["round trip".to_owned()];
+    let heading = round_trips_of(predictions.iter().map(|it| it.round_trip));
     let mut row = vec!["HTTP/2 upload, at most Mbit/s".to_owned()];
-    for prediction in &endpoint.predictions {
-        heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
-        row.push(mbit(prediction.bytes_per_s));
-    }
+    row.extend(predictions.iter().map(|it| mbit(it.bytes_per_s)));
     let mut expected = vec!["expected, by its window updates".to_owned()];
-    let by_updates = endpoint.predictions.iter();
-    expected.extend(by_updates.map(|prediction| mbit(prediction.expected_bytes_per_s)));
-    let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
-    let upload = endpoint
-        .versions
-        .iter()
-        .find(|facts| facts.version == "HTTP/2");
-    let upload = upload.and_then(VersionFacts::upload_rate);
-    measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
+    expected.extend(predictions.iter().map(|it| mbit(it.expected_bytes_per_s)));
+    let measured = measured_upload(endpoint, "HTTP/2");
     // Mostly both are nearly the same.
     if windows.keeps_some() {
         return vec![heading, row, expected, measured];
     }
     vec![heading, row, measured]
+}
+
+/// The heading of a table over round trips.
+fn round_trips_of(round_trips: impl Iterator<Item = Duration>) -> Vec<String> {
+    let mut heading = vec!["round trip".to_owned()];
+    heading.extend(round_trips.map(|rtt| format!("{:.0} ms", rtt.as_millis_f64())));
+    heading
+}
+
+/// The middle rate of uploads over a version, at the round trip of this path.
+fn measured_upload(endpoint: &Endpoint, version: &str) -> Vec<String> {
+    let mut versions = endpoint.versions.iter();
+    let facts = versions.find(|facts| facts.version == version);
+    let upload = facts.and_then(VersionFacts::upload_rate);
+    vec![
+        format!("measured at {}, Mbit/s", span(endpoint.round_trip)),
+        upload.map_or_else(|| UNKNOWN.to_owned(), mbit),
+    ]
 }
 
 /// The other facts, each with its name.
@@ -438,6 +462,8 @@ pub(super) fn range(rates: &Rates) -> String {
 
 #[cfg(test)]
 mod tests {
+    use squall_analysis::probe::{LimitPrediction, Observations};
+
     use super::*;
 
     const fn ms(millis: u64) -> Duration {
@@ -458,6 +484,23 @@ mod tests {
             "the request's round trip 15 %, the server's slow start 60 %, bytes without a pause (at the rate of the link or \
              the server) 25 %"
         );
+    }
+
+    #[test]
+    fn limits_of_http3_are_a_row_over_round_trips() {
+        let mut endpoint = Diagnosis::of(&Observations::default()).endpoint;
+        assert!(predictions(&endpoint).is_empty());
+        endpoint.round_trip = Some(ms(30));
+        endpoint.http3_predictions = [10, 100]
+            .map(|round_trip| LimitPrediction {
+                round_trip: ms(round_trip),
+                bytes_per_s: 65_536e3 / round_trip as f64,
+            })
+            .to_vec();
+        let rows = predictions(&endpoint);
+        assert_eq!(rows[0], ["round trip", "10 ms", "100 ms"]);
+        assert_eq!(rows[1], ["HTTP/3 upload, at most Mbit/s", "52.4", "5.24"]);
+        assert_eq!(rows[2], ["measured at 30.0 ms, Mbit/s", "-"]);
     }
 
     #[test]

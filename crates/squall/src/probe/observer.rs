@@ -136,6 +136,9 @@ fn handshake(facts: HandshakeFacts) -> Handshake {
     });
     let transport = facts.transport.map(|announced| TransportParameters {
         max_idle_timeout: announced.max_idle_timeout,
+        initial_max_data_bytes: announced.initial_max_data_bytes,
+        initial_max_stream_data_bytes: announced.initial_max_stream_data_bytes,
+        initial_max_streams_bidi: announced.initial_max_streams_bidi,
         max_udp_payload_bytes: announced.max_udp_payload_bytes,
         ack_delay_exponent: announced.ack_delay_exponent,
         max_ack_delay: announced.max_ack_delay,

@@ -154,6 +154,15 @@ fn small_limits_of_http3_uploads_are_named_first() {
     assert_eq!(faults(&result)[0], "quic_window", "{result}");
     let limits = &result["endpoint"]["upload_limits"];
     assert!(limits["updates"].as_u64() > Some(0), "{limits}");
+    let stream = limits["stream_bytes"].as_u64();
+    assert!(stream >= Some(65_536), "{limits}");
+    // 64 KiB in each 100 ms, or what the server raised it to.
+    let at_100_ms = &result["endpoint"]["http3_predictions"][3];
+    assert_eq!(at_100_ms["round_trip_ns"], 100_000_000, "{at_100_ms}");
+    assert!(
+        at_100_ms["bytes_per_s"].as_f64() >= Some(655_000.0),
+        "{at_100_ms}"
+    );
 }
 
 #[test]
