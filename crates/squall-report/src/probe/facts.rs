@@ -83,6 +83,7 @@ pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
 /// The other facts, each with its name.
 pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![("asked", endpoint.address.clone())];
+    facts.extend(behaviour::addresses(endpoint));
     if let Some(server) = &endpoint.server {
         facts.push(("server field", server.clone()));
     }
@@ -145,7 +146,9 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 fn round_trips(endpoint: &Endpoint) -> String {
     let loaded = endpoint.connect_loaded;
     let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::time(loaded)));
-    span(endpoint.round_trip) + &loaded.unwrap_or_default()
+    let uploading = endpoint.connect_uploading;
+    let uploading = uploading.map(|loaded| format!(", {} during uploads", figure::time(loaded)));
+    span(endpoint.round_trip) + &loaded.unwrap_or_default() + &uploading.unwrap_or_default()
 }
 
 fn tls_text(endpoint: &Endpoint) -> String {
