@@ -111,7 +111,7 @@ fn receive(reader: &mut impl BufRead) -> io::Result<Received> {
         request.head += &line.to_ascii_lowercase().replace("\r\n", "\n");
     }
     let length = request.field("content-length").unwrap_or("0");
-    let length = length.parse().map_err(io::Error::other)?;
+    let length: usize = length.parse().map_err(io::Error::other)?;
     request.body.resize(length, 0);
     reader.read_exact(&mut request.body)?;
     Ok(request)
@@ -208,7 +208,7 @@ fn path_that_robots_txt_disallows_gets_no_load() {
     let few = site.count("get", "/private?a");
     assert!((2..=6).contains(&few), "{few} requests");
     // Told to, it does everything, and does not ask for the rules.
-    let output = probe(&home, &[&["--ignore-robots"], &asks[..]].concat());
+    let output = probe(&home, &[&["--ignore-robots"][..], &asks].concat());
     assert!(about_robots(&result(&output)).is_empty());
     assert_eq!(site.count("get", "/robots.txt"), 1);
     assert_eq!(site.count("post", "/private?a"), 2);
