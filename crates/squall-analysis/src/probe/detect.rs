@@ -43,6 +43,7 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
     loss,
     buffered_upload,
     no_multiplexing,
+    no_concurrency,
     short_connections,
     no_compression,
     slow_server,
@@ -387,23 +388,40 @@ fn udp_blocked(case: &Case<'_>) -> Option<Signs> {
 fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     const MORE: Duration = Duration::from_millis(50);
     const SAMPLES: usize = 3;
-    let (idle, loaded) = (case.endpoint.connect_idle?, case.endpoint.connect_loaded?);
-    let lost = loaded - idle;
-    let is_clear = case.seen.connects_loaded.len() >= SAMPLES && lost >= MORE && lost >= idle;
-    is_clear.then(|| Signs {
+    let idle = case.endpoint.connect_idle?;
+    // How much longer handshakes took beside transfers, if that is clear.
+    let growth = |spans: &[Duration], loaded: Option<Duration>| {
+        let lost = loaded? - idle;
+        let is_clear = spans.len() >= SAMPLES && lost >= MORE && lost >= idle;
+        is_clear.then_some((lost, spans.len()))
+    };
+    let down = growth(&case.seen.connects_loaded, case.endpoint.connect_loaded);
+    let up = growth(
+        &case.seen.connects_uploading,
+        case.endpoint.connect_uploading,
+    );
+    let is_up = up.map(|(lost, _)| lost) > down.map(|(lost, _)| lost);
+    let (lost, count) = if is_up { up? } else { down? };
+    let (transfers, beside, per) = if is_up {
+        ("uploads", "uploads", "request during an upload")
+    } else {
+        (
+            "downloads",
+            "downloads over six connections",
+            "request during a download",
+        )
+    };
+    Some(Signs {
         fault: Fault::Bufferbloat,
         matters: Matters::Here,
         sentence: format!(
-            "During downloads a round trip takes {} instead of {}: a queue on the way fills up.",
-            figure::time(loaded),
+            "During {transfers} a round trip takes {} instead of {}: a queue on the way fills up.",
+            figure::time(idle + lost),
             figure::time(idle)
         ),
-        evidence: vec![format!(
-            "{} TCP handshakes beside downloads over six connections",
-            case.seen.connects_loaded.len()
-        )],
+        evidence: vec![format!("{count} TCP handshakes beside {beside}")],
         lost: Some(lost),
-        per: "request during a download",
+        per,
     })
 }
 
@@ -554,6 +572,31 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
         evidence: vec![evidence.to_owned()],
         lost: None,
         per: "",
+    })
+}
+
+/// A server that handles the requests of a connection one after the other, though it might send responses together.
+fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
+    // In that case the cause is said already.
+    if no_multiplexing(case).is_some() {
+        return None;
+    }
+    let mut pairs = case.endpoint.concurrency.iter();
+    let pair = pairs.find(|pair| !pair.is_concurrent)?;
+    Some(Signs {
+        fault: Fault::NoConcurrency,
+        matters: Matters::Here,
+        sentence: format!(
+            "Over {} the server handles the requests of a connection one after the other: a second one waits until the first is answered.",
+            pair.version
+        ),
+        evidence: vec![format!(
+            "of two requests sent together, the first took {} and the second {}",
+            figure::time(pair.first),
+            figure::time(pair.second)
+        )],
+        lost: Some(pair.second - pair.first),
+        per: "concurrent request",
     })
 }
 

@@ -3,14 +3,17 @@
 //! It judges nothing: `detect` says which of these facts are faults.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
+use super::addresses::{FamilyFacts, OtherName};
 use super::announced::AnnouncedWindows;
 use super::client_windows::ClientWindows;
+use super::concurrency::Concurrency;
 use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
@@ -31,6 +34,10 @@ pub struct Endpoint {
     pub url: String,
     /// The address that was asked.
     pub address: String,
+    /// All addresses that were looked up, in the resolver's order.
+    pub addresses: Vec<String>,
+    /// A TCP handshake over each family of them.
+    pub families: Vec<FamilyFacts>,
     /// The `server` field of its responses.
     pub server: Option<String>,
     /// The program that ends the connections, if it was recognised.
@@ -41,6 +48,8 @@ pub struct Endpoint {
     pub tls: Option<TlsFacts>,
     /// The handshakes of each version over TLS.
     pub handshakes: Vec<HandshakeFacts>,
+    /// The first other names of the certificate that are no wildcards.
+    pub coalescing: Vec<OtherName>,
     /// The shortest round trip that was seen.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
@@ -50,6 +59,9 @@ pub struct Endpoint {
     /// The same during downloads over six connections.
     #[serde(rename = "connect_loaded_ns")]
     pub connect_loaded: Option<Duration>,
+    /// The same during uploads.
+    #[serde(rename = "connect_uploading_ns")]
+    pub connect_uploading: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
     /// The windows that HTTP/2 announced, before any upload.
@@ -68,6 +80,8 @@ pub struct Endpoint {
     pub record_bytes: Option<u64>,
     /// Whether a small response may overtake a long one, by version.
     pub multiplexes: BTreeMap<&'static str, bool>,
+    /// Whether slow requests on one connection are handled concurrently, by version.
+    pub concurrency: Vec<Concurrency>,
     /// Whether urgent responses come first (RFC 9218), by version.
     pub priorities: BTreeMap<&'static str, Priorities>,
     /// Idle connections, by version.
@@ -235,14 +249,18 @@ impl Endpoint {
         Endpoint {
             url: seen.url.clone(),
             address: seen.address.clone(),
+            addresses: seen.addresses.iter().map(IpAddr::to_string).collect(),
+            families: FamilyFacts::all(seen),
             server: server.map(str::to_owned),
             product: product::recognise(&seen.heads, &numbers, upload_windows.as_ref()),
             versions: versions(seen, round_trip),
             tls: tls(seen),
             handshakes: HandshakeFacts::all(seen),
+            coalescing: OtherName::all(seen),
             round_trip,
             connect_idle: median_span(seen.connects_idle.iter().copied()),
             connect_loaded: median_span(seen.connects_loaded.iter().copied()),
+            connect_uploading: median_span(seen.connects_uploading.iter().copied()),
             settings: (numbers.iter())
                 .map(|(id, value)| (setting_name(*id), *value))
                 .collect(),
@@ -254,6 +272,7 @@ impl Endpoint {
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
             record_bytes: record_bytes(seen),
             multiplexes: multiplexes(seen),
+            concurrency: Concurrency::all(seen, round_trip),
             priorities: priorities(seen),
             keep_alive: KeepAlive::all(seen),
             idle: idle(seen),

@@ -51,6 +51,8 @@ squall_base::words! {
         BufferedUpload = "buffered_upload",
         /// A response waits for an earlier one on the same connection.
         NoMultiplexing = "no_multiplexing",
+        /// A slow request waits for an earlier one on the same connection.
+        NoConcurrency = "no_concurrency",
         /// The server ends connections after few requests.
         ShortConnections = "short_connections",
         /// Text is sent without compression.
@@ -87,6 +89,7 @@ impl Fault {
             Fault::Loss => "Packets are lost",
             Fault::BufferedUpload => "Uploads are stored before they are passed on",
             Fault::NoMultiplexing => "Requests are not multiplexed",
+            Fault::NoConcurrency => "Requests are not handled concurrently",
             Fault::ShortConnections => "Connections end after few requests",
             Fault::NoCompression => "Text without compression",
             Fault::SlowServer => "The server takes long to answer",
@@ -146,6 +149,9 @@ impl Fault {
             }
             Fault::NoMultiplexing => {
                 "handle the streams of a connection concurrently (RFC 9113, section 5)"
+            }
+            Fault::NoConcurrency => {
+                "handle the requests of a connection concurrently: more threads or workers, no lock around each request"
             }
             Fault::ShortConnections => "more requests per connection, or no limit",
             Fault::NoCompression => "content-encoding: gzip or br for text (RFC 9110, section 8.4)",

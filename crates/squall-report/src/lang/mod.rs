@@ -176,6 +176,9 @@ impl Translator {
                 endpoint.address.clone(),
             ]);
             names.extend(endpoint.server.clone());
+            names.extend(endpoint.addresses.iter().cloned());
+            let others = endpoint.coalescing.iter();
+            names.extend(others.map(|other| other.name.clone()));
         }
         names.remove("");
         Translator::of(language, names)

@@ -23,6 +23,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "squall looked for {#n} faults over {=versions}: small requests, downloads but no uploads (--upload SIZE sends some)",
         "squall 在 {versions} 上检查了 {n} 种问题：小请求与下载，但没有上传（用 --upload SIZE 发送）",
     ),
+    phrase(
+        "squall looked for {#n} faults over {=versions}: small requests, uploads but no downloads",
+        "squall 在 {versions} 上检查了 {n} 种问题：小请求与上传，但没有下载",
+    ),
+    phrase(
+        "squall looked for {#n} faults over {=versions}: small requests, but no downloads and no uploads",
+        "squall 在 {versions} 上检查了 {n} 种问题：小请求，但没有下载与上传",
+    ),
     phrase("Nothing slows HTTP down here", "这里没有什么拖慢 HTTP"),
     phrase("{time} lost for each {per}", "每次{per}损失 {time}"),
     phrase("{time} for each {per}", "每次{per}损失 {time}"),
@@ -41,6 +49,8 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("small request", "小请求"),
     phrase("download after a pause", "停顿后的下载"),
     phrase("request during a download", "下载期间的请求"),
+    phrase("request during an upload", "上传期间的请求"),
+    phrase("concurrent request", "并发请求"),
     // Titles.
     phrase("No answer", "没有应答"),
     phrase("The URL is answered with an error", "该 URL 以错误应答"),
@@ -77,6 +87,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "上传先被存储再转发",
     ),
     phrase("Requests are not multiplexed", "请求未被多路复用"),
+    phrase("Requests are not handled concurrently", "请求未被并发处理"),
     phrase("Connections end after few requests", "连接在少量请求后结束"),
     phrase("Text without compression", "文本未压缩"),
     phrase("The server takes long to answer", "服务器应答缓慢"),
@@ -162,13 +173,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "响应通告了 HTTP/3，但其握手失败：客户端尝试后回退",
     ),
     phrase(
-        "During downloads a round trip takes {a} instead of {b}: a queue on the way fills up",
-        "下载期间一个往返需要 {a}，而不是 {b}：路径上的某个队列被填满",
+        "During {what} a round trip takes {a} instead of {b}: a queue on the way fills up",
+        "{what}期间一个往返需要 {a}，而不是 {b}：路径上的某个队列被填满",
     ),
     phrase(
-        "{#n} TCP handshakes beside downloads over six connections",
-        "在六个连接的下载期间进行了 {n} 次 TCP 握手",
+        "{#n} TCP handshakes beside {what}",
+        "在{what}期间进行了 {n} 次 TCP 握手",
     ),
+    phrase("downloads over six connections", "六个连接的下载"),
     phrase(
         "Packets are lost on the way, so senders slow down and wait for repairs",
         "数据包在途中丢失，发送方因此减速并等待修复",
@@ -212,6 +224,14 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "the server announces MAX_CONCURRENT_STREAMS=1 (RFC 9113, section 6.5.2)",
         "服务器通告 MAX_CONCURRENT_STREAMS=1（RFC 9113, 6.5.2）",
+    ),
+    phrase(
+        "Over {~version} the server handles the requests of a connection one after the other: a second one waits until the first is answered",
+        "在 {version} 上，服务器逐个处理一个连接的请求：第二个请求要等到第一个得到应答",
+    ),
+    phrase(
+        "of two requests sent together, the first took {a} and the second {b}",
+        "同时发出的两个请求中，第一个耗时 {a}，第二个耗时 {b}",
     ),
     phrase(
         "The server ends a connection after {#n} request (with a GOAWAY), and clients connect again",
@@ -390,6 +410,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 字节的下载太短，看不出速率与多路复用；用 --download 可指定更长的下载",
     ),
     phrase(
+        "robots.txt of the server disallows {~path}: squall leaves out downloads, uploads and many requests there; --ignore-robots sends them",
+        "服务器的 robots.txt 不允许 {path}：squall 在那里不进行下载、上传与大量请求；用 --ignore-robots 可照常发送",
+    ),
+    phrase(
         "{~version}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: lower --bytes, or raise net.ipv4.tcp_rmem",
         "{version}：本机的 TCP 接收窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，或提高 net.ipv4.tcp_rmem",
     ),
@@ -415,12 +439,20 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 个 POST 请求，共 {size}，发往 {url}",
     ),
     phrase(
+        "{#n} POST requests with {size} in all as multipart/form-data, to {~url}",
+        "{n} 个 POST 请求，以 multipart/form-data 共发送 {size}，发往 {url}",
+    ),
+    phrase(
         "over one connection at a time (HTTP/1.1: up to {#n}), and TCP handshakes",
         "一次使用一个连接（HTTP/1.1 最多 {n} 个），以及 TCP 握手",
     ),
     phrase(
         "It watches an idle connection of each version for up to {~time}",
         "并观察每个版本的一个空闲连接，最长 {time}",
+    ),
+    phrase(
+        "It looks up at most {#n} other names of the certificate",
+        "并查询证书的至多 {n} 个其他名称的地址",
     ),
     phrase(
         "squall probe makes {#n} probes, one after the other, within {~time} in all, behind",

@@ -72,6 +72,8 @@ pub(super) const FIXES: &[Phrase] = fixes! {
         => "让请求消息体以流的方式通过代理，而不是先存储",
     "handle the streams of a connection concurrently (RFC 9113, section 5)"
         => "并发处理一个连接的各个流（RFC 9113, 5）",
+    "handle the requests of a connection concurrently: more threads or workers, no lock around each request"
+        => "并发处理一个连接的请求：更多线程或工作进程，不要在每个请求外加锁",
     "more requests per connection, or no limit"
         => "允许每个连接承载更多请求，或不设上限",
     "content-encoding: gzip or br for text (RFC 9110, section 8.4)"

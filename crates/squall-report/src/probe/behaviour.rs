@@ -1,4 +1,4 @@
-//! The facts of a probe about handshakes, idle connections, priorities and QUIC's transport, as rows of text.
+//! The facts of a probe about addresses, handshakes, idle connections, priorities and QUIC's transport, as rows of text.
 //!
 //! Versions with the same value share a part of a row. Nothing is judged here; `facts` has the other rows and calls this.
 
@@ -14,6 +14,38 @@ const INITIAL_SEGMENTS: u64 = 10;
 /// The name of a fact, and its text.
 type Row = (&'static str, String);
 
+/// All addresses if there are several, and a TCP handshake over each family if there are two.
+pub(super) fn addresses(endpoint: &Endpoint) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if endpoint.addresses.len() > 1 {
+        rows.push(("addresses", endpoint.addresses.join(", ")));
+    }
+    if endpoint.families.len() > 1 {
+        let families = endpoint.families.iter();
+        let said = families.map(|facts| {
+            let connect = facts.connect.map(figure::time);
+            let connect = connect.unwrap_or_else(|| "no connection".to_owned());
+            (facts.family, connect)
+        });
+        rows.push(("TCP handshake", by_version(said)));
+    }
+    rows
+}
+
+/// Whether other names of the certificate lead to the same address.
+fn coalescing(endpoint: &Endpoint) -> String {
+    let names = endpoint.coalescing.iter();
+    let parts = names.map(|other| {
+        let said = match other.has_same_address {
+            Some(true) => "same address",
+            Some(false) => "another address",
+            None => "no address found",
+        };
+        format!("{}: {said}", other.name)
+    });
+    parts.collect::<Vec<String>>().join("; ")
+}
+
 /// What the handshakes of TLS and QUIC showed.
 pub(super) fn handshakes(endpoint: &Endpoint) -> Vec<Row> {
     let of = |value: fn(&HandshakeFacts) -> Option<String>| {
@@ -25,6 +57,7 @@ pub(super) fn handshakes(endpoint: &Endpoint) -> Vec<Row> {
         ("ClientHello", of(client_hello)),
         ("certificates", with_window(endpoint, of(certificates))),
         ("certificate also covers", of(other_names)),
+        ("coalescing", coalescing(endpoint)),
         ("resumption", of(resumption)),
     ];
     rows.into_iter()
@@ -44,6 +77,12 @@ pub(super) fn connections(endpoint: &Endpoint) -> Vec<Row> {
     let priorities = by_version(priorities.map(|(version, found)| (*version, priority(*found))));
     if !priorities.is_empty() {
         rows.push(("priorities", priorities));
+    }
+    let concurrency = endpoint.concurrency.iter();
+    let concurrency =
+        by_version(concurrency.map(|pair| (pair.version, concurrent(pair.is_concurrent))));
+    if !concurrency.is_empty() {
+        rows.push(("slow requests", concurrency));
     }
     if let Some(quic) = &endpoint.quic_transport {
         rows.push(("QUIC", quic_text(quic)));
@@ -159,6 +198,15 @@ fn priority(found: Priorities) -> String {
     said.to_owned()
 }
 
+fn concurrent(is_concurrent: bool) -> String {
+    let said = if is_concurrent {
+        "handled concurrently"
+    } else {
+        "handled one after the other"
+    };
+    said.to_owned()
+}
+
 fn quic_text(quic: &QuicTransport) -> String {
     let announced = &quic.parameters;
     let migration = if announced.disables_active_migration {
@@ -199,7 +247,8 @@ fn pacing_text(pacing: Pacing) -> String {
 #[cfg(test)]
 mod tests {
     use squall_analysis::probe::{
-        ClientHello, Diagnosis, IdleConnection, Observations, TransportParameters,
+        ClientHello, Diagnosis, FamilyFacts, IdleConnection, Observations, OtherName,
+        TransportParameters,
     };
     use squall_base::Duration;
 
@@ -257,6 +306,41 @@ mod tests {
         ];
         assert_eq!(handshakes(&endpoint), expected);
         assert!(handshakes(&self::endpoint()).is_empty());
+    }
+
+    #[test]
+    fn addresses_and_other_names_are_in_words() {
+        let mut endpoint = endpoint();
+        let family = |family, address: &str, connect| FamilyFacts {
+            family,
+            address: address.to_owned(),
+            connect,
+        };
+        let v4 = family("IPv4", "192.0.2.1", Some(ms(12)));
+        endpoint.addresses = vec!["192.0.2.1".to_owned()];
+        endpoint.families = vec![v4];
+        assert!(addresses(&endpoint).is_empty(), "the asked one");
+        endpoint.addresses.push("2001:db8::1".to_owned());
+        endpoint.families.push(family("IPv6", "2001:db8::1", None));
+        let expected = [
+            ("addresses", "192.0.2.1, 2001:db8::1".to_owned()),
+            (
+                "TCP handshake",
+                "IPv4: 12.0 ms; IPv6: no connection".to_owned(),
+            ),
+        ];
+        assert_eq!(addresses(&endpoint), expected);
+        let name = |name: &str, has_same_address| OtherName {
+            name: name.to_owned(),
+            has_same_address,
+        };
+        endpoint.coalescing = vec![
+            name("a.test", Some(true)),
+            name("b.test", Some(false)),
+            name("c.test", None),
+        ];
+        let said = "a.test: same address; b.test: another address; c.test: no address found";
+        assert_eq!(handshakes(&endpoint), [("coalescing", said.to_owned())]);
     }
 
     #[test]

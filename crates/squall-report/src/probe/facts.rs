@@ -107,6 +107,7 @@ fn measured_upload(endpoint: &Endpoint, version: &str) -> Vec<String> {
 /// The other facts, each with its name.
 pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![("asked", endpoint.address.clone())];
+    facts.extend(behaviour::addresses(endpoint));
     if let Some(server) = &endpoint.server {
         facts.push(("server field", server.clone()));
     }
@@ -185,7 +186,9 @@ pub(super) fn announced(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
 fn round_trips(endpoint: &Endpoint) -> String {
     let loaded = endpoint.connect_loaded;
     let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::time(loaded)));
-    span(endpoint.round_trip) + &loaded.unwrap_or_default()
+    let uploading = endpoint.connect_uploading;
+    let uploading = uploading.map(|loaded| format!(", {} during uploads", figure::time(loaded)));
+    span(endpoint.round_trip) + &loaded.unwrap_or_default() + &uploading.unwrap_or_default()
 }
 
 fn tls_text(endpoint: &Endpoint) -> String {

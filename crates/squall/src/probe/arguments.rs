@@ -31,6 +31,12 @@ pub(crate) struct Arguments {
     /// Where to send uploads: a path of the same server, or a URL on it [default: the URL]
     #[arg(long, value_name = "URL", requires = "upload")]
     pub(super) upload_to: Option<String>,
+    /// How uploads are sent: as plain bytes, or as a file in a form (multipart/form-data), as browsers do
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = UploadForm::Plain, requires = "upload")]
+    pub(super) upload_as: UploadForm,
+    /// Download and upload also where robots.txt of the server disallows it, and send many requests there
+    #[arg(long)]
+    pub(super) ignore_robots: bool,
     /// HTTP versions to probe, out of 1.1, 2 and 3, such as 1.1,2 [default: all that the URL's scheme allows]
     #[arg(
         long,
@@ -92,6 +98,15 @@ pub(crate) struct Arguments {
     pub(super) pcap: Option<PathBuf>,
     #[command(flatten)]
     pub(super) connection: ConnectionFlags,
+}
+
+/// The form of an upload's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum UploadForm {
+    /// The bytes themselves
+    Plain,
+    /// A file in a form (RFC 7578)
+    Multipart,
 }
 
 impl Arguments {

@@ -81,6 +81,9 @@ impl Drive<'_> {
         let coding = head.field("content-encoding").unwrap_or_default();
         self.seen.coding = Some((coding.to_owned(), step.body_bytes()));
         self.seen.heads.push(head);
+        if self.seen.heads.len() == 1 {
+            self.read_robots(version)?;
+        }
         Ok(true)
     }
 

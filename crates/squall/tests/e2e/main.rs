@@ -75,6 +75,7 @@ mod paths;
 mod privileges;
 mod probe;
 mod probe_facts;
+mod probe_manners;
 mod probe_outputs;
 mod programs;
 mod protocols;
