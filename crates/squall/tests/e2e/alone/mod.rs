@@ -16,7 +16,7 @@ mod observer;
 mod paths_observed;
 mod probe_faults;
 mod probe_rates;
-mod probe_servers;
+pub(crate) mod probe_servers;
 mod probe_servers_tls;
 mod selftest;
 mod sidecar_paths;
