@@ -40,6 +40,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("recognised as", "识别为"),
     phrase("handshake", "握手"),
     phrase("announced windows", "通告的窗口"),
+    phrase("QUIC handshake", "QUIC 握手"),
     phrase("upload windows", "上传窗口"),
     phrase("HTTP/3 upload limits", "HTTP/3 上传限额"),
     phrase("uploads waited", "上传等待"),

@@ -9,6 +9,7 @@ use squall_analysis::probe::{
     Diagnosis, DownloadTime, Endpoint, QuicFacts, Rates, Upload, VersionFacts,
 };
 use squall_base::Duration;
+use squall_base::plan::Version;
 
 use super::behaviour;
 
@@ -126,6 +127,7 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             facts.push(("handshake", said));
         }
     }
+    facts.extend(quic_handshake(endpoint));
     facts.extend(behaviour::handshakes(endpoint));
     facts.extend(announced(endpoint));
     if let Some(windows) = &endpoint.upload_windows {
@@ -200,11 +202,23 @@ fn tls_text(endpoint: &Endpoint) -> String {
         text += &format!(", {group}");
     }
     if let Some(took) = tls.handshake {
-        text += &format!(", handshake {}", figure::time(took));
-        if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
-            let times = took.as_secs_f64() / round_trip.as_secs_f64();
-            text += &format!(" ({times:.1} round trips)");
-        }
+        text += &format!(", handshake {}", handshake_time(endpoint, took));
+    }
+    text
+}
+
+/// The handshake of QUIC, if there was one.
+fn quic_handshake(endpoint: &Endpoint) -> Option<(&'static str, String)> {
+    let took = endpoint.version(Version::Http3)?.latency.handshake?;
+    Some(("QUIC handshake", handshake_time(endpoint, took)))
+}
+
+/// The time of a handshake; in round trips, too, if they are not too short.
+fn handshake_time(endpoint: &Endpoint, took: Duration) -> String {
+    let mut text = figure::time(took);
+    if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
+        let times = took.as_secs_f64() / round_trip.as_secs_f64();
+        text += &format!(" ({times:.1} round trips)");
     }
     text
 }
@@ -464,13 +478,152 @@ pub(super) fn range(rates: &Rates) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use squall_analysis::probe::{LimitPrediction, Observations};
+pub(crate) mod tests {
+    use squall_analysis::probe::{
+        Latency, LimitPrediction, Observations, Prediction, TlsFacts, UpdatePolicy, UploadWindows,
+    };
 
     use super::*;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
+    }
+
+    /// An upload of 2 MB in 1.6 s, which waited for nothing.
+    fn upload() -> Upload {
+        Upload {
+            bytes: 2_000_000,
+            took: ms(1_600),
+            is_answered: true,
+            stream_window: Duration::ZERO,
+            connection_window: Duration::ZERO,
+            congestion_window: Duration::ZERO,
+            receive_window: Duration::ZERO,
+            send_buffer: Duration::ZERO,
+            answer: None,
+            answer_to_short: None,
+        }
+    }
+
+    fn version(name: &'static str, uploads: Vec<Upload>) -> VersionFacts {
+        VersionFacts {
+            version: name,
+            problem: None,
+            latency: Latency::default(),
+            download: Rates::default(),
+            download_times: Vec::new(),
+            download_six: Rates::default(),
+            client_windows: None,
+            uploads,
+        }
+    }
+
+    /// Gives an endpoint uploads at 30 ms, which windows of 65,535 bytes limit; the server keeps three eighths of each.
+    pub(crate) fn limit(endpoint: &mut Endpoint) {
+        const WINDOW: u64 = 65_535;
+        const CARRIED: u64 = 40_960;
+        endpoint.round_trip = Some(ms(30));
+        endpoint.versions = vec![version("HTTP/2", vec![upload()])];
+        endpoint.upload_windows = Some(UploadWindows {
+            stream_bytes: WINDOW,
+            connection_bytes: WINDOW,
+            largest_stream_bytes: WINDOW,
+            largest_connection_bytes: WINDOW,
+            round_trip_bytes: CARRIED,
+            policy: UpdatePolicy::Half,
+            data_frames: 123,
+            updates: 60,
+            sending: ms(1_570),
+            blocked_by_stream: ms(1_500),
+            blocked_by_connection: Duration::ZERO,
+        });
+        let predict = |millis| {
+            let seconds = ms(millis).as_secs_f64();
+            Prediction {
+                round_trip: ms(millis),
+                bytes_per_s: WINDOW as f64 / seconds,
+                expected_bytes_per_s: CARRIED as f64 / seconds,
+            }
+        };
+        endpoint.predictions = [10, 30, 60, 100, 200].map(predict).to_vec();
+    }
+
+    fn endpoint() -> Endpoint {
+        Diagnosis::of(&Observations::default()).endpoint
+    }
+
+    #[test]
+    fn rates_that_windows_allow_are_beside_what_was_measured() {
+        let mut limited = endpoint();
+        limit(&mut limited);
+        let expected = [
+            "round trip | 10 ms | 30 ms | 60 ms | 100 ms | 200 ms",
+            "HTTP/2 upload, at most Mbit/s | 52.4 | 17.5 | 8.74 | 5.24 | 2.62",
+            "expected, by its window updates | 32.8 | 10.9 | 5.46 | 3.28 | 1.64",
+            "measured at 30.0 ms, Mbit/s | 10.0",
+        ];
+        let rows = |endpoint: &Endpoint| -> Vec<String> {
+            let rows = predictions(endpoint).into_iter();
+            rows.map(|row| row.join(" | ")).collect()
+        };
+        assert_eq!(rows(&limited), expected);
+        let windows = limited.upload_windows.as_mut().expect("windows");
+        windows.round_trip_bytes = windows.limit_bytes();
+        assert_eq!(rows(&limited), [expected[0], expected[1], expected[3]]);
+        limited.predictions.clear();
+        assert_eq!(rows(&limited), [""; 0]);
+    }
+
+    #[test]
+    fn handshakes_are_in_round_trips_where_these_are_long_enough() {
+        let mut endpoint = endpoint();
+        endpoint.tls = Some(TlsFacts {
+            cipher: "1.3 TLS_AES_128_GCM_SHA256".to_owned(),
+            group: Some("X25519".to_owned()),
+            handshake: Some(ms(33)),
+            server_bytes: None,
+            segment_bytes: 1_448,
+        });
+        let mut http3 = version("HTTP/3", Vec::new());
+        http3.latency.handshake = Some(ms(63));
+        endpoint.versions.push(http3);
+        for (round_trip, tls, quic) in [
+            (
+                Some(ms(30)),
+                "33.0 ms (1.1 round trips)",
+                "63.0 ms (2.1 round trips)",
+            ),
+            (Some(Duration::from_micros(500)), "33.0 ms", "63.0 ms"),
+            (None, "33.0 ms", "63.0 ms"),
+        ] {
+            endpoint.round_trip = round_trip;
+            let facts = facts(&endpoint);
+            let of = |name: &str| facts.iter().find(|(fact, _)| *fact == name);
+            let (_, said) = of("TLS").expect("a fact");
+            let before = "1.3 TLS_AES_128_GCM_SHA256, X25519, handshake ";
+            assert_eq!(*said, format!("{before}{tls}"));
+            let (_, said) = of("QUIC handshake").expect("a fact");
+            assert_eq!(said, quic);
+        }
+    }
+
+    #[test]
+    fn uploads_name_what_they_waited_for_by_its_share() {
+        let limited = Upload {
+            took: ms(1_000),
+            congestion_window: ms(750),
+            receive_window: ms(140),
+            stream_window: ms(4),
+            ..upload()
+        };
+        assert_eq!(
+            waits(&version("HTTP/1.1", vec![limited.clone(), limited])),
+            "HTTP/1.1: for the congestion window 75 %, TCP's receive window 14 %"
+        );
+        assert_eq!(
+            waits(&version("HTTP/2", vec![upload()])),
+            "HTTP/2: for nothing that can be named"
+        );
     }
 
     #[test]

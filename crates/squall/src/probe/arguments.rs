@@ -11,7 +11,13 @@ use crate::client::{ConnectionFlags, Http};
 use crate::commands::report::OutputFlags;
 use crate::display::LanguageChoice;
 
+// `Plan::new` refuses these three and says why, so the help does not offer them.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("upgrade", |flag| flag.hide(true)),
+    mut_arg("proxy", |flag| flag.hide(true)),
+    mut_arg("unix_socket", |flag| flag.hide(true))
+)]
 #[command(after_help = "Examples:\n  squall probe https://server/\n  \
         squall probe https://server/ --download /large.bin --upload 5MB --upload-to /upload\n  \
         squall probe https://server/ https://cdn.server/ --markdown\n  \
@@ -112,5 +118,24 @@ pub(super) enum UploadForm {
 impl Arguments {
     pub(super) fn language(&self) -> Language {
         self.lang.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+
+    use super::*;
+
+    #[test]
+    fn help_offers_no_flag_that_the_plan_refuses() {
+        let mut command = Arguments::augment_args(clap::Command::new("probe"));
+        let help = command.render_long_help().to_string();
+        for refused in ["--upgrade", "--proxy", "--unix-socket"] {
+            assert!(!help.contains(refused), "{refused}: {help}");
+        }
+        for offered in ["--connect-to", "--http", "--cert", "--upload-to"] {
+            assert!(help.contains(offered), "{offered}: {help}");
+        }
     }
 }

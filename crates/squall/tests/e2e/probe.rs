@@ -58,14 +58,14 @@ pub(crate) fn faults(result: &Value) -> Vec<&str> {
 }
 
 /// Windows that limit nothing.
-const WIDE: [&str; 4] = [
+pub(crate) const WIDE: [&str; 4] = [
     "--set",
     "http2.stream_window=16MiB",
     "--set",
     "http2.connection_window=16MiB",
 ];
 /// Versions over TCP: no test waits for UDP that nothing listens to.
-const TCP: [&str; 2] = ["--http", "1.1,2"];
+pub(crate) const TCP: [&str; 2] = ["--http", "1.1,2"];
 
 #[test]
 fn server_without_a_fault_has_none() {
@@ -222,7 +222,7 @@ fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
 }
 
 /// A server that does this with each connection, in the background until the test ends.
-fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
+pub(crate) fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
@@ -343,6 +343,26 @@ fn window_costs_time_behind_a_link() {
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
 }
 
+/// Behind the link the server has an address of another host, so data that comes late counts as lost on the way.
+#[test]
+fn losses_over_http3_behind_a_link_are_named() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h3", "0"]);
+    let url = format!(
+        "https://localhost:{}/?size=4MiB",
+        server.address("h3").port()
+    );
+    let link = ["--behind", "delay 15ms, loss 2%", "--duration", "10s"];
+    let asks = ["--json", "-k", "--http", "3", url.as_str()];
+    let output = probe(&home, &joined(&[&link, &asks]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert!(faults(&result).contains(&"loss"), "{result}");
+    let quic = &result["endpoint"]["quic"];
+    assert!(quic["late_frames"].as_u64() > Some(0), "{quic}");
+}
+
 #[test]
 fn server_without_a_fault_has_none_from_afar_either() {
     const RUNS: usize = 3;
@@ -413,6 +433,15 @@ fn mistakes_end_it_before_anything_is_sent() {
         ),
         (vec!["--http", "3", "http://server/"], "https://"),
         (vec!["--duration", "10ms", "http://server/"], "at least 1s"),
+        (vec!["--upgrade", "http://server/"], "without --upgrade"),
+        (
+            vec!["--proxy", "http://127.0.0.1:9", "http://server/"],
+            "--proxy",
+        ),
+        (
+            vec!["--unix-socket", "socket", "http://server/"],
+            "--unix-socket",
+        ),
     ] {
         let output = probe(&home, &arguments);
         let said = stderr(&output);

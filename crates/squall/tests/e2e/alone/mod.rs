@@ -17,7 +17,7 @@ mod paths_observed;
 mod probe_faults;
 mod probe_presets;
 mod probe_rates;
-mod probe_servers;
+pub(crate) mod probe_servers;
 mod probe_servers_tls;
 mod recipe_rates;
 mod selftest;

@@ -28,11 +28,11 @@ const ATTEMPTS: usize = 3;
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 
 /// The certificate of a [`Bench::secure`] and its key, in its folder.
-pub(super) const CERTIFICATE: &str = "server.pem";
-pub(super) const KEY: &str = "server.key";
+pub(crate) const CERTIFICATE: &str = "server.pem";
+pub(crate) const KEY: &str = "server.key";
 
 /// A program that is killed when the test is over.
-pub(super) struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -43,10 +43,10 @@ impl Drop for Daemon {
 }
 
 /// A server under test: its folder, the server behind it, and the program.
-pub(super) struct Bench {
-    pub(super) home: TempDir,
+pub(crate) struct Bench {
+    pub(crate) home: TempDir,
     behind: Serving,
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// `http`, or `https` for a server with a certificate.
     scheme: &'static str,
 }
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// A bench for a server that speaks HTTP/2 over TLS, with a certificate for localhost.
-    pub(super) fn secure() -> Bench {
+    pub(crate) fn secure() -> Bench {
         let bench = Bench {
             scheme: "https",
             ..Bench::new()
@@ -80,7 +80,7 @@ impl Bench {
         self.behind.address("h1")
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.home.path().join(name), text).expect("a file");
     }
 
@@ -326,7 +326,7 @@ fn nginx(bench: &Bench, server: &str, location: &str) -> Daemon {
 }
 
 /// nginx with one `server` of these directives.
-pub(super) fn nginx_with(bench: &Bench, server: &str) -> Daemon {
+pub(crate) fn nginx_with(bench: &Bench, server: &str) -> Daemon {
     let configuration = format!(
         "daemon off; master_process off; pid nginx.pid; error_log stderr; user root;
          events {{}}
