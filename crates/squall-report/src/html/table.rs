@@ -20,7 +20,11 @@ pub(super) fn begin<'a>(
         escaped(name),
     ));
     for title in titles {
-        page.push_str(&format!("<th scope=\"col\">{}</th>", escaped(title)));
+        // Screen readers would announce a header without words.
+        page.push_str(&match title {
+            "" => "<td></td>".to_owned(),
+            title => format!("<th scope=\"col\">{}</th>", escaped(title)),
+        });
     }
     page.push_str("</tr></thead>\n<tbody>\n");
 }

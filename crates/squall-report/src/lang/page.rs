@@ -150,8 +150,6 @@ pub(super) const PHRASES: &[Phrase] = &[
         "按开始时间与响应时间的请求热图",
     ),
     phrase("most often {#a} to {#b} ms", "最常见为 {a} 至 {b} ms"),
-    phrase("{#n} request", "{n} 个请求"),
-    phrase("{#n} requests", "{n} 个请求"),
     phrase("{#n} valid trial", "{n} 次有效试验"),
     phrase("{#n} valid trials", "{n} 次有效试验"),
     phrase("unfinished", "未完成"),

@@ -199,8 +199,8 @@ fn pixels(page: &mut Page, plot: usize) -> Vec<u64> {
 
 /// Those of style.css for the first variant, and for two causes.
 const FIRST_VARIANT: u64 = 0xffb2_7200;
-const DISTANCE: u64 = 0xff94_7a5b;
-const HOL: u64 = 0xff00_50c7;
+const DISTANCE: u64 = 0xff95_7957;
+const HOL: u64 = 0xff00_47ca;
 
 #[test]
 fn colours_of_points_stand_for_what_is_chosen() {

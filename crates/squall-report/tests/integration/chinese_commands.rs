@@ -131,7 +131,8 @@ fn probe_in_chinese_has_no_english_text() {
     let url = one.diagnosis.endpoint.url.clone();
     for of in [&both[..1], &both[..]] {
         let text = text_in(Language::Zh, of, (80, Colour::Plain));
-        check(&text, &[&url]);
+        // A URL that is longer than its line is broken.
+        check(&text.replace("\n  ", ""), &[&url]);
         check(&markdown_in(Language::Zh, of), &[&url]);
     }
     let text = text_in(Language::Zh, &both[..1], (80, Colour::Plain));
