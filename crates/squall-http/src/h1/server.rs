@@ -122,7 +122,8 @@ impl Server {
     }
 
     /// See [`crate::ServerStreams::respond`]. The response to the last request that the settings allow carries
-    /// `connection: close`.
+    /// `connection: close`, and so does a 408 (Request Timeout) to a request that is still arriving: the rest of it is
+    /// ignored.
     pub fn respond(
         &mut self,
         stream: StreamId,
@@ -142,6 +143,12 @@ impl Server {
                 ReadState::Body { then, .. } => *then = AfterRequest::Close,
                 ReadState::Over => {}
             }
+        }
+        let is_arriving =
+            matches!(self.reading, ReadState::Body { stream: now, .. } if now == stream);
+        if is_arriving && response.status() == 408 {
+            request.then = AfterRequest::Close;
+            self.reading = ReadState::Over;
         }
         request.response_state = if place == Some(0) {
             ResponseState::Sending(request.outgoing(response, framing))

@@ -382,6 +382,29 @@ fn a_client_that_does_not_wait_receives_no_100_continue() {
     );
 }
 
+/// RFC 9110, section 15.5.9. After other responses, the rest of a request is read, and another one may follow.
+#[test]
+fn a_request_that_is_no_longer_awaited_ends_the_connection() {
+    for (status, body, is_open) in [(408, "ab", false), (408, "abcd", true), (413, "ab", true)] {
+        let mut server = new_server();
+        let mut inbox = Inbox::default();
+        let head = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n";
+        let request = format!("{head}{body}");
+        server.receive(request.as_bytes(), &mut inbox).unwrap();
+        server.respond(STREAM, &response(status, 0)).unwrap();
+        let text = output(&mut server, &mut inbox);
+        let case = format!("{status} after {body}: {text}");
+        assert_eq!(text.contains("connection: close\r\n"), !is_open, "{case}");
+        assert_eq!(server.is_open(), is_open, "{case}");
+        inbox.events.clear();
+        server
+            .receive(&b"cd"[..4 - body.len()], &mut inbox)
+            .unwrap();
+        let is_read = body == "ab" && is_open;
+        assert_eq!(!inbox.events.is_empty(), is_read, "{case}");
+    }
+}
+
 #[test]
 fn an_http_1_0_client_is_answered_and_the_connection_closed() {
     let mut server = new_server();

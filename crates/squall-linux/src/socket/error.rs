@@ -111,6 +111,18 @@ impl SocketError {
         matches!(self, SocketError::NoLocalPort { .. })
     }
 
+    /// Whether the cause was a lack of file descriptors or of kernel memory.
+    pub fn lacks_resources(&self) -> bool {
+        let (SocketError::System { source, .. } | SocketError::UnixSocket { source, .. }) = self
+        else {
+            return false;
+        };
+        matches!(
+            source.raw_os_error().map(Errno::from_raw),
+            Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)
+        )
+    }
+
     /// Wraps the kernel's error from connecting to `address` from any local port.
     pub(crate) fn connecting<E: Into<io::Error>>(
         action: &'static str,
@@ -169,6 +181,21 @@ fn congestion_control_advice(name: &str, choices: &str, refusal: Errno) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lack_of_file_descriptors_or_memory_is_distinguished_from_other_errors() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let lacks = |errno: Errno| {
+            let error = SocketError::connecting("connect to", address)(errno);
+            error.lacks_resources()
+        };
+        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM] {
+            assert!(lacks(errno), "{errno}");
+        }
+        for errno in [Errno::ECONNREFUSED, Errno::EACCES, Errno::EADDRNOTAVAIL] {
+            assert!(!lacks(errno), "{errno}");
+        }
+    }
 
     #[test]
     fn refused_congestion_control_comes_with_the_allowed_ones_and_how_to_allow_it() {

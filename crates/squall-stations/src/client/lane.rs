@@ -3,7 +3,7 @@
 //! If users share connections, a client has one pool per target; otherwise each user has its own pools, as each browser
 //! and each player does. `dial::pools` holds the pools themselves; `mod` drives them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use squall_base::record::RequestRecord;
 use squall_load::Pool;
@@ -13,7 +13,7 @@ use super::connection::Connection;
 use crate::dial::ConnectionPools;
 
 /// A client's pools.
-pub(super) type Pools = ConnectionPools<Connection, RequestRecord>;
+pub(super) type Pools = ConnectionPools<Connection, VecDeque<RequestRecord>>;
 
 /// The pools of users that have their own.
 #[derive(Debug, Default)]
@@ -58,5 +58,5 @@ impl Lanes {
 fn push(pools: &mut Pools, target: u32, settings: &ClientSettings) {
     let seed = settings.seed.wrapping_add(pools.len() as u64);
     let policy = Pool::new(settings.connections, settings.pool, seed);
-    pools.push(target, policy);
+    pools.push(target, policy, VecDeque::new());
 }

@@ -37,28 +37,28 @@ impl ConnectionKey {
 }
 
 /// A pool's connections, in its order, the requests that wait for them, and what decides which of them gets which.
-pub(crate) struct ConnectionPool<C, R> {
+pub(crate) struct ConnectionPool<C, Q> {
     /// Its target, by place among the station's.
     pub(crate) target: u32,
     pub(crate) policy: Pool,
     /// `None` for a connection that has ended.
     pub(crate) connections: Vec<Option<Box<C>>>,
-    pub(crate) waiting: VecDeque<R>,
+    pub(crate) waiting: Q,
     /// Whether it is in `ConnectionPools::changed`.
     is_changed: bool,
 }
 
-/// All pools of a station. `C`: a connection; `R`: a request that waits for one.
-pub(crate) struct ConnectionPools<C, R> {
-    all: Vec<ConnectionPool<C, R>>,
+/// All pools of a station. `C`: a connection; `Q`: the queue of the requests that wait for one.
+pub(crate) struct ConnectionPools<C, Q> {
+    all: Vec<ConnectionPool<C, Q>>,
     /// Pools in which a change may let a waiting request get a connection.
     changed: VecDeque<u32>,
     open_count: u64,
     added: u64,
 }
 
-impl<C, R> ConnectionPools<C, R> {
-    pub(crate) fn new() -> ConnectionPools<C, R> {
+impl<C, Q> ConnectionPools<C, Q> {
+    pub(crate) fn new() -> ConnectionPools<C, Q> {
         ConnectionPools {
             all: Vec::new(),
             changed: VecDeque::new(),
@@ -67,13 +67,13 @@ impl<C, R> ConnectionPools<C, R> {
         }
     }
 
-    /// Makes another pool, to this target.
-    pub(crate) fn push(&mut self, target: u32, policy: Pool) {
+    /// Makes another pool, to this target, with an empty queue.
+    pub(crate) fn push(&mut self, target: u32, policy: Pool, waiting: Q) {
         self.all.push(ConnectionPool {
             target,
             policy,
             connections: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting,
             is_changed: false,
         });
     }
@@ -83,11 +83,11 @@ impl<C, R> ConnectionPools<C, R> {
         self.all.len()
     }
 
-    pub(crate) fn get_mut(&mut self, pool: u32) -> &mut ConnectionPool<C, R> {
+    pub(crate) fn get_mut(&mut self, pool: u32) -> &mut ConnectionPool<C, Q> {
         &mut self.all[pool as usize]
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ConnectionPool<C, R>> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ConnectionPool<C, Q>> {
         self.all.iter_mut()
     }
 

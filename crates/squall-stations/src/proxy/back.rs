@@ -2,9 +2,9 @@
 //!
 //! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events, `ends` handles failures.
 
-use squall_base::Time;
 use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
 use squall_base::record::{Beginning, Side};
+use squall_base::{Probability, Time};
 use squall_http::{
     ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, StreamIo, Streams, Trailers, h3,
 };
@@ -12,8 +12,9 @@ use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
 use squall_load::Pool;
 
-use super::exchange::{ExchangeKey, RecordOwner};
+use super::exchange::{BackState, ExchangeKey, RecordOwner};
 use super::keys::BackKey;
+use super::queue::{ClientHost, WaitingRequest, WaitingRequests};
 use super::settings::{Balance, Failure};
 use crate::Buffers;
 use crate::dial::{Availability, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError};
@@ -47,7 +48,7 @@ pub(super) struct Backs {
     pub(super) log: StationLog,
     pub(super) protocol: Protocol,
     pub(super) wants: InboxOptions,
-    pub(super) pools: ConnectionPools<BackConnection, ExchangeKey>,
+    pub(super) pools: ConnectionPools<BackConnection, WaitingRequests>,
     /// Exchanges that wait for each upstream or are in flight there.
     load: Vec<u32>,
     dirty: Vec<BackKey>,
@@ -65,7 +66,7 @@ impl Backs {
         upstreams: u32,
         protocol: Protocol,
         (connections, pool): (Connections, PoolSettings),
-        balance: Balance,
+        (balance, client_share): (Balance, Option<Probability>),
         seed: u64,
     ) -> Backs {
         let wants = InboxOptions {
@@ -76,7 +77,7 @@ impl Backs {
         let mut pools = ConnectionPools::new();
         for upstream in 0..upstreams {
             let policy = Pool::new(connections, pool, seed.wrapping_add(u64::from(upstream)));
-            pools.push(upstream, policy);
+            pools.push(upstream, policy, WaitingRequests::new(client_share));
         }
         Backs {
             log,
@@ -109,16 +110,22 @@ impl Backs {
     }
 
     /// Queues an exchange for a connection to this upstream.
-    pub(super) fn enqueue(&mut self, upstream: u32, key: ExchangeKey) {
+    pub(super) fn enqueue(&mut self, upstream: u32, request: WaitingRequest) {
         self.load[upstream as usize] += 1;
-        self.pools.get_mut(upstream).waiting.push_back(key);
+        self.pools.get_mut(upstream).waiting.push(request);
         self.mark_changed(upstream);
     }
 
-    /// Notes that an exchange has left the upstream.
-    pub(super) fn leave(&mut self, upstream: u32) {
+    /// Notes that an exchange of this client has left the upstream, where it was in this state.
+    pub(super) fn leave(&mut self, was: BackState, client: ClientHost) {
+        let Some(upstream) = was.upstream() else {
+            return;
+        };
         let load = &mut self.load[upstream as usize];
         *load = load.saturating_sub(1);
+        if !matches!(was, BackState::Waiting { .. }) {
+            self.pools.get_mut(upstream).waiting.release(client);
+        }
     }
 
     /// Notes a change that may let a waiting request for this upstream get a connection.

@@ -312,17 +312,17 @@ impl Connections {
         }
     }
 
-    /// Hands waiting requests to connections, first come, first served.
+    /// Hands waiting requests to connections, in the order of the queue.
     fn assign_waiting(&mut self, upstream: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
             let pool = self.relay.backs.pools.get_mut(upstream);
-            let Some(key) = pool.waiting.pop_front() else {
+            let Some(request) = pool.waiting.take() else {
                 return Ok(());
             };
-            let waits =
-                |exchange: &mut ProxyExchange| exchange.back == BackState::Waiting { upstream };
-            if !self.relay.exchanges.get_mut(key).is_some_and(waits) {
+            let key = request.key;
+            if !self.relay.exchanges.waits(key, upstream) {
                 // Its client is gone.
+                pool.waiting.discard(request);
                 continue;
             }
             match pool.policy.choose() {
@@ -338,7 +338,7 @@ impl Connections {
                         // than clients take. Its pool learns of that now.
                         self.relay.backs.settle(at);
                         let pool = self.relay.backs.pools.get_mut(upstream);
-                        pool.waiting.push_front(key);
+                        pool.waiting.put_back(request);
                     }
                 }
                 Choice::Open(connection) => {
@@ -349,7 +349,7 @@ impl Connections {
                     self.open_back(at, Some(key), reactor)?;
                 }
                 Choice::Wait => {
-                    pool.waiting.push_front(key);
+                    pool.waiting.put_back(request);
                     return Ok(());
                 }
             }
@@ -370,17 +370,7 @@ impl Connections {
         }
         let dial = self.upstreams.dial(at.pool);
         match self.relay.backs.open(at, dial, first) {
-            Ok(()) => {
-                let token = UPSTREAMS << KIND_SHIFT | at.token();
-                if let Some(connection) = self.relay.backs.connection_mut(at)
-                    && let Err(error) = connection.dialed.transport.watch(reactor, token)
-                {
-                    // Nothing would report that it is ready.
-                    let errors = &mut self.relay.report.machine_errors;
-                    *errors.entry(error.to_string()).or_default() += 1;
-                    self.relay.fail_back(at, Failure::ConnectFailed);
-                }
-            }
+            Ok(()) => self.watch_back(at, reactor),
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
             Err(OpenError::Socket(error)) => {
@@ -388,17 +378,31 @@ impl Connections {
                     let errors = &mut self.relay.report.machine_errors;
                     *errors.entry(error.to_string()).or_default() += 1;
                 }
+                let failure = if error.lacks_resources() {
+                    Failure::NoResources
+                } else {
+                    Failure::ConnectFailed
+                };
                 if let Some(key) = first {
-                    self.relay.backs.leave(at.pool);
-                    if let Some(exchange) = self.relay.exchanges.get_mut(key) {
-                        exchange.back = BackState::Over;
-                    }
-                    self.relay
-                        .retry_or_give_up(key, Failure::ConnectFailed, |_| false);
+                    self.relay.leave_back(key);
+                    self.relay.retry_or_give_up(key, failure, |_| false);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Has the reactor report when a connection to an upstream is ready. One that it cannot watch is closed: nothing
+    /// would report that it is ready.
+    pub(super) fn watch_back(&mut self, at: BackKey, reactor: &Reactor) {
+        let token = UPSTREAMS << KIND_SHIFT | at.token();
+        if let Some(connection) = self.relay.backs.connection_mut(at)
+            && let Err(error) = connection.dialed.transport.watch(reactor, token)
+        {
+            let errors = &mut self.relay.report.machine_errors;
+            *errors.entry(error.to_string()).or_default() += 1;
+            self.relay.fail_back(at, Failure::NoResources);
+        }
     }
 
     /// Submits a request to a connection that is ready for it.

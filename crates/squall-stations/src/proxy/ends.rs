@@ -42,17 +42,14 @@ impl Relay {
 
     /// Withdraws an exchange from its upstream.
     pub(super) fn cancel_back(&mut self, key: ExchangeKey) {
+        let back = self.leave_back(key);
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
         };
-        let back = std::mem::replace(&mut exchange.back, BackState::Over);
         let dropped = exchange.down.close();
         if let Some((at, stream)) = exchange.upstream_stream {
             self.backs.consume(at, stream, dropped);
             self.backs.drop_backlog(at, dropped);
-        }
-        if let Some(upstream) = back.upstream() {
-            self.backs.leave(upstream);
         }
         match back {
             BackState::Opening { at } => {
@@ -66,8 +63,22 @@ impl Relay {
                 self.record_back(key, (at, stream), code);
             }
             // The upstream still has its key queued, which will find nothing to send.
-            BackState::Waiting { .. } | BackState::Unassigned | BackState::Over => {}
+            BackState::Waiting { upstream } => {
+                let waiting = &mut self.backs.pools.get_mut(upstream).waiting;
+                waiting.note_gone(|key| self.exchanges.waits(key, upstream));
+            }
+            BackState::Unassigned | BackState::Over => {}
         }
+    }
+
+    /// Notes that an exchange is over on the upstream side. Returns where it was there.
+    pub(super) fn leave_back(&mut self, key: ExchangeKey) -> BackState {
+        let Some(exchange) = self.exchanges.get_mut(key) else {
+            return BackState::Over;
+        };
+        let was = std::mem::replace(&mut exchange.back, BackState::Over);
+        self.backs.leave(was, exchange.client);
+        was
     }
 
     /// Discards the rest of a request.
@@ -108,10 +119,7 @@ impl Relay {
         reset: Option<u64>,
     ) {
         self.record_back(key, at, reset);
-        self.backs.leave(at.0.pool);
-        if let Some(exchange) = self.exchanges.get_mut(key) {
-            exchange.back = BackState::Over;
-        }
+        self.leave_back(key);
     }
 
     fn record_back(
@@ -144,7 +152,7 @@ impl Relay {
             self.fronts.log.record_exchange(row);
         }
         if let Some(access) = &mut self.access
-            && let Some(peer) = address(&mut self.fronts, at)
+            && let Some(peer) = self.fronts.address(at)
         {
             let protocol = self.fronts.owner(at, stream).protocol;
             access.write(&entry(exchange, (peer, protocol), now));
@@ -228,9 +236,9 @@ impl Relay {
         if !exchange.is_answered {
             let status = match failure {
                 Failure::ConnectTimeout | Failure::AnswerTimeout => 504,
-                Failure::ClientIdle => 408,
+                Failure::ClientIdle | Failure::ClientSlow => 408,
                 Failure::BadRequest => 400,
-                Failure::TooMuchHeld => 503,
+                Failure::TooMuchHeld | Failure::NoResources => 503,
                 _ => 502,
             };
             self.answer(key, status, Some(failure));
@@ -271,10 +279,7 @@ impl Relay {
         connection.dialed.transport.close(&mut inbox);
         (self.backs.log).record_frames(number, clock::now(), &inbox.frames);
         if let Some(key) = first {
-            self.backs.leave(at.pool);
-            if let Some(exchange) = self.exchanges.get_mut(key) {
-                exchange.back = BackState::Over;
-            }
+            self.leave_back(key);
             // Nothing was sent, so the request may try each of the other upstreams once.
             let upstreams = self.backs.pools.len();
             let can_repeat =
@@ -293,15 +298,5 @@ impl Relay {
         for (_, key) in open {
             self.abort(key, None);
         }
-    }
-}
-
-fn address(fronts: &mut super::front::Fronts, at: FrontKey) -> Option<std::net::SocketAddr> {
-    match at {
-        FrontKey::Tcp(id) => fronts.tcp_mut(id).map(|front| front.tcp.address),
-        FrontKey::Quic {
-            listener,
-            connection,
-        } => fronts.quic[listener as usize].address(connection),
     }
 }

@@ -12,6 +12,8 @@ use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Request, Response, StreamId, Trailers};
 
 use super::keys::{BackKey, FrontKey};
+use super::pace::UploadPace;
+use super::queue::ClientHost;
 use crate::exchange::MessageMarks;
 
 /// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.
@@ -106,6 +108,8 @@ impl Flow {
 pub(super) struct ProxyExchange {
     /// Where it is on the client side; `None` once it is over there.
     pub(super) front: Option<(FrontKey, StreamId)>,
+    /// Whose it is, once it was assigned to an upstream.
+    pub(super) client: ClientHost,
     pub(super) back: BackState,
     /// Where its response comes from, or came from.
     pub(super) upstream_stream: Option<(BackKey, StreamId)>,
@@ -127,6 +131,8 @@ pub(super) struct ProxyExchange {
     pub(super) attempts: u32,
     /// When any part of it last moved.
     pub(super) last_progress: Time,
+    /// How fast its client sends.
+    pub(super) pace: UploadPace,
     pub(super) status: Option<u16>,
     pub(super) front_marks: ExchangeMarks,
     pub(super) back_marks: ExchangeMarks,
@@ -159,6 +165,7 @@ impl ProxyExchange {
     pub(super) fn new(front: FrontKey, stream: StreamId, now: Time) -> ProxyExchange {
         ProxyExchange {
             front: Some((front, stream)),
+            client: ClientHost::UNKNOWN,
             back: BackState::Unassigned,
             upstream_stream: None,
             request: None,
@@ -171,6 +178,7 @@ impl ProxyExchange {
             has_length: false,
             attempts: 0,
             last_progress: now,
+            pace: UploadPace::new(now),
             status: None,
             front_marks: ExchangeMarks::default(),
             back_marks: ExchangeMarks::default(),
@@ -318,6 +326,21 @@ impl ProxyExchanges {
         let waiting = self.iter().filter(|(_, exchange)| bytes(exchange) > 0);
         let longest = waiting.max_by_key(|(_, exchange)| bytes(exchange));
         longest.map(|(key, _)| key)
+    }
+
+    /// Whether this exchange exists and waits for a connection to this upstream.
+    pub(super) fn waits(&mut self, key: ExchangeKey, upstream: u32) -> bool {
+        let exchange = self.get_mut(key);
+        exchange.is_some_and(|exchange| exchange.back == BackState::Waiting { upstream })
+    }
+
+    /// All exchanges that exist now, to change them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ExchangeKey, &mut ProxyExchange)> {
+        (0..).zip(&mut self.slots).filter_map(|(index, slot)| {
+            let generation = slot.generation;
+            let exchange = slot.exchange.as_deref_mut()?;
+            Some((ExchangeKey { index, generation }, exchange))
+        })
     }
 
     /// All exchanges that exist now.

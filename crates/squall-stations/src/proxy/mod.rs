@@ -7,8 +7,9 @@
 //! immediately to a client that asks; other interim responses are passed on.
 //!
 //! Start at [`Proxy`]. `front` is the client side, `back` the upstream side. `connections` reads and writes both, `relay`
-//! passes messages from one to the other, `ends` handles the ends of exchanges, `saving` gives up what holds too much,
-//! `hold` delays responses, `headers` rewrites header sections.
+//! passes messages from one to the other, `queue` decides which request gets the next connection, `ends` handles the ends of
+//! exchanges, `saving` gives up what holds too much, `pace` what is too slow, `hold` delays responses, `headers` rewrites
+//! header sections.
 
 mod access;
 mod back;
@@ -21,6 +22,8 @@ mod front;
 mod headers;
 mod hold;
 mod keys;
+mod pace;
+mod queue;
 mod relay;
 mod saving;
 mod settings;
@@ -38,7 +41,7 @@ use squall_linux::reactor::{Reactor, ReadyEvent};
 use squall_linux::stop::StopSignal;
 use squall_linux::{allocator, clock, scheduling};
 
-use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, Listener, TcpAcceptor};
+use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, Listener, TcpAcceptor, TcpConnection};
 use crate::dial::{Dial, Target};
 use crate::error::StationError;
 use crate::log::StationLog;
@@ -53,7 +56,7 @@ use headers::IdGenerator;
 use hold::HeldResponses;
 use keys::BackKey;
 use relay::Relay;
-pub use settings::{Balance, Failure, ProxyReport, ProxySettings, Timeouts};
+pub use settings::{Balance, Failure, MinUploadRate, ProxyReport, ProxySettings, Timeouts};
 
 /// The reactor's token for the stop signal.
 const STOP: u64 = u64::MAX - 2;
@@ -101,6 +104,7 @@ struct Connections {
     upstreams: UpstreamSettings,
     front_side: SideSettings,
     timeouts: Timeouts,
+    min_upload_rate: Option<MinUploadRate>,
     buffers: Buffers,
     front_inbox: Inbox<ServerEvent>,
     back_inbox: Inbox<ClientEvent>,
@@ -127,7 +131,7 @@ impl Proxy {
             settings.upstreams.len() as u32,
             settings.protocol,
             (settings.connections, settings.pool),
-            settings.balance,
+            (settings.balance, settings.client_share),
             settings.seed,
         );
         let now = clock::now();
@@ -136,7 +140,8 @@ impl Proxy {
             answer,
             idle,
         } = settings.timeouts;
-        let sweeps = [connect, answer, idle].iter().any(Option::is_some);
+        let sweeps = [connect, answer, idle].iter().any(Option::is_some)
+            || settings.min_upload_rate.is_some();
         let mut proxy = Proxy {
             connections: Connections {
                 front_inbox: Inbox::new(front_wants),
@@ -162,6 +167,7 @@ impl Proxy {
                 },
                 front_side: settings.front,
                 timeouts: settings.timeouts,
+                min_upload_rate: settings.min_upload_rate,
                 buffers: Buffers::new(),
                 pending_listeners: Vec::new(),
                 has_closed: false,
@@ -279,6 +285,7 @@ impl Proxy {
             .is_some_and(|due| due <= self.connections.relay.now)
         {
             self.connections.sweep();
+            self.connections.end_slow_uploads();
             self.connections.settle_all(&self.reactor)?;
             self.next_sweep = Some(self.connections.relay.now + SWEEP_EVERY);
         }
@@ -356,19 +363,25 @@ impl Proxy {
                     return Ok(());
                 }
             };
-            tcp.record_accepted(&mut fronts.log, &mut report.front_congestion_controls);
-            let id = fronts.next_place();
-            let token = CLIENTS << KIND_SHIFT | u64::from(id);
-            let watched = self.reactor.add(tcp.socket(), token);
-            fronts.tcp[id as usize] = Some(Box::new(TcpFront::new(tcp)));
-            if let Err(error) = watched {
-                // Nothing would report that it is ready, so it is closed.
-                accept::note_failed(&mut report.machine_errors, &error);
-                fronts.remove(id);
-                continue;
-            }
-            self.connections.ready_front(id, accept::first_event(token));
+            self.admit(tcp);
         }
+    }
+
+    /// Serves a connection that was accepted. One that the reactor cannot watch is closed: nothing would report that it
+    /// is ready.
+    fn admit(&mut self, tcp: TcpConnection) {
+        let Relay { fronts, report, .. } = &mut self.connections.relay;
+        tcp.record_accepted(&mut fronts.log, &mut report.front_congestion_controls);
+        let id = fronts.next_place();
+        let token = CLIENTS << KIND_SHIFT | u64::from(id);
+        let watched = self.reactor.add(tcp.socket(), token);
+        fronts.tcp[id as usize] = Some(Box::new(TcpFront::new(tcp)));
+        if let Err(error) = watched {
+            accept::note_failed(&mut report.machine_errors, &error);
+            fronts.remove(id);
+            return;
+        }
+        self.connections.ready_front(id, accept::first_event(token));
     }
 }
 

@@ -22,6 +22,7 @@ use super::front::{Fronts, ResetReason};
 use super::headers::{self, IdGenerator};
 use super::hold::HeldResponses;
 use super::keys::{BackKey, FrontKey};
+use super::queue::{ClientHost, WaitingRequest};
 use super::settings::{Failure, ProxyReport};
 use crate::server::AccessLog;
 
@@ -275,9 +276,12 @@ impl Relay {
                 offered: wants.then(clock::now),
                 ..Beginning::default()
             };
+            let address = exchange.front.and_then(|(at, _)| self.fronts.address(at));
+            exchange.client = address.map_or(ClientHost::UNKNOWN, ClientHost::of);
             exchange.back = BackState::Waiting { upstream };
             exchange.attempts += 1;
-            self.backs.enqueue(upstream, key);
+            let client = exchange.client;
+            self.backs.enqueue(upstream, WaitingRequest { key, client });
         }
     }
 

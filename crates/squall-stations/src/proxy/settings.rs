@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use squall_base::Duration;
 use squall_base::plan::{Connections, PoolSettings, Protocol, SideSettings};
 use squall_base::record::SideCounts;
+use squall_base::{Duration, Probability};
 use squall_linux::scheduling::Scheduling;
 
 use crate::dial::Target;
@@ -45,6 +45,31 @@ impl Default for Timeouts {
     }
 }
 
+/// How fast a client has to send the body of a request while others wait for a connection to the same upstream. A
+/// request holds such a connection, or a stream on one, from its head on, so a few slow clients could take all of them.
+///
+/// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: without
+/// them, a slow upload costs nobody anything. So the rate applies to bodies of known and of unknown length alike, and a
+/// stream of gRPC may pause as long as the timeouts allow; one whose response has begun may do so even while others wait.
+/// The slowest requests are answered with 408, no more than others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinUploadRate {
+    /// Bytes of the body per second.
+    pub bytes_per_s: u64,
+    /// Over which time they are counted. A client has this time to send the first of them.
+    pub period: Duration,
+}
+
+impl Default for MinUploadRate {
+    /// The default of Kestrel (MinRequestBodyDataRate), the server of ASP.NET Core.
+    fn default() -> MinUploadRate {
+        MinUploadRate {
+            bytes_per_s: 240,
+            period: Duration::from_secs(5),
+        }
+    }
+}
+
 /// What a proxy is to do.
 pub struct ProxySettings {
     /// Where it listens.
@@ -65,6 +90,11 @@ pub struct ProxySettings {
     pub balance: Balance,
     /// Its timeouts.
     pub timeouts: Timeouts,
+    /// How fast clients have to send while others wait; `None`: at any rate, as in a trial.
+    pub min_upload_rate: Option<MinUploadRate>,
+    /// The share of the requests at an upstream that one client may have while requests of other clients wait for a
+    /// connection to it; `None`: all, as in a trial. A client is an IPv4 address or an IPv6 network of 64 bits.
+    pub client_share: Option<Probability>,
     /// How long it holds the head of each response before it passes it on.
     pub delay: Duration,
     /// Where rows of the client side go ([`squall_base::record::Side::Server`]).
@@ -90,12 +120,16 @@ squall_base::words! {
         BadRequest = "bad request",
         /// The client stopped sending its request: 408.
         ClientIdle = "client idle",
+        /// The client sent its request too slowly while others waited: 408.
+        ClientSlow = "client too slow",
         /// The client reset the stream or its connection.
         ClientGone = "client gone",
         /// No connection to the upstream could be made: 502.
         ConnectFailed = "connect failed",
         /// No connection to the upstream could be made in time: 504.
         ConnectTimeout = "connect timeout",
+        /// The machine had no file descriptor or memory for a connection to the upstream: 503.
+        NoResources = "no file descriptor or memory",
         /// The upstream did not respond in time: 504.
         AnswerTimeout = "answer timeout",
         /// The response stalled for too long: the exchange is cut off.

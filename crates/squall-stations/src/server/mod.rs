@@ -11,6 +11,8 @@ mod exchanges;
 mod page;
 mod query;
 mod quic;
+#[cfg(test)]
+mod refused;
 mod site;
 mod source;
 mod tcp;
@@ -32,7 +34,7 @@ use squall_linux::scheduling::{self, Scheduling};
 use squall_linux::stop::StopSignal;
 use squall_linux::{allocator, clock};
 
-use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, TcpAcceptor};
+use crate::accept::{self, ACCEPT_PAUSE, Accepted, Bound, TcpAcceptor, TcpConnection};
 pub use crate::accept::{Listener, ListenerProtocol};
 use crate::error::StationError;
 use crate::log::{LogSinks, StationLog};
@@ -303,18 +305,23 @@ impl Server {
                     return Ok(());
                 }
             };
-            let id = tcp.number;
-            let token = u64::from(id);
-            if let Err(error) = self.reactor.add(tcp.socket(), token) {
-                // Nothing would report that it is ready, so it is closed.
-                accept::note_failed(errors, &error);
-                continue;
-            }
-            tcp.record_accepted(&mut self.service.log, &mut self.report.congestion_controls);
-            let peer = Peer::new(tcp, self.wants);
-            self.peers.insert(id, Box::new(peer));
-            self.serve(id, Some(accept::first_event(token)));
+            self.admit(tcp);
         }
+    }
+
+    /// Serves a connection that was accepted. One that the reactor cannot watch is closed: nothing would report that it
+    /// is ready.
+    fn admit(&mut self, tcp: TcpConnection) {
+        let id = tcp.number;
+        let token = u64::from(id);
+        if let Err(error) = self.reactor.add(tcp.socket(), token) {
+            accept::note_failed(&mut self.report.machine_errors, &error);
+            return;
+        }
+        tcp.record_accepted(&mut self.service.log, &mut self.report.congestion_controls);
+        let peer = Peer::new(tcp, self.wants);
+        self.peers.insert(id, Box::new(peer));
+        self.serve(id, Some(accept::first_event(token)));
     }
 
     /// Gives a connection a turn, because of what the kernel reports or because it wants one.

@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use squall_base::plan::{
     Connections, PoolOrder, PoolSettings, Protocol, SAMPLE_EVERY, SideSettings, Version,
 };
-use squall_base::{Duration, Side};
+use squall_base::{Bytes, Duration, ParseQuantityError, Probability, Side};
 use squall_linux::scheduling;
 use squall_linux::stop::StopSignal;
 use squall_recipe::settings::PROXY_DELAYS;
 use squall_stations::LogSinks;
-use squall_stations::proxy::{Balance, Proxy, ProxyReport, ProxySettings, Timeouts};
+use squall_stations::proxy::{Balance, MinUploadRate, Proxy, ProxyReport, ProxySettings, Timeouts};
 use squall_stations::server::Listener;
 
 use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
@@ -33,8 +33,9 @@ use crate::{interrupt, output};
         squall proxy --h1 8080 --to http://10.0.0.1:9000 --to http://10.0.0.2:9000 --http 2 --balance least-requests\n  \
         squall proxy --h2c 8080 --like alb --to http://127.0.0.1:9000\n\n\
         Without a listener it takes --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
-        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the request does not go on), 502 (no \
-        upstream), 504 (no answer in time). Without --cert it makes a certificate, as squall serve does."
+        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the request does not go on, or too slowly \
+        while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). Without --cert it \
+        makes a certificate, as squall serve does."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -49,6 +50,8 @@ pub(crate) struct Arguments {
     user: UserFlag,
     #[command(flatten)]
     times: Times,
+    #[command(flatten)]
+    fairness: Fairness,
     /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
     #[arg(long, value_name = "FILE")]
     access_log: Option<String>,
@@ -132,11 +135,62 @@ struct Times {
     delay: Duration,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "While requests wait for an upstream's connections")]
+struct Fairness {
+    /// Answer 408 to a client that sends the body of its request with fewer bytes per second than this; 0 for no limit
+    #[arg(long, value_name = "SIZE", default_value = "240")]
+    min_upload_rate: Bytes,
+    /// Over which time --min-upload-rate is judged, and how long a client may take to send the first bytes
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = upload_period)]
+    upload_period: Duration,
+    /// Serve other clients first while one has this share of an upstream's requests; 100% for no limit
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = client_share)]
+    client_share: Probability,
+}
+
+impl Fairness {
+    /// The rate, unless it is turned off.
+    fn min_upload_rate(&self) -> Option<MinUploadRate> {
+        (self.min_upload_rate.get() > 0).then_some(MinUploadRate {
+            bytes_per_s: self.min_upload_rate.get(),
+            period: self.upload_period,
+        })
+    }
+
+    /// The share, unless it is turned off.
+    fn client_share(&self) -> Option<Probability> {
+        Some(self.client_share).filter(|share| share.get() < 1.0)
+    }
+}
+
+/// Parses `--upload-period`. Timeouts are checked ten times a second, so a shorter one would be judged by chance.
+fn upload_period(text: &str) -> Result<Duration, String> {
+    let period: Duration = text
+        .parse()
+        .map_err(|error: ParseQuantityError| error.to_string())?;
+    if period >= Duration::from_millis(100) {
+        return Ok(period);
+    }
+    Err(format!("{text} is out of range: expected at least 100ms"))
+}
+
+/// Parses `--client-share`.
+fn client_share(text: &str) -> Result<Probability, String> {
+    let share: Probability = text
+        .parse()
+        .map_err(|error: ParseQuantityError| error.to_string())?;
+    if share.get() >= 0.01 {
+        return Ok(share);
+    }
+    Err(format!("{text} is out of range: expected 1% to 100%"))
+}
+
 /// Parses `--delay`, with the limits that recipes have.
 fn delay(text: &str) -> Result<Duration, String> {
     let delay: Duration = text
         .parse()
-        .map_err(|error: squall_base::ParseQuantityError| error.to_string())?;
+        .map_err(|error: ParseQuantityError| error.to_string())?;
     if PROXY_DELAYS.contains(&delay) {
         return Ok(delay);
     }
@@ -253,6 +307,8 @@ fn settings(
             answer: Some(arguments.times.answer_timeout),
             idle: Some(arguments.times.idle_timeout),
         },
+        min_upload_rate: arguments.fairness.min_upload_rate(),
+        client_share: arguments.fairness.client_share(),
         delay: arguments.times.delay,
         front_log: log.clone(),
         back_log: log.clone(),

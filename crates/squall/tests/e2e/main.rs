@@ -84,6 +84,7 @@ mod programs;
 mod protocols;
 mod proxies;
 mod proxies_failing;
+mod proxies_hostile;
 mod proxies_interim;
 mod proxies_lasting;
 mod proxies_pools;

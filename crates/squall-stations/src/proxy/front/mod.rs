@@ -5,6 +5,7 @@
 mod quic;
 mod tcp;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use squall_base::plan::{Protocol, Version};
@@ -71,6 +72,10 @@ impl Fronts {
             self.tcp.push(None);
             self.tcp.len() as u32 - 1
         })
+    }
+
+    fn tcp_ref(&self, id: u32) -> Option<&TcpFront> {
+        self.tcp.get(id as usize)?.as_deref()
     }
 
     pub(super) fn tcp_mut(&mut self, id: u32) -> Option<&mut TcpFront> {
@@ -186,6 +191,25 @@ impl Fronts {
     pub(super) fn block(&mut self, at: FrontKey, key: ExchangeKey) {
         if let Some(open) = self.open(at) {
             open.blocked.push(key);
+        }
+    }
+
+    /// The address of the client.
+    pub(super) fn address(&self, at: FrontKey) -> Option<SocketAddr> {
+        match at {
+            FrontKey::Tcp(id) => self.tcp_ref(id).map(|front| front.tcp.address),
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => self.quic[listener as usize].address(connection),
+        }
+    }
+
+    /// How many bytes of requests on this connection wait for their upstreams; over HTTP/3 they are not counted.
+    pub(super) fn backlog_bytes(&self, at: FrontKey) -> usize {
+        match at {
+            FrontKey::Tcp(id) => self.tcp_ref(id).map_or(0, |front| front.backlog_bytes),
+            FrontKey::Quic { .. } => 0,
         }
     }
 

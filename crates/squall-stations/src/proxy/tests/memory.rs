@@ -18,28 +18,28 @@ use crate::memory::{CLOSED, MAX_BYTES};
 use crate::proxy::exchange::{MAX_KEPT_BYTES, ProxyExchange};
 use crate::proxy::keys::FrontKey;
 
-const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+pub(super) const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 /// The proxy itself responds to it.
 const OPTIONS: &str =
     "OPTIONS / HTTP/1.1\r\nhost: a\r\nmax-forwards: 0\r\nconnection: close\r\n\r\n";
 const LARGE_BYTES: usize = 64 << 20;
 
 /// A proxy that runs only while a test gives it turns.
-struct Turned(Proxy);
+pub(super) struct Turned(pub(super) Proxy);
 
 impl Turned {
-    fn before(upstream: SocketAddr, stop: &StopSignal) -> Turned {
+    pub(super) fn before(upstream: SocketAddr, stop: &StopSignal) -> Turned {
         let mut proxy = proxy(&[upstream], Balance::RoundRobin, Default::default(), stop);
         proxy.open_in_advance().unwrap();
         Turned(proxy)
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> SocketAddr {
         self.0.addresses().unwrap()[0]
     }
 
     /// Takes turns until the condition holds, for at most 20 s.
-    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Proxy) -> bool) {
+    pub(super) fn turn_until(&mut self, what: &str, is_so: impl Fn(&Proxy) -> bool) {
         let give_up = clock::now() + Duration::from_secs(20);
         while !is_so(&self.0) {
             assert!(clock::now() < give_up, "not {what} within 20 s");
@@ -49,13 +49,13 @@ impl Turned {
     }
 
     /// Takes turns until this client has ended. Returns its result.
-    fn serve<T>(&mut self, client: thread::JoinHandle<T>) -> T {
+    pub(super) fn serve<T>(&mut self, client: thread::JoinHandle<T>) -> T {
         self.turn_until("served", |_| client.is_finished());
         client.join().unwrap()
     }
 
     /// The first line and the body of the response to a request.
-    fn ask(&mut self, request: &'static str) -> (String, String) {
+    pub(super) fn ask(&mut self, request: &'static str) -> (String, String) {
         let address = self.address();
         let answer = self.serve(thread::spawn(move || {
             let mut client = connect(address);
@@ -82,7 +82,7 @@ impl Turned {
     }
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
+pub(super) fn connect(address: SocketAddr) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
     let patience = Some(StdDuration::from_secs(20));
     client.set_read_timeout(patience).unwrap();

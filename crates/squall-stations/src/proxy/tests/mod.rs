@@ -1,9 +1,12 @@
 //! A proxy between a raw client and the embedded server: what both of its sides record.
 //!
-//! `raw` has upstreams that a test controls frame by frame, `memory` tests what happens when too much memory is held.
+//! `raw` has upstreams that a test controls frame by frame, `memory` tests what happens when too much memory is held,
+//! `refused` when the kernel refuses something, `shares` what counts as a client's share.
 
 mod memory;
 mod raw;
+mod refused;
+mod shares;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +15,7 @@ use std::thread;
 
 use squall_base::plan::{PoolOrder, TlsSettings, Version};
 use squall_base::record::{ExchangeRecord, SideCounts};
-use squall_base::{Bytes, Duration};
+use squall_base::{Bytes, Duration, Probability};
 use squall_http::tls::{ClientContext, ServerContext, Trust};
 
 use super::*;
@@ -77,6 +80,8 @@ fn settings(
         },
         balance,
         timeouts: Timeouts::default(),
+        min_upload_rate: Some(MinUploadRate::default()),
+        client_share: Probability::new(0.5),
         delay: Duration::ZERO,
         front_log,
         back_log,

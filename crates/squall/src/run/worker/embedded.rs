@@ -120,6 +120,8 @@ impl EmbeddedStations<'_> {
             pool: back.pool,
             balance: Balance::default(),
             timeouts: Timeouts::default(),
+            min_upload_rate: None,
+            client_share: None,
             delay: self.trial.variant.stations[place].asked.proxy_delay,
             front_log,
             back_log,

@@ -1,0 +1,78 @@
+//! A connection that the kernel does not let the server watch (epoll_ctl(2)) is closed, and the server goes on.
+//!
+//! The kernel refuses to watch a file twice (EEXIST), so the test has it watched before.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration as StdDuration;
+
+use squall_base::Bytes;
+use squall_base::plan::Version;
+
+use super::*;
+
+/// Accepts the connection that a client has opened.
+fn accept(server: &mut Server) -> TcpConnection {
+    let BoundListener::Tcp(acceptor) = &server.listeners[0] else {
+        panic!("it has no listener for TCP");
+    };
+    let give_up = clock::now() + Duration::from_secs(20);
+    loop {
+        let errors = &mut server.report.machine_errors;
+        let accepted = acceptor.accept(&mut server.next_peer, &server.side, server.wants, errors);
+        if let Accepted::Connection(tcp) = accepted.unwrap() {
+            return tcp;
+        }
+        assert!(clock::now() < give_up, "no connection within 20 s");
+        thread::sleep(StdDuration::from_millis(1));
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let client = TcpStream::connect(address).unwrap();
+    let patience = Some(StdDuration::from_secs(20));
+    client.set_read_timeout(patience).unwrap();
+    client
+}
+
+#[test]
+fn connection_that_cannot_be_watched_is_closed_and_others_are_served() {
+    let stop = StopSignal::new().unwrap();
+    let settings = ServerSettings {
+        listeners: vec![Listener {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            protocol: ListenerProtocol::Plain(Version::Http1),
+        }],
+        side: SideSettings::default(),
+        site: Site::sized(Bytes::new(5)).unwrap(),
+        log: LogSinks::default(),
+        access: None,
+        sample_every: Duration::from_secs(1),
+        idle_timeout: None,
+        seed: 0,
+        is_realtime: false,
+    };
+    let mut server = Server::listen(settings, stop.clone()).unwrap();
+    let address = server.addresses().unwrap()[0];
+    let mut refused = connect(address);
+    let tcp = accept(&mut server);
+    server.reactor.add(tcp.socket(), STOP).unwrap();
+    server.admit(tcp);
+    assert_eq!(refused.read(&mut [0; 1]).unwrap(), 0);
+
+    let serving = thread::spawn(move || server.run().unwrap());
+    let mut client = connect(address);
+    let get = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    client.write_all(get).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+    stop.request().unwrap();
+    let errors = serving.join().unwrap().machine_errors;
+    let found: Vec<(&String, &u64)> = errors.iter().collect();
+    let [(said, 1)] = found[..] else {
+        panic!("{errors:?}");
+    };
+    assert!(said.contains("cannot watch a file descriptor"), "{said}");
+}
