@@ -60,8 +60,8 @@ pub use private::{
 pub use table::{
     CausesWriter, ColumnRange, DropWriter, ExchangeWriter, FrameWriter, PacketWriter,
     RequestWriter, Rows, SocketWriter, TableRow, TableWriter, each_projected,
-    each_projected_within, read_causes, read_drops, read_exchanges, read_frames, read_packets,
-    read_requests, read_sockets,
+    each_projected_within, parts_of, read_causes, read_drops, read_exchanges, read_frames,
+    read_packets, read_requests, read_sockets,
 };
 
 /// The version of the record's schema: of the tables, trial.json and plan.json. It is incremented when a column or

@@ -6,11 +6,11 @@
 use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
 
-use squall_base::Time;
 use squall_base::record::{
     ExchangeRecord, FrameFacts, FrameLayer, FrameRecord, QuicPath, Side, SideCounts, SocketRecord,
     SocketSample, TcpInfo, Way,
 };
+use squall_base::{Duration, Time};
 use squall_http::tls::HandshakeOutcome;
 use squall_http::{Http2Announcements, h3, trace};
 use squall_linux::clock;
@@ -18,6 +18,9 @@ use squall_linux::tcp_info::{TCP_INFO_BYTES, tcp_info};
 use squall_linux::udp::UdpSocket;
 
 use crate::rows::{ROWS_A_CHUNK, RowSender};
+
+/// A client's rows are sent at least this often while there are any, so that those of a slow load are written soon.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// Frame types below this are counted in an array and get their names at the end. Covers all of HTTP/2.
 const USUAL_KINDS: usize = 0x11;
@@ -103,6 +106,8 @@ pub(crate) struct StationLog {
     frames: Rows<FrameRecord>,
     sockets: Rows<SocketRecord>,
     key_log: Option<Sender<Vec<String>>>,
+    /// When rows were last sent because it was time.
+    last_flush: Time,
     /// Frames of usual types, by way, layer and type, that are not yet in `counts`.
     usual_frames: [[[u64; USUAL_KINDS]; FrameLayer::ALL.len()]; Way::ALL.len()],
     pub(crate) counts: SideCounts,
@@ -117,6 +122,7 @@ impl StationLog {
             frames: Rows::new(sinks.frames),
             sockets: Rows::new(sinks.sockets),
             key_log: sinks.key_log,
+            last_flush: Time::ZERO,
             usual_frames: Default::default(),
             counts: SideCounts::default(),
         }
@@ -182,11 +188,23 @@ impl StationLog {
         }
     }
 
-    /// Sends what has been collected, at the end.
-    pub(crate) fn flush(&mut self) {
+    /// Sends the rows that have been collected, if that was last done a while ago.
+    pub(crate) fn flush_if_due(&mut self, now: Time) {
+        if now.since(self.last_flush) >= FLUSH_EVERY {
+            self.flush_rows();
+            self.last_flush = now;
+        }
+    }
+
+    fn flush_rows(&mut self) {
         self.exchanges.flush();
         self.frames.flush();
         self.sockets.flush();
+    }
+
+    /// Sends what has been collected, at the end.
+    pub(crate) fn flush(&mut self) {
+        self.flush_rows();
         for way in Way::ALL {
             for layer in FrameLayer::ALL {
                 let usual = std::mem::take(&mut self.usual_frames[way as usize][layer as usize]);

@@ -37,6 +37,11 @@ impl<W: Write> CsvExport<W> {
             .try_for_each(|row| self.lines.add(format_args!("{}\n", Line(row))))
     }
 
+    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    pub fn flush(&mut self) -> Result<(), ExportError> {
+        self.lines.flush_all()
+    }
+
     /// Writes the remaining text and returns the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
         self.write_header()?;

@@ -39,6 +39,11 @@ impl<W: Write> H2loadExport<W> {
         })
     }
 
+    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    pub fn flush(&mut self) -> Result<(), ExportError> {
+        self.lines.flush_all()
+    }
+
     /// Writes the remaining text and returns the writer.
     pub fn finish(self) -> Result<W, ExportError> {
         self.lines.finish()

@@ -66,6 +66,11 @@ impl<W: Write> IntervalLogExport<W> {
         Ok(())
     }
 
+    /// Writes the lines of the intervals that are not held back, which otherwise wait for more to fill a buffer.
+    pub fn flush(&mut self) -> Result<(), ExportError> {
+        self.lines.flush_all()
+    }
+
     /// Writes the remaining intervals and returns the writer.
     pub fn finish(mut self) -> Result<W, ExportError> {
         self.write_header()?;

@@ -121,12 +121,17 @@ impl<W: Write> Lines<W> {
         })
     }
 
-    fn finish(mut self) -> Result<W, ExportError> {
+    /// Writes everything that was added, through the writer's own buffer too.
+    fn flush_all(&mut self) -> Result<(), ExportError> {
         self.flush()?;
         self.writer.flush().map_err(|source| ExportError::Write {
             format: self.format,
             source,
-        })?;
+        })
+    }
+
+    fn finish(mut self) -> Result<W, ExportError> {
+        self.flush_all()?;
         Ok(self.writer)
     }
 }

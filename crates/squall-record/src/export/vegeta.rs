@@ -61,6 +61,11 @@ impl<'a, W: Write, A: Fn(&RequestRecord) -> RequestLine<'a>> VegetaExport<W, A> 
         })
     }
 
+    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    pub fn flush(&mut self) -> Result<(), ExportError> {
+        self.lines.flush_all()
+    }
+
     /// Writes the remaining text and returns the writer.
     pub fn finish(self) -> Result<W, ExportError> {
         self.lines.finish()

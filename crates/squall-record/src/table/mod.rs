@@ -1,9 +1,9 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
 //! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
-//! file; `columns` turns them back cell by cell, and `within` finds those of a range. `guarded` catches panics of the parquet
-//! crate. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops`. Nothing here
-//! interprets a row.
+//! file; `columns` turns them back cell by cell, and `within` finds those of a range. `parts` keeps the rows of a table that is
+//! not finished, and `guarded` catches panics of the parquet crate. The tables are `requests`, `exchanges`, `frames`,
+//! `packets`, `sockets`, `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;
 mod cell;
@@ -14,6 +14,7 @@ mod frames;
 mod guarded;
 mod packets;
 mod packing;
+mod parts;
 mod positioned;
 mod reader;
 mod requests;
@@ -30,6 +31,7 @@ use squall_base::record::{
 };
 
 use crate::{RecordError, memory};
+pub use parts::parts_of;
 pub use reader::{Rows, each_projected, each_projected_within};
 pub use within::ColumnRange;
 pub use writer::TableWriter;

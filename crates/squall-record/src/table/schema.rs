@@ -2,11 +2,15 @@
 //!
 //! It holds no data. The columns of each table are in the module with its name; docs/RECORD.md defines their meaning.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::TypePtr;
 
 use super::sealed::Row;
@@ -84,13 +88,29 @@ fn arrow_schema<R: Row>() -> Schema {
     Schema::new(R::columns().iter().map(Column::field).collect::<Vec<_>>())
 }
 
-pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
-    let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
-    Ok(schema.root_schema_ptr())
+/// What all files of a table have in common.
+pub(super) struct FileLayout {
+    schema: TypePtr,
+    properties: WriterPropertiesPtr,
+}
+
+impl FileLayout {
+    pub(super) fn of<R: Row>() -> Result<FileLayout, ParquetError> {
+        let schema = ArrowSchemaConverter::new().convert(&arrow_schema::<R>())?;
+        Ok(FileLayout {
+            schema: schema.root_schema_ptr(),
+            properties: Arc::new(properties::<R>()),
+        })
+    }
+
+    /// Begins a file.
+    pub(super) fn begin(&self, file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
+        SerializedFileWriter::new(file, Arc::clone(&self.schema), Arc::clone(&self.properties))
+    }
 }
 
 /// The file's properties and metadata. `packing` decides how each column is packed.
-pub(super) fn properties<R: Row>() -> WriterProperties {
+fn properties<R: Row>() -> WriterProperties {
     let metadata = vec![
         KeyValue::new(SCHEMA_KEY.to_owned(), crate::SCHEMA.to_string()),
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),

@@ -1,50 +1,92 @@
 //! The streaming writer of a table.
 //!
 //! Its memory is bounded: up to 256 pending rows, and the packed columns of one row group (`packing`). It does not
-//! rename: a table is written into the folder of a partial trial (`folder`), which nobody reads.
+//! rename: a table is written into the folder of a partial trial (`folder`), which nobody reads. A table that must survive
+//! its process is written in `parts`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use super::TableRow;
 use super::packing::{PIECE_ROWS, RowGroup};
-use super::schema::{parquet_schema, properties};
+use super::parts::{Parts, prepare_folder};
+use super::schema::FileLayout;
 use crate::RecordError;
 
 /// A piece smaller than this waits for more rows: packing a piece costs each column as much as a few dozen rows.
 const FEW_ROWS: usize = PIECE_ROWS / 4;
 
 /// Writes a table row by row. If the writer is dropped without [`TableWriter::finish`], the file has no footer and
-/// reading it is an error.
+/// reading it is an error; its parts remain, if it has any ([`TableWriter::create_in_parts`]).
 pub struct TableWriter<R: TableRow> {
     path: PathBuf,
-    file: SerializedFileWriter<File>,
+    output: Output,
     group: RowGroup,
     pending: Vec<R>,
     rows: u64,
+    /// How many rows there were when they were last saved.
+    saved_rows: u64,
+}
+
+/// Where row groups are written.
+enum Output {
+    Table(SerializedFileWriter<File>),
+    Parts(Parts),
 }
 
 impl<R: TableRow> TableWriter<R> {
     /// Creates the file `path`, replacing an existing one.
     pub fn create(path: impl AsRef<Path>) -> Result<TableWriter<R>, RecordError> {
-        let path = path.as_ref().to_path_buf();
-        let file = File::create(&path).map_err(RecordError::create(&path))?;
-        let begin = || {
-            let properties = Arc::new(properties::<R>());
-            SerializedFileWriter::new(file, parquet_schema::<R>()?, properties)
+        let path = path.as_ref();
+        let file = File::create(path).map_err(RecordError::create(path))?;
+        TableWriter::begin(path, |layout| Ok(Output::Table(layout.begin(file)?)))
+    }
+
+    /// Creates the file `path`, replacing an existing one, for a table whose rows must survive this process if it is
+    /// killed. The rows that [`TableWriter::save`] has saved, and those of full row groups, are then in parts
+    /// ([`crate::parts_of`]). [`TableWriter::finish`] joins the parts, which takes the space of the table a second time.
+    ///
+    /// Parts that an earlier process left are removed. The table is written without parts if it is not an ordinary file,
+    /// such as a pipe, or if no folder can be made beside it.
+    pub fn create_in_parts(path: impl AsRef<Path>) -> Result<TableWriter<R>, RecordError> {
+        let path = path.as_ref();
+        // Emptied only after the old parts are gone, which otherwise would pass for those of this table.
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(RecordError::create(path))?;
+        let metadata = file.metadata().map_err(RecordError::create(path))?;
+        let folder = if metadata.is_file() {
+            let folder = prepare_folder(path)?;
+            file.set_len(0).map_err(RecordError::write(path))?;
+            folder
+        } else {
+            None
         };
-        let file = begin()
-            .map_err(|source: ParquetError| RecordError::WriteTable(path.clone(), source))?;
+        TableWriter::begin(path, |layout| {
+            Ok(match folder {
+                Some(folder) => Output::Parts(Parts::new(path.into(), file, folder, layout)),
+                None => Output::Table(layout.begin(file)?),
+            })
+        })
+    }
+
+    fn begin(
+        path: &Path,
+        output: impl FnOnce(FileLayout) -> Result<Output, ParquetError>,
+    ) -> Result<TableWriter<R>, RecordError> {
+        let output = FileLayout::of::<R>()
+            .and_then(output)
+            .map_err(|source| RecordError::WriteTable(path.into(), source))?;
         Ok(TableWriter {
-            path,
-            file,
+            path: path.into(),
+            output,
             group: RowGroup::new(R::columns()),
             pending: Vec::with_capacity(PIECE_ROWS),
             rows: 0,
+            saved_rows: 0,
         })
     }
 
@@ -127,19 +169,52 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
+    /// Writes the rows since the last row group into a part, so that they survive this process. It copies and writes up to
+    /// a whole row group, so it may take some milliseconds. Does nothing for a table without parts, or if there are no new
+    /// rows. After an error the file is unusable.
+    pub fn save(&mut self) -> Result<(), RecordError> {
+        if matches!(self.output, Output::Table(_)) || self.rows_appended() == self.saved_rows {
+            return Ok(());
+        }
+        self.write_pending()?;
+        if let Output::Parts(parts) = &mut self.output {
+            parts.save(&self.group)?;
+        }
+        self.saved_rows = self.rows;
+        Ok(())
+    }
+
     /// Writes the remaining rows and the footer, and syncs the file to disk. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         self.write_pending()?;
-        self.write_group()?;
+        if let Output::Parts(parts) = &self.output
+            && parts.has_any()
+        {
+            // If the process is killed or the disk is full while the parts are joined, they have all rows.
+            self.save()?;
+        }
         let TableWriter {
-            path, file, rows, ..
+            path,
+            output,
+            mut group,
+            rows,
+            ..
         } = self;
-        let file = file
-            .into_inner()
-            .map_err(|source| RecordError::WriteTable(path.clone(), source))?;
-        file.sync_all()
-            .map_err(|source| RecordError::Write(path, source))?;
+        match output {
+            Output::Parts(parts) => parts.finish(&mut group)?,
+            Output::Table(mut file) => {
+                let file = (group.write(&mut file))
+                    .and_then(|()| file.into_inner())
+                    .map_err(|source| RecordError::WriteTable(path.clone(), source))?;
+                file.sync_all()
+                    .map_err(|source| RecordError::Write(path, source))?;
+            }
+        }
         Ok(rows)
+    }
+
+    fn rows_appended(&self) -> u64 {
+        self.rows + self.pending.len() as u64
     }
 
     fn write_pending(&mut self) -> Result<(), RecordError> {
@@ -184,8 +259,13 @@ impl<R: TableRow> TableWriter<R> {
     }
 
     fn write_group(&mut self) -> Result<(), RecordError> {
-        let written = self.group.write(&mut self.file);
-        written.map_err(|source| self.failed(source))
+        match &mut self.output {
+            Output::Parts(parts) => parts.add(&mut self.group),
+            Output::Table(file) => {
+                let written = self.group.write(file);
+                written.map_err(|source| self.failed(source))
+            }
+        }
     }
 
     fn failed(&self, source: ParquetError) -> RecordError {

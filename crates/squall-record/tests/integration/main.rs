@@ -20,6 +20,7 @@ mod import;
 mod import_garbage;
 mod import_har;
 mod packing;
+mod parts;
 mod pcapng;
 mod round_trip;
 mod rows;

@@ -277,6 +277,7 @@ impl Client {
     /// Reports progress: rows, counters and pages.
     fn report_progress(&mut self, now: Time, arrivals: &mut Arrivals) {
         self.traffic.shared.recorder.flush_if_due(now);
+        self.traffic.shared.log.flush_if_due(now);
         if let Some(gauge) = &self.gauge {
             gauge.set(GaugeReading {
                 started: arrivals.begun(),

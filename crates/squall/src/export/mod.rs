@@ -19,10 +19,12 @@ mod trace;
 use std::path::Path;
 
 use anyhow::Result;
+use squall_base::Time;
 use squall_base::record::{DropRecord, RequestRecord};
-use squall_record::{RecordError, read_drops, read_requests};
+use squall_record::{RecordError, parts_of, read_drops, read_requests};
 
 use crate::outcome::{BadInput, CommandOutcome};
+use crate::output::eprint;
 use crate::trials::{SelectedTrial, only_trial, select_trials};
 pub(crate) use arguments::Arguments;
 use arguments::Kind;
@@ -95,7 +97,7 @@ fn of_table(arguments: &Arguments) -> Result<()> {
         ))
         .into());
     }
-    let requests = read_requests(path).map_err(|error| not_a_table(path, &error))?;
+    let requests = requests_of_table(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match arguments.to.kind() {
         Kind::Requests(format) => {
@@ -115,6 +117,33 @@ fn of_table(arguments: &Arguments) -> Result<()> {
         ))
         .into()),
     }
+}
+
+/// The requests of a table. Those of a load that was killed are in the table's parts, which a sentence on stderr says.
+fn requests_of_table(path: &Path) -> Result<Vec<RequestRecord>> {
+    let error = match read_requests(path) {
+        Ok(requests) => return Ok(requests),
+        Err(error) => error,
+    };
+    let parts = match &error {
+        RecordError::NotParquet(..) => parts_of(path)?,
+        _ => Vec::new(),
+    };
+    if parts.is_empty() {
+        return Err(not_a_table(path, &error).into());
+    }
+    let mut requests = Vec::new();
+    for part in &parts {
+        requests.extend(read_requests(part).map_err(|error| not_a_table(part, &error))?);
+    }
+    let last = requests.iter().map(|request| request.end).max();
+    let recorded = last.unwrap_or(Time::ZERO).since(Time::ZERO);
+    eprint(format_args!(
+        "squall: the load that wrote {} was interrupted, or still runs: {:.1} s of it are recorded\n",
+        path.display(),
+        recorded.as_secs_f64()
+    ));
+    Ok(requests)
 }
 
 /// Whether both are there and are the same file.

@@ -5,13 +5,17 @@
 //! were answered meanwhile. A thread that writes on a client's processor, in turn, is interrupted by every response. So
 //! an idle client writes a few rows or compresses one page of a column, looks for responses, and then does a bit more.
 //! It leaves longer work to the thread, such as flushing a row group to disk, and also the rows that it has no time
-//! for. `tables` decides what is written, and where.
+//! for. Every few seconds the thread saves what is written, for the case that the process is killed. `tables` decides what
+//! is written, and where.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use anyhow::Result;
+use squall_linux::clock;
 use squall_stations::rows::{Chunk, RowBacklog, RowPoll, RowReceiver, SpareTime};
+
+use crate::background::SavePace;
 
 /// Rows written per step: at most 150,000 instructions (every fourth step packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;
@@ -42,6 +46,9 @@ pub(super) trait RowWriter<R>: Send {
 
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
+
+    /// Makes the rows written so far readable for others, now and if the process is killed. May take some milliseconds.
+    fn save(&mut self) -> Result<()>;
 
     fn finish(self) -> Result<()>;
 }
@@ -91,6 +98,7 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
         if let WriterState::Open(open) = &*self.lock() {
             open.queue.set_wake_thread(thread::current());
         }
+        let mut pace = SavePace::new(clock::now());
         loop {
             let mut state = self.lock();
             let may_rest = match state.step(TimeBudget::Unlimited) {
@@ -99,9 +107,17 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
                 Step::Nothing => true,
                 Step::Ended => return state.finish(),
             };
+            let now = clock::now();
+            let pause = pace.wait(now);
+            if pause.is_zero() {
+                state.save();
+                pace.saved(now, clock::now());
+                // Rows may have come meanwhile, or saving has failed.
+                continue;
+            }
             if may_rest {
                 drop(state);
-                thread::park();
+                thread::park_timeout(pause.into());
             }
         }
     }
@@ -150,6 +166,14 @@ impl<R, W: RowWriter<R>> WriterState<R, W> {
 
     fn can_write_briefly(&self) -> bool {
         matches!(self, WriterState::Open(open) if open.writer.can_write_briefly())
+    }
+
+    fn save(&mut self) {
+        if let WriterState::Open(open) = self
+            && let Err(error) = open.writer.save()
+        {
+            *self = WriterState::Closed(Err(error));
+        }
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -221,6 +245,7 @@ mod tests {
         can_write_briefly: bool,
         is_prepared: bool,
         fails_at: Option<u32>,
+        fails_to_save: bool,
     }
 
     impl RowWriter<u32> for RecordingWriter {
@@ -248,6 +273,11 @@ mod tests {
             self.can_write_briefly
         }
 
+        fn save(&mut self) -> Result<()> {
+            anyhow::ensure!(!self.fails_to_save, "no room to save");
+            Ok(())
+        }
+
         fn finish(self) -> Result<()> {
             Ok(())
         }
@@ -262,6 +292,7 @@ mod tests {
             can_write_briefly,
             is_prepared: false,
             fails_at: None,
+            fails_to_save: false,
         };
         (writer, rows_written)
     }
@@ -369,5 +400,22 @@ mod tests {
         assert_eq!(error.to_string(), "no room for 3");
         drop(shared);
         assert_eq!(rows_written.into_iter().count(), 2);
+    }
+
+    #[test]
+    fn error_while_saving_ends_the_writing_and_is_returned() {
+        let (mut writer, rows_written) = recording_writer(true);
+        writer.fails_to_save = true;
+        let (sender, rows) = queue(Capacity::Bounded(WakePolicy::Early));
+        let shared = SharedWriter::new(rows, writer);
+        sender.send(&mut vec![1]);
+        assert!(shared.work() && shared.work());
+        shared.lock().save();
+        sender.send(&mut vec![2]);
+        assert!(!shared.work(), "it has failed");
+        let error = shared.run().expect_err("no room");
+        assert_eq!(error.to_string(), "no room to save");
+        drop(shared);
+        assert_eq!(rows_written.into_iter().count(), 1);
     }
 }

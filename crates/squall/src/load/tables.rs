@@ -1,7 +1,8 @@
 //! What is written while a load runs: tables, other formats, and the sums behind the final results.
 //!
 //! Each table has its own shared writer (`desk`), so that clients never wait for a disk; all files of requests share
-//! one. Times count from an epoch before the first connection.
+//! one. Tables are written in parts, which survive a process that is killed (squall-record `table/parts.rs`). Times count
+//! from an epoch before the first connection.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -169,19 +170,19 @@ impl Tables {
         let log = LogSinks {
             exchanges: table(
                 to(&outputs.exchanges_to),
-                ExchangeWriter::create,
+                ExchangeWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
                 (&mut others, &mut setup),
             )?,
             frames: table(
                 to(&outputs.frames_to),
-                FrameWriter::create,
+                FrameWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
                 (&mut others, &mut setup),
             )?,
             sockets: table(
                 to(&outputs.sockets_to),
-                SocketWriter::create,
+                SocketWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
                 (&mut others, &mut setup),
             )?,
@@ -260,6 +261,11 @@ impl RowWriter<RequestRecord> for RequestFiles {
         (self.files.iter()).all(|(_, file)| file.can_write_briefly())
     }
 
+    fn save(&mut self) -> Result<()> {
+        self.keep_if_ok(RequestFile::save);
+        Ok(())
+    }
+
     fn finish(self) -> Result<()> {
         for (path, file) in self.files {
             if let Err(error) = file.finish() {
@@ -330,6 +336,10 @@ impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> 
         true
     }
 
+    fn save(&mut self) -> Result<()> {
+        Ok(self.writer.save()?)
+    }
+
     fn finish(self) -> Result<()> {
         self.writer.finish()?;
         Ok(())
@@ -356,7 +366,8 @@ impl RequestFile {
         (names, epoch): (RequestNames, Epoch),
     ) -> Result<RequestFile> {
         if format == Format::Parquet {
-            return Ok(RequestFile::Parquet(Box::new(RequestWriter::create(path)?)));
+            let table = RequestWriter::create_in_parts(path)?;
+            return Ok(RequestFile::Parquet(Box::new(table)));
         }
         let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
         let writer = BufWriter::new(file);
@@ -407,6 +418,20 @@ impl RequestFile {
             RequestFile::H2load(file) => file.append(rows)?,
             RequestFile::Hgrm(file) => file.append(rows)?,
             RequestFile::Hlog(file) => file.append(rows)?,
+        }
+        Ok(())
+    }
+
+    /// Makes the rows so far readable for others. A distribution has no lines before its end, and an interval log holds
+    /// the last seconds back.
+    fn save(&mut self) -> Result<()> {
+        match self {
+            RequestFile::Parquet(file) => file.save()?,
+            RequestFile::Csv(file) => file.flush()?,
+            RequestFile::Vegeta(file) => file.flush()?,
+            RequestFile::H2load(file) => file.flush()?,
+            RequestFile::Hgrm(_) => {}
+            RequestFile::Hlog(file) => file.flush()?,
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ mod link;
 mod load;
 mod loads;
 mod loads_causes;
+mod loads_killed;
 mod loads_pools;
 mod loads_ports;
 mod loads_reach;

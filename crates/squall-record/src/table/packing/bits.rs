@@ -115,7 +115,7 @@ fn pack_widest<T: Copy + Into<u64>>(numbers: &[T; MINIBLOCK], width: u32, bytes:
 }
 
 /// A sequence of flags.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     /// Empty as long as all flags are equal.
     words: Vec<u64>,

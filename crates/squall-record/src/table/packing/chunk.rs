@@ -35,6 +35,21 @@ pub(super) struct Chunk {
     nulls: usize,
 }
 
+impl Chunk {
+    /// A copy, which shares the bytes of the pages.
+    pub(super) fn copy(&self) -> Chunk {
+        let copy = |page: &CompressedPage| {
+            CompressedPage::new(page.compressed_page().clone(), page.uncompressed_size())
+        };
+        Chunk {
+            pages: self.pages.iter().map(copy).collect(),
+            is_compressed: self.is_compressed,
+            rows: self.rows,
+            nulls: self.nulls,
+        }
+    }
+}
+
 /// Makes pages, reusing its buffers.
 #[derive(Default)]
 pub(super) struct PageCompressor {

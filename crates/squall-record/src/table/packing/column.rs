@@ -18,7 +18,7 @@ use crate::table::schema::{Column, Packing};
 const WORDS_AT_ONCE: usize = 16;
 
 /// The cells of a column, by how they are packed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Cells {
     Numbers(Numbers),
     RepeatedNumbers(RepeatedNumbers),
@@ -126,7 +126,7 @@ impl Cells {
 }
 
 /// Integers that are close to the ones before them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Numbers {
     deltas: Deltas,
     present: Bits,
@@ -228,7 +228,7 @@ fn narrow_statistics(extremes: Option<(u32, u32)>, nulls: u64) -> Statistics {
 
 /// Numbers of at most 32 bits in every row, with few distinct values. Packed by dictionary, or as differences once the
 /// distinct values are too many.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RepeatedNumbers {
     dictionary: NumberDictionary,
     indices: Vec<u16>,
@@ -309,7 +309,7 @@ impl RepeatedNumbers {
 }
 
 /// Words of an enumeration.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Words {
     dictionary: WordDictionary,
     indices: Vec<u16>,
@@ -383,7 +383,7 @@ impl Words {
 }
 
 /// A flag in every row.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flags {
     flags: Bits,
     present: Bits,
@@ -415,7 +415,7 @@ impl Flags {
 }
 
 /// Free text, usually null. Stored as it is: compression finds repetitions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
     present: Bits,

@@ -29,7 +29,7 @@ pub(super) enum Width {
 }
 
 /// The numbers of a column in a page.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deltas {
     width: Width,
     /// The last packed number, then the numbers waiting for their block, then room for more.

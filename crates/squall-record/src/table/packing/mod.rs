@@ -84,6 +84,27 @@ impl RowGroup {
         }
     }
 
+    /// Whether it has no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0 && self.rows_before_page == 0
+    }
+
+    /// A copy of its rows so far, which can be written while this one is filled further. It copies the page being filled
+    /// and shares the finished ones.
+    pub(super) fn copy(&self) -> RowGroup {
+        RowGroup {
+            columns: self.columns,
+            cells: self.cells.clone(),
+            chunks: self.chunks.iter().map(Chunk::copy).collect(),
+            next: self.next,
+            rows: self.rows,
+            compressed_columns: self.compressed_columns,
+            rows_before_page: self.rows_before_page,
+            recent: RecentBlocks::default(),
+            compressor: PageCompressor::default(),
+        }
+    }
+
     fn is_full(&self) -> bool {
         self.rows_before_page == ROW_GROUP_ROWS
     }

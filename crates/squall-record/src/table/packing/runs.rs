@@ -62,7 +62,7 @@ fn put_literals(indices: &[u16], width: u32, out: &mut Vec<u8>) {
 }
 
 /// The words of a row group, in order of first occurrence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct WordDictionary {
     indices: Box<[u16; 256]>,
     words: Vec<&'static str>,
@@ -107,7 +107,7 @@ impl WordDictionary {
 }
 
 /// The distinct numbers of a row group, in order of first occurrence, up to [`MAX_NUMBERS`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NumberDictionary {
     /// The index of the slot's number plus one; 0 for a free slot.
     slots: Vec<u16>,
