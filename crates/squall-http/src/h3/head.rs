@@ -285,9 +285,9 @@ mod tests {
             assert!(request(headers(&pairs)).is_err(), "{added:?}");
         }
         // No pseudo-header field may end a line of HTTP/1.1 either.
-        for place in 0..fine.len() {
+        for (place, (_, right)) in fine.iter().enumerate() {
             for end in ["\r", "\n", "\r\n"] {
-                let value = format!("{}{end}x:y", fine[place].1);
+                let value = format!("{right}{end}x:y");
                 let mut pairs = fine.to_vec();
                 pairs[place].1 = &value;
                 assert!(request(headers(&pairs)).is_err(), "{:?}", pairs[place]);

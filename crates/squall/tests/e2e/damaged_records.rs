@@ -113,7 +113,7 @@ fn no_export_and_no_view_shows_anything_of_a_damaged_record() {
         let sound = damage(&file);
         let name = file.file_name().expect("a name").to_string_lossy();
         for format in formats {
-            let arguments = ["export", ".", "--to", format, "-o", "made"];
+            let arguments = ["export", ".", "--to", *format, "-o", "made"];
             let output = run_squall(&run.folder, arguments);
             let said = stderr(&output);
             assert_eq!(output.status.code(), Some(1), "{format}: {name}: {said}");

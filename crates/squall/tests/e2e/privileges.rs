@@ -86,7 +86,7 @@ fn proxy_becomes_the_named_user_and_forwards() {
     let server = Serving::start(home.path(), &["--h1", "0", "--body", "8"]);
     let upstream = format!("http://{}", server.address("h1"));
     let flags = ["--key-log", "keys.log", "--user", "65534:65533"];
-    let flags = [&["--to", &upstream][..], &flags].concat();
+    let flags = [&["--to", upstream.as_str()][..], &flags].concat();
     let proxy = serving::Serving::of("proxy", &["h1", "https"], &flags);
     check_is_another_user(proxy.pid());
     for (kind, scheme) in [("h1", "http"), ("https", "https")] {

@@ -306,7 +306,7 @@ fn field_with_a_line_end_does_not_reach_an_upstream_of_another_version() {
     let passing = thread::spawn(move || proxy.run().unwrap());
     let serving = thread::spawn(move || {
         let (mut stream, _) = upstream.accept().unwrap();
-        let (mut seen, mut piece) = (Vec::new(), [0; 4_096]);
+        let (mut seen, mut piece) = (Vec::<u8>::new(), [0; 4_096]);
         while !seen.ends_with(b"\r\n\r\n") {
             let length = stream.read(&mut piece).unwrap();
             assert!(length > 0, "{seen:?}");
