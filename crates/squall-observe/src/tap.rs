@@ -30,6 +30,8 @@ const MAX_OPEN: usize = 1 << 17;
 pub(crate) struct Tap {
     /// Which end: packets in this direction are sent by it.
     end: Direction,
+    /// How many connections it follows at a time.
+    most_open: usize,
     flows: BTreeMap<FlowKey, Flow>,
     /// Flows in the order in which they began; some have ended meanwhile.
     begun: VecDeque<FlowKey>,
@@ -62,6 +64,7 @@ impl Tap {
     pub(crate) fn new(end: Direction) -> Tap {
         Tap {
             end,
+            most_open: MAX_OPEN,
             flows: BTreeMap::new(),
             begun: VecDeque::new(),
             ended: VecDeque::new(),
@@ -104,7 +107,7 @@ impl Tap {
             connection.finish(&mut context);
         }
         if !self.flows.contains_key(&key) {
-            self.make_room(MAX_OPEN, &mut context);
+            self.make_room(&mut context);
             self.begun.push_back(key);
         }
         let flow = self.flows.entry(key).or_insert_with(|| {
@@ -130,9 +133,10 @@ impl Tap {
         Some(number)
     }
 
-    /// Before a flow begins: if `most` are open, ends an eighth of them, those that began first. If more packets of such a
-    /// connection follow, they count as another connection, seen from its middle.
-    fn make_room(&mut self, most: usize, context: &mut Context<'_>) {
+    /// Before a flow begins: if `most_open` are open, ends an eighth of them, those that began first. If more packets of
+    /// such a connection follow, they count as another connection, seen from its middle.
+    fn make_room(&mut self, context: &mut Context<'_>) {
+        let most = self.most_open;
         if self.begun.len() < most {
             return;
         }
@@ -244,34 +248,32 @@ mod tests {
     #[test]
     fn oldest_of_too_many_open_connections_end() {
         let (log, mut rows) = (KeyLog::default(), Observations::default());
-        let keys = Keys {
-            log: &log,
-            may_come: false,
-        };
         let mut numbers = ConnectionNumbers::default();
-        let mut tap = Tap::new(Direction::Up);
-        for port in 1..=16 {
+        let mut tap = Tap {
+            most_open: 16,
+            ..Tap::new(Direction::Up)
+        };
+        let mut ended = Vec::new();
+        for port in 1..=100 {
             let mut packet = PacketContext {
                 now: Time::from_nanos(u64::from(port)),
                 direction: Direction::Up,
-                keys,
+                keys: Keys {
+                    log: &log,
+                    may_come: false,
+                },
                 numbers: &mut numbers,
                 rows: &mut rows,
             };
-            tap.segment(&syn(port), &mut packet);
+            let number = tap.segment(&syn(port), &mut packet);
+            assert_eq!(number, Some(u32::from(port) - 1));
+            assert!(tap.flows.len() <= 16 && tap.begun.len() <= 16, "{port}");
+            ended.push(rows.connections.len());
         }
-        let mut context = Context {
-            now: Time::from_nanos(17),
-            way: Way::Sent,
-            keys,
-            rows: &mut rows,
-        };
-        tap.make_room(17, &mut context);
-        assert_eq!(tap.flows.len(), 16, "there is room for one more");
-        tap.make_room(16, &mut context);
-        assert_eq!((tap.flows.len(), tap.begun.len()), (14, 14));
-        assert_eq!(tap.number(syn(1).source, syn(1).destination), None);
-        assert_eq!(tap.number(syn(3).source, syn(3).destination), Some(2));
-        assert_eq!(rows.connections.len(), 2);
+        assert_eq!(ended[15..19], [0, 2, 2, 4]);
+        let number = |port| tap.number(syn(port).source, syn(port).destination);
+        assert_eq!(number(1), None);
+        assert_eq!(number(100), Some(99));
+        assert_eq!(tap.flows.len() + rows.connections.len(), 100);
     }
 }

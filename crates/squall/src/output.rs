@@ -11,8 +11,10 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use squall_base::text::escape_controls;
 
-/// The styles of squall-report's texts (ECMA-48, SGR).
-const STYLES: [&str; 4] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"];
+/// The styles of squall-report's texts and of clap's messages (ECMA-48, SGR).
+const STYLES: [&str; 7] = [
+    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m", "\x1b[31m", "\x1b[32m", "\x1b[33m",
+];
 
 /// Prints results to stdout. If that is a terminal, control characters are escaped, except newlines, tabs and styles. If the
 /// reader has closed the pipe, nothing happens.
@@ -32,7 +34,7 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
 }
 
 /// `text` with its control characters escaped, except newlines, tabs and styles.
-fn for_terminal(text: &str) -> String {
+pub(crate) fn for_terminal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(escape) = rest.find('\x1b') {

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use squall_report::export::{Benchmarks, Check, junit};
 
+use crate::outcome::BadInput;
+
 /// Results in the formats of other tools.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ExportFlags {
@@ -35,6 +37,19 @@ impl ExportFlags {
     /// Whether stdout gets Markdown instead of the text.
     pub(crate) fn is_markdown_on_stdout(&self) -> bool {
         self.markdown.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Refuses a flag about the text on stdout if Markdown is printed instead of that text. Each flag comes with whether it
+    /// was given.
+    pub(crate) fn check_beside_markdown(&self, flags: &[(&str, bool)]) -> Result<(), BadInput> {
+        let given = flags.iter().find(|(_, is_given)| *is_given);
+        match given {
+            Some((flag, _)) if self.is_markdown_on_stdout() => Err(BadInput::new(format!(
+                "--markdown without a file and {flag} do not go together, because both say what is printed: name a file, \
+                 as in --markdown=report.md, or leave one of them out"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the files that were asked for. `markdown` is only called if it is needed.

@@ -1,19 +1,39 @@
-//! What to add to clap's message about a flag that a command does not have: the commands that do have it.
+//! How clap's messages are printed, and what to add to the one about a flag that a command does not have: the commands
+//! that do have it.
 //!
-//! It adds lines to a message and changes nothing else; `main` has the commands.
+//! A message quotes arguments, which a shell may have made of foreign file names, so a terminal shows their characters and
+//! obeys none. The words of clap stay as they are; `main` has the commands.
+
+use std::io::IsTerminal;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use squall_report::Colour;
 
-use crate::output::eprint;
+use crate::display::ColourChoice;
+use crate::output::{draw, eprint, for_terminal};
 
 /// Prints clap's message, and the line that this module adds. Ends the process with clap's exit code.
 pub(crate) fn exit(error: &clap::Error, commands: &clap::Command) -> ! {
-    // Nobody reads the message if stderr is closed.
-    let _ = error.print();
+    if error.use_stderr() {
+        let colour = ColourChoice::Auto.for_stream(std::io::stderr().is_terminal());
+        draw(message(error, colour));
+    } else {
+        // Help and versions, which quote nothing. They are not read if stdout is closed.
+        let _ = error.print();
+    }
     if let Some(owners) = unknown_flag(error).and_then(|flag| owners(flag, commands)) {
         eprint(format_args!("squall: {owners}\n"));
     }
     std::process::exit(error.exit_code())
+}
+
+/// A message of clap in which control characters are escaped, except newlines, tabs and clap's own styles.
+fn message(error: &clap::Error, colour: Colour) -> String {
+    let rendered = error.render();
+    match colour {
+        Colour::Ansi => for_terminal(&rendered.ansi().to_string()),
+        Colour::Plain => for_terminal(&rendered.to_string()),
+    }
 }
 
 /// The flag that the command does not have.
@@ -44,8 +64,27 @@ fn owners(name: &str, commands: &clap::Command) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use clap::{Arg, Command};
+    use squall_base::text::is_terminal_control;
 
     use super::*;
+
+    #[test]
+    fn arguments_in_messages_do_not_control_the_terminal() {
+        let report = Command::new("report").arg(Arg::new("run"));
+        let commands = Command::new("squall").subcommand(report);
+        let name = "b\x1b]0;title\x07\u{9b}31m\u{202e}";
+        let parsed = commands.try_get_matches_from(["squall", "report", "a", name]);
+        let error = parsed.unwrap_err();
+        let is_obeyed = |c: char| is_terminal_control(c) && c != '\n';
+        let plain = message(&error, Colour::Plain);
+        assert!(!plain.contains(is_obeyed), "{plain:?}");
+        let styled = message(&error, Colour::Ansi);
+        assert!(styled.contains("\x1b[31m"), "{styled:?}");
+        assert!(styled.contains("]0;title\\u{7}"), "{styled:?}");
+        let styles = ["0", "1", "4", "31", "32", "33"].map(|number| format!("\x1b[{number}m"));
+        let bare = (styles.iter()).fold(styled, |text, style| text.replace(style, ""));
+        assert!(!bare.contains(is_obeyed), "{bare:?}");
+    }
 
     #[test]
     fn flag_of_another_command_names_that_command() {

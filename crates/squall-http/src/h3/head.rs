@@ -265,6 +265,10 @@ mod tests {
             (false, ("a b", "x")),
             (false, ("a:", "x")),
             (false, ("a", "x\r\nb: y")),
+            (false, ("a", "x\rb: y")),
+            (false, ("a", "x\nb: y")),
+            (false, ("a\r", "x")),
+            (false, ("a\n", "x")),
             (false, ("a", "\0")),
             (false, ("a", " b")),
             (false, ("a", "b\t")),
@@ -279,6 +283,15 @@ mod tests {
             let mut pairs = vec![added];
             pairs.extend(fine);
             assert!(request(headers(&pairs)).is_err(), "{added:?}");
+        }
+        // No pseudo-header field may end a line of HTTP/1.1 either.
+        for (place, (_, right)) in fine.iter().enumerate() {
+            for end in ["\r", "\n", "\r\n"] {
+                let value = format!("{right}{end}x:y");
+                let mut pairs = fine.to_vec();
+                pairs[place].1 = &value;
+                assert!(request(headers(&pairs)).is_err(), "{:?}", pairs[place]);
+            }
         }
         for status in ["", "20", "2000", "abc", "099", "600"] {
             assert!(

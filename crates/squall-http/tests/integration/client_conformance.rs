@@ -171,9 +171,15 @@ fn invalid_fields_are_stream_errors() {
         "an upper-case name": [with("X-Upper", "1")] => Stream(PROTOCOL_ERROR);
         "a colon in a name": [with("x:", "1")] => Stream(PROTOCOL_ERROR);
         "a line end in a value": [with("x", "1\r\ny: 2")] => Stream(PROTOCOL_ERROR);
+        "a CR in a value": [with("x", "1\ry: 2")] => Stream(PROTOCOL_ERROR);
+        "an LF in a value": [with("x", "1\ny: 2")] => Stream(PROTOCOL_ERROR);
+        "a CR in a name": [with("x\ry", "1")] => Stream(PROTOCOL_ERROR);
+        "an LF in a name": [with("x\ny", "1")] => Stream(PROTOCOL_ERROR);
         "a blank before a value": [with("x", " y")] => Stream(PROTOCOL_ERROR);
         "a blank after a value": [with("x", "y\t")] => Stream(PROTOCOL_ERROR);
         "a NUL in a trailer": [ok(0), head(END, &[field("x", "\0")])] => Stream(PROTOCOL_ERROR);
+        "a CR in a trailer": [ok(0), head(END, &[field("x", "1\ry: 2")])] => Stream(PROTOCOL_ERROR);
+        "an LF in a trailer": [ok(0), head(END, &[field("x", "1\ny: 2")])] => Stream(PROTOCOL_ERROR);
     });
 }
 

@@ -263,13 +263,41 @@ fn invalid_fields_are_stream_errors() {
         "a colon in a name": [with(END, "x:", "z")] => bad;
         "no name": [with(END, "", "z")] => bad;
         "a line end in a value": [with(END, "x", "y\r\nz: a")] => bad;
+        "a CR in a value": [with(END, "x", "y\rz: a")] => bad;
+        "an LF in a value": [with(END, "x", "y\nz: a")] => bad;
+        "a CR in a name": [with(END, "x\ry", "z")] => bad;
+        "an LF in a name": [with(END, "x\ny", "z")] => bad;
         "a NUL in a value": [with(END, "x", "\0")] => bad;
         "a blank before a value": [with(END, "x", " y")] => bad;
         "a blank after a value": [with(END, "x", "y\t")] => bad;
         "blanks inside a value": [with(END, "x", "y \t z")] => Fine;
         "no value": [with(END, "x", "")] => Fine;
         "a NUL in a trailer": [post(1), trailer("x", "\0")] => bad;
+        "a CR in a trailer": [post(1), trailer("x", "y\rz: a")] => bad;
+        "an LF in a trailer": [post(1), trailer("x", "y\nz: a")] => bad;
     });
+}
+
+/// In HTTP/1.1 these values would end a line.
+#[test]
+fn line_ends_in_pseudo_header_fields_are_refused() {
+    for end in ["\r", "\n", "\r\n"] {
+        let value = |text: &str| format!("{text}{end}x:y");
+        for (others, name, text) in [
+            (&[0x86, 0x84, 0x41, 1, b'a'][..], ":method", "GET"),
+            (&[0x82, 0x84, 0x41, 1, b'a'], ":scheme", "http"),
+            (&[0x82, 0x86, 0x41, 1, b'a'], ":path", "/"),
+            (&[0x82, 0x86, 0x84], ":authority", "a"),
+        ] {
+            let section = [others, &field(name, &value(text))].concat();
+            let verdict = judge(&[frame(HEADERS, WHOLE | END, 1, &section)]);
+            assert_ne!(verdict, Fine, "{name}: {:?}", value(text));
+            // The same section without the line end is a request.
+            let section = [others, &field(name, text)].concat();
+            let verdict = judge(&[frame(HEADERS, WHOLE | END, 1, &section)]);
+            assert_eq!(verdict, Fine, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -169,13 +169,15 @@ mod tests {
     #[test]
     fn congestion_control_is_the_kernels_default_unless_set() {
         let asked = ["tcp.congestion_control=reno".to_owned()];
-        for preset in [None, Some("nginx")] {
-            let found = |sets: &[String]| {
-                let side = side_settings(preset, (SET, sets), Side::Client, &[Protocol::H1]);
-                side.unwrap().tcp.congestion_control
-            };
-            assert_eq!(found(&[]), None);
-            assert_eq!(found(&asked).as_deref(), Some("reno"));
+        for side in [Side::Client, Side::Server] {
+            for preset in [None, Some("nginx")] {
+                let found = |sets: &[String]| {
+                    let settings = side_settings(preset, (SET, sets), side, &[Protocol::H1]);
+                    settings.unwrap().tcp.congestion_control
+                };
+                assert_eq!(found(&[]), None, "{side:?} {preset:?}");
+                assert_eq!(found(&asked).as_deref(), Some("reno"));
+            }
         }
     }
 }

@@ -82,6 +82,8 @@ struct LimitResult {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    let printed = [("--json", arguments.json)];
+    arguments.exports.check_beside_markdown(&printed)?;
     let (before_folder, before_plan) = open_run(&arguments.before)?;
     let (after_folder, after_plan) = open_run(&arguments.after)?;
     let absolute: Vec<Threshold> = (arguments.threshold.iter())

@@ -418,3 +418,35 @@ impl Settings {
         Ok(back)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_control_of_both_sides_is_the_kernels_default_unless_set() {
+        for like in [
+            None,
+            Some(ImitatedProgram::Alb),
+            Some(ImitatedProgram::Nghttpx),
+        ] {
+            let found = |sets: &[&str]| {
+                let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+                let settings = Settings {
+                    like,
+                    preset: None,
+                    sets: sets.clone(),
+                    back_preset: None,
+                    back_sets: sets,
+                };
+                let front = settings.front(&[Protocol::H2c]).unwrap();
+                let back = settings.back(Protocol::H1).unwrap();
+                [front, back].map(|side| side.tcp.congestion_control)
+            };
+            assert_eq!(found(&[]), [None, None], "{like:?}");
+            let reno = Some("reno".to_owned());
+            let asked = found(&["tcp.congestion_control=reno"]);
+            assert_eq!(asked, [reno.clone(), reno], "{like:?}");
+        }
+    }
+}

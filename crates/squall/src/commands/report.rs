@@ -94,6 +94,16 @@ impl ReportFlags {
     pub(crate) fn language(&self) -> Language {
         self.lang.into()
     }
+
+    /// Refuses flags of which one would have no effect, as far as clap does not.
+    pub(crate) fn check(&self) -> Result<(), BadInput> {
+        self.exports.check_beside_markdown(&[
+            ("--json", self.output.json),
+            ("--brief", self.brief),
+            ("--full", self.full),
+            ("--color", self.output.colour != ColourChoice::Auto),
+        ])
+    }
 }
 
 impl OutputFlags {
@@ -105,6 +115,7 @@ impl OutputFlags {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let (run, reporting) = (&arguments.run, &arguments.reporting);
+    reporting.check()?;
     if let Some(stored) = StoredSummary::find(run) {
         return stored.print(reporting);
     }

@@ -130,6 +130,9 @@ impl Plan {
 /// Reports flags that contradict each other, or that would have no effect.
 pub(super) fn check(arguments: &Arguments) -> Result<(), BadInput> {
     check_effects(arguments)?;
+    let outputs = &arguments.outputs;
+    let printed = [("--json -", outputs.json.as_deref() == Some("-"))];
+    outputs.exports.check_beside_markdown(&printed)?;
     let (amount, shape) = (&arguments.amount, &arguments.shape);
     let said = if shape.rate.is_some() && amount.duration.is_none() && amount.requests.is_none() {
         "--rate needs to know for how long: give -D TIME or -n COUNT"

@@ -111,6 +111,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    arguments.reporting.check()?;
     if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
         let language = arguments.reporting.language();
         let preview = preview(&plan_recipe(arguments, wanted)?.plan, language);

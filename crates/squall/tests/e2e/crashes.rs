@@ -1,21 +1,23 @@
 //! What a run does when a program of a trial, or squall's own process for it, dies. `paths` has a program that is killed
 //! once.
 
+use std::env;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use squall_base::record::{FailedAttempt, ProcessEnd};
+use squall_base::record::{FailedAttempt, ProcessEnd, RequestRecord, StationRecord};
 use squall_record::RunFolder;
 use tempfile::TempDir;
 
 use crate::paths::processes_below;
 use crate::support::{
     begin_run, check_exit_code, only_run, read_trials, recipe, run_recipe_in, run_whatever, seat,
-    stderr, stdout,
+    squall, stderr, stdout,
 };
 
 /// A recipe whose server is a shell script, which serves nothing.
@@ -145,4 +147,54 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
     let kept = attempts(&folder);
     assert_eq!(kept.len(), 1);
     assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
+}
+
+/// What stands in for nginx here. It tells its version before the run, is killed when the process of a trial asks, and
+/// serves nevertheless.
+const UNTOLD: &str = r#"#!/bin/sh
+if [ "$1" = -v ]; then
+    grep -qa trial-worker /proc/$PPID/cmdline && kill -KILL $$
+    echo 'nginx version: nginx/1.22.1'
+    exit
+fi
+cd "$2" || exit
+exec SQUALL serve --h1 "$(sed -n 's/^ *listen \([^ ;]*\).*/\1/p' nginx.conf)" --body 1024
+"#;
+
+#[test]
+fn a_program_that_is_killed_when_asked_for_its_version_does_not_end_the_run() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let bin = home.path().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let program = bin.join("nginx");
+    let script = UNTOLD.replace("SQUALL", env!("CARGO_BIN_EXE_squall"));
+    fs::write(&program, script).expect("a script");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its owner may");
+    let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> nginx\"\n";
+    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
+    let text = recipe("50/s", "delay = \"2ms\"", &[variant], profile);
+    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let found = env::var("PATH").expect("a PATH");
+    let output = squall(home.path())
+        .args(["run", "./recipe.toml"])
+        .env("PATH", format!("{}:{found}", bin.display()))
+        .output()
+        .expect("squall starts");
+    let said = stderr(&output);
+    let run = only_run(home.path());
+    let trials = read_trials(&run);
+    check_exit_code(&output, &trials);
+    let [trial] = &trials[..] else {
+        panic!("one trial is complete: {said}");
+    };
+    let mut stations = trial.record.stations.iter();
+    let nginx = stations.find(|station| station.name == "nginx");
+    let version = nginx.and_then(|station| station.version.as_deref());
+    assert_eq!(version, Some(StationRecord::UNKNOWN_VERSION), "{said}");
+    assert!(trial.requests.len() > 10, "{said}");
+    assert!(trial.measured().all(RequestRecord::succeeded), "{said}");
+    let summary = fs::read_to_string(run.join("summary.json")).expect("summary.json");
+    let warning = "The version of nginx is unknown in 1 trial";
+    assert!(summary.contains(warning), "{summary}");
 }

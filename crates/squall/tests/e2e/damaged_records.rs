@@ -5,7 +5,10 @@ use std::path::Path;
 
 use squall_record::{RunFolder, TrialFolder};
 
-use crate::support::{H1, recipe, run_recipe, run_squall, seat, stderr};
+use crate::support::{
+    FinishedRun, H1, H2C_X1, recipe, run_recipe, run_squall, seat, stderr, stdout,
+};
+use crate::view::Viewing;
 
 /// Flips one bit in the middle of a file.
 fn damage(path: &Path) -> Vec<u8> {
@@ -16,20 +19,28 @@ fn damage(path: &Path) -> Vec<u8> {
     sound
 }
 
+/// A short run of one variant.
+fn run_of(variant: &str) -> FinishedRun {
+    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
+    run_recipe(
+        &recipe("100/s", "delay = \"5ms\"", &[variant], profile),
+        &[],
+    )
+}
+
+/// The only trial of a run.
+fn trial_of(run: &FinishedRun) -> TrialFolder {
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    let mut trials = folder.complete_trials().expect("its trials");
+    trials.remove(0)
+}
+
 /// A run with a damaged file yields no figures, and the user learns which file it is.
 #[test]
 fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
     let _seat = seat();
-    let text = recipe(
-        "100/s",
-        "delay = \"5ms\"",
-        &[H1],
-        "duration = \"1s\"\ndrain = \"1s\"",
-    );
-    let run = run_recipe(&text, &[]);
-    let folder = RunFolder::open(&run.folder).expect("the run's folder");
-    let trials = folder.complete_trials().expect("its trials");
-    let trial: &TrialFolder = &trials[0];
+    let run = run_of(H1);
+    let trial = trial_of(&run);
     let record = trial.read_record().expect("trial.json");
     let names: Vec<&str> = record.files.iter().map(|file| file.name.as_str()).collect();
     assert!(names.contains(&"packets.parquet"), "{names:?}");
@@ -65,4 +76,61 @@ fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
         "{}",
         stderr(&output)
     );
+}
+
+/// Formats that are made from a table, and the answers of `squall view`.
+#[test]
+fn no_export_and_no_view_shows_anything_of_a_damaged_record() {
+    let _seat = seat();
+    let run = run_of(H2C_X1);
+    let trial = trial_of(&run);
+    let viewing = Viewing::start(&[&run.folder]);
+    let path = format!("/runs/1/trials/{}", trial.name());
+    let region =
+        "from_us=0&to_us=100000000&low_us=0&high_us=100000000&columns=9&rows=9&scale=linear";
+    let points = format!("GET {path}/points?{region}");
+    let packets = format!("GET {path}/packets?from_us=0&to_us=100000000");
+    let request = format!("GET {path}/requests/5");
+    let host = viewing.address.to_string();
+    for (file, formats, asked) in [
+        (
+            trial.requests(),
+            &["csv", "har", "cells", "openmetrics", "trace"][..],
+            &[&points, &request][..],
+        ),
+        (trial.causes(), &[], &[&points, &request]),
+        (trial.drops(), &["trace"], &[&points, &request]),
+        (trial.packets(), &["trace", "xpl"], &[&packets, &request]),
+        (trial.exchanges(), &["trace"], &[&request]),
+        (trial.frames(), &["trace", "qlog", "qlog-seq"], &[&request]),
+        (trial.sockets(), &["trace", "qlog", "qlog-seq"], &[&request]),
+        (
+            trial.record(),
+            &["csv", "xpl"],
+            &[&points, &packets, &request],
+        ),
+    ] {
+        let sound = damage(&file);
+        let name = file.file_name().expect("a name").to_string_lossy();
+        for format in formats {
+            let arguments = ["export", ".", "--to", *format, "-o", "made"];
+            let output = run_squall(&run.folder, arguments);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{format}: {name}: {said}");
+            assert!(said.contains(&*name), "{format}: {name}: {said}");
+            assert!(!run.folder.join("made").exists(), "{format}: {name}");
+        }
+        for line in asked {
+            let (status, _, said) = viewing.ask(line, &host);
+            assert_eq!(status, 500, "{line}: {name}: {said}");
+            assert!(said.contains(&*name), "{line}: {name}: {said}");
+        }
+        fs::write(&file, sound).expect("it is restored");
+    }
+    for line in [&points, &packets, &request] {
+        let (status, _, said) = viewing.ask(line, &host);
+        assert_eq!(status, 200, "{line}: {said}");
+    }
+    let output = run_squall(&run.folder, ["export", ".", "--to", "csv"]);
+    assert!(stdout(&output).lines().count() > 20, "{}", stderr(&output));
 }

@@ -7,8 +7,8 @@
 use std::fs;
 
 use squall_base::plan::Protocol;
-use squall_base::record::Outcome;
-use squall_record::read_requests;
+use squall_base::record::{FrameLayer, Outcome, Way};
+use squall_record::{read_frames, read_requests};
 use tempfile::TempDir;
 
 use crate::hostile_servers::SETTINGS;
@@ -75,6 +75,47 @@ fn acceptance_of_trailers_is_sent_over_every_protocol_and_a_response_without_grp
         assert_eq!(output.status.code(), Some(2), "{protocol}: {said}");
         assert!(said.contains("can only be \"trailers\""), "{said}");
     }
+}
+
+/// A client stream: three messages with their prefixes, which do not fit into one DATA frame together.
+#[test]
+fn call_of_several_messages_is_sent_whole_in_several_frames() {
+    const DATA: u64 = 0;
+    let _seat = seat();
+    let home = home();
+    let home = home.path();
+    let length: u32 = 12_000;
+    let prefix = [&[0][..], &length.to_be_bytes()].concat();
+    let message = [prefix, vec![b'm'; 12_000]].concat();
+    let messages = message.repeat(3);
+    fs::write(home.join("message"), &messages).expect("a file");
+    for protocol in [Protocol::H2c, Protocol::H2, Protocol::H3] {
+        let listener = format!("--{protocol}");
+        let server = Serving::start(home, &[&listener, "0", "--echo"]);
+        let url = server.url(protocol);
+        let output = ask(home, "fetch", protocol, &CALL, &url);
+        let (said, back) = (stderr(&output), &output.stdout);
+        assert!(
+            *back == messages,
+            "{protocol}: {} bytes: {said}",
+            back.len()
+        );
+        // The server sends everything back, and knows no gRPC.
+        assert_eq!(output.status.code(), Some(1), "{protocol}: {said}");
+        assert!(said.contains("the gRPC call failed"), "{protocol}: {said}");
+    }
+    let server = Serving::start(home, &["--h2c", "0", "--echo"]);
+    let flags = ["-n", "1", "-c", "1", "--frames-to", "frames.parquet"];
+    let flags = [&flags[..], &CALL].concat();
+    let url = server.url(Protocol::H2c);
+    let output = ask(home, "load", Protocol::H2c, &flags, &url);
+    let frames = read_frames(home.join("frames.parquet")).expect("frames.parquet");
+    let sent = frames.iter().map(|row| &row.frame).filter(|frame| {
+        (frame.way, frame.layer, frame.kind) == (Way::Sent, FrameLayer::Http2, DATA)
+    });
+    let lengths: Vec<u64> = sent.map(|frame| frame.length).collect();
+    assert!(lengths.len() > 1, "{lengths:?}: {}", stderr(&output));
+    assert_eq!(lengths.iter().sum::<u64>(), messages.len() as u64);
 }
 
 #[test]

@@ -147,6 +147,47 @@ const ABOUT_RECIPES_AND_RUNS: &str = r#"
 2 explain runs --at 5 => expected "5ms" or "5s"
 "#;
 
+/// Each of these options would change nothing.
+const ABOUT_OPTIONS_WITHOUT_EFFECT: &str = r#"
+2 explain runs --threshold p(99)<50 => --threshold is a flag of `squall run`
+2 explain runs 5 --at 1s => cannot be used with
+2 explain runs 5 --worst 2 => cannot be used with
+2 explain runs --at 1s --worst 2 => cannot be used with
+2 explain runs --around 1s => --at <TIME>
+2 explain runs --json --lang zh => cannot be used with
+2 explain runs --json --color never => cannot be used with
+2 compare a b --brief => --brief is a flag of `squall run`
+2 compare a b --json --markdown => --markdown without a file and --json do not go together
+2 report a --brief --full => cannot be used with
+2 report a --brief --json => cannot be used with
+2 report a --full --json => cannot be used with
+2 report a --json --color always => cannot be used with
+2 report a --json --markdown => --markdown without a file and --json do not go together
+2 report a --brief --markdown => --markdown without a file and --brief do not go together
+2 report a --full --markdown => --markdown without a file and --full do not go together
+2 report a --color always --markdown => --markdown without a file and --color do not go together
+2 report a --worst 2 => --worst is a flag of `squall explain`
+2 run twilio --json --markdown => --markdown without a file and --json do not go together
+2 load --json - --markdown {URL} => --markdown without a file and --json - do not go together
+2 import timing a --media => unexpected argument '--media'
+2 import pcap a --keep-secrets => unexpected argument '--keep-secrets'
+2 import har a --key-log b => --key-log is a flag of
+2 export runs --to csv --plot a => --plot is for svg and png
+2 export runs --to cells --hop 1 => --hop, --connection and --side are for qlog
+2 export runs --to har --connection 1 => --hop, --connection and --side are for qlog
+2 export runs --to pcapng --side client => pcapng has all packets of a link
+2 export runs --to svg --trial 1 -o a => svg and png are plots of the whole run
+2 export runs --to png --side client -o a => svg and png are plots of the whole run
+2 export runs --to svg => each plot is a file of its own
+2 recipes twilio --json => cannot be used with
+2 recipes --schema --json => cannot be used with
+"#;
+
+#[test]
+fn options_without_effect_are_refused() {
+    make(ABOUT_OPTIONS_WITHOUT_EFFECT);
+}
+
 #[test]
 fn mistakes_about_recipes_and_runs() {
     make(ABOUT_RECIPES_AND_RUNS);

@@ -13,8 +13,8 @@ use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, check_exit_code, check_validity, have, is_root, only_run, read_trials, recipe,
-    seat, stderr, stdout,
+    H1, H2C_X1, check_exit_code, check_validity, have, is_root, only_run, peers, read_trials,
+    recipe, seat, stderr, stdout,
 };
 
 const NOBODY: u32 = 65_534;
@@ -69,14 +69,20 @@ impl Home {
 
     /// Runs squall as the user `nobody`, in this folder.
     pub(crate) fn squall(&self, arguments: &[&str]) -> Output {
+        let output = self.command(arguments).output();
+        output.expect("setpriv starts; it is in util-linux")
+    }
+
+    /// squall as the user `nobody`, in this folder.
+    fn command(&self, arguments: &[&str]) -> Command {
         let user = NOBODY.to_string();
-        Command::new("setpriv")
+        let mut command = Command::new("setpriv");
+        command
             .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
             .arg("./squall")
             .args(arguments)
-            .current_dir(self.path())
-            .output()
-            .expect("setpriv starts; it is in util-linux")
+            .current_dir(self.path());
+        command
     }
 }
 
@@ -142,8 +148,33 @@ fn ordinary_user_gets_the_same_run() {
 }
 
 #[test]
-fn ordinary_user_runs_programs_on_hops_inside_a_host() {
-    if !is_root() || !have(&["nginx"]) {
+fn ordinary_user_runs_nginx_on_hops_inside_a_host() {
+    check_proxy("nginx");
+}
+
+#[test]
+fn ordinary_user_runs_haproxy_on_hops_inside_a_host() {
+    check_proxy("haproxy");
+}
+
+#[test]
+fn ordinary_user_runs_nghttpx_on_hops_inside_a_host() {
+    check_proxy("nghttpx");
+}
+
+#[test]
+fn ordinary_user_runs_envoy_on_hops_inside_a_host() {
+    check_proxy("envoy");
+}
+
+#[test]
+fn ordinary_user_runs_caddy_on_hops_inside_a_host() {
+    check_proxy("caddy");
+}
+
+/// A user who has run no program before: the home folder has only squall and a recipe.
+fn check_proxy(program: &str) {
+    if !is_root() || !have(&[program]) {
         return;
     }
     let _seat = seat();
@@ -152,16 +183,23 @@ fn ordinary_user_runs_programs_on_hops_inside_a_host() {
     home.write_recipe(&recipe(
         "100/s",
         "delay = \"5ms\"",
-        &["[[variant]]\nname = \"proxied\"\npath = \"client ~h1~> nginx -h1-> server\"\n"],
-        "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"1s\"",
+        &[&format!(
+            "[[variant]]\nname = \"proxied\"\npath = \"client ~h1~> {program} -h1-> server\"\n"
+        )],
+        "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"",
     ));
-    let output = home.run();
+    let output = home
+        .command(&["run", "./recipe.toml"])
+        .env("SQUALL_PEERS", peers())
+        .env("HOME", home.path())
+        .output()
+        .expect("setpriv starts");
     let trials = read_trials(&only_run(home.path()));
     check_exit_code(&output, &trials);
     let [trial] = trials.as_slice() else {
         panic!("{} trials: {}", trials.len(), stderr(&output));
     };
-    assert_eq!(trial.requests.len(), 100);
+    assert_eq!(trial.requests.len(), 50, "{}", stderr(&output));
     assert!(trial.requests.iter().all(RequestRecord::succeeded));
 }
 

@@ -1,12 +1,14 @@
 //! What squall and its programs may do as root: the rights in /proc/PID/status of each thread, and the user of `--user`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
 use crate::served::Serving;
+use crate::serving;
 use crate::support::{is_root, recipe, run_recipe, run_squall, seat, squall, stderr};
 
 /// Bits of capabilities (linux/capability.h).
@@ -35,6 +37,21 @@ fn threads(process: i32) -> Vec<String> {
         .collect()
 }
 
+/// Checks that a process with a key log is user 65534 of group 65533 and has no rights.
+fn check_is_another_user(process: i32) {
+    let threads = threads(process);
+    assert!(threads.len() > 1, "the key log has its own thread");
+    for status in &threads {
+        assert_eq!(value(status, "Uid"), "65534\t65534\t65534\t65534");
+        assert_eq!(value(status, "Gid"), "65533\t65533\t65533\t65533");
+        assert_eq!(value(status, "Groups"), "65533");
+        for set in ["CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(bits(status, set), 0, "{set}");
+        }
+        assert_eq!(value(status, "NoNewPrivs"), "1");
+    }
+}
+
 fn fetch(home: &Path, server: &Serving) -> Output {
     run_squall(
         home,
@@ -52,21 +69,33 @@ fn server_becomes_the_named_user_and_answers() {
     let arguments = ["--h1", "0", "--https", "0", "--key-log", "keys.log"];
     let arguments = [&arguments[..], &["--user", "65534:65533"]].concat();
     let server = Serving::start(home.path(), &arguments);
-    let threads = threads(server.pid());
-    assert!(threads.len() > 1, "the key log has its own thread");
-    for status in &threads {
-        assert_eq!(value(status, "Uid"), "65534\t65534\t65534\t65534");
-        assert_eq!(value(status, "Gid"), "65533\t65533\t65533\t65533");
-        assert_eq!(value(status, "Groups"), "65533");
-        for set in ["CapPrm", "CapEff", "CapAmb"] {
-            assert_eq!(bits(status, set), 0, "{set}");
-        }
-        assert_eq!(value(status, "NoNewPrivs"), "1");
-    }
+    check_is_another_user(server.pid());
     let output = fetch(home.path(), &server);
     assert!(output.status.success(), "{}", stderr(&output));
     let (status, said) = server.end();
     assert!(status.success(), "{said}");
+}
+
+#[test]
+fn proxy_becomes_the_named_user_and_forwards() {
+    if !is_root() {
+        return;
+    }
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0", "--body", "8"]);
+    let upstream = format!("http://{}", server.address("h1"));
+    let flags = ["--key-log", "keys.log", "--user", "65534:65533"];
+    let flags = [&["--to", upstream.as_str()][..], &flags].concat();
+    let proxy = serving::Serving::of("proxy", &["h1", "https"], &flags);
+    check_is_another_user(proxy.pid());
+    for (kind, scheme) in [("h1", "http"), ("https", "https")] {
+        let url = format!("{scheme}://{}/", proxy.address(kind));
+        let output = run_squall(home.path(), ["fetch", "-k", &url]);
+        assert!(output.status.success(), "{kind}: {}", stderr(&output));
+        assert_eq!(output.stdout.len(), 8, "{kind}");
+    }
+    proxy.check_ends_well();
 }
 
 #[test]
@@ -180,6 +209,9 @@ fn worker_and_programs_of_a_trial_have_no_right_that_they_do_not_need() {
         assert_eq!(value(status, "NoNewPrivs"), "1");
     }
     assert_ne!(bits(&worker, "CapEff") & SYS_ADMIN, 0, "hosts take it");
+    // Other users may not enter what programs write.
+    let stations = fs::metadata(trial.join("stations")).expect("the folder");
+    assert_eq!(stations.permissions().mode() & 0o777, 0o700);
 }
 
 /// What `squall link` runs is the user's own choice, so it has the user's rights.

@@ -74,6 +74,10 @@ impl Serving {
         found.expect("it listens").1
     }
 
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
     /// Everything that it printed.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).expect("a log")
@@ -125,7 +129,7 @@ impl Serving {
 
     /// Like [`Serving::check_ends_well`], and returns what it printed.
     pub(crate) fn end_well(mut self) -> String {
-        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let pid = Pid::from_raw(self.pid());
         kill(pid, Signal::SIGINT).expect("it still runs");
         let give_up = Instant::now() + PATIENCE;
         let status = loop {

@@ -69,12 +69,39 @@ fn report_is_printed_if_its_folder_cannot_be_written() {
 fn foreign_text_in_messages_does_not_control_the_terminal() {
     let home = TempDir::new().expect("a temporary folder");
     let name = "gone\x1b]0;title\x07\u{202e}";
-    let recipe = home.path().join("odd.toml");
-    fs::write(&recipe, "\"a\\u001b[2J\" = 1\n").expect("a file");
+    let url = "http://127.0.0.1:9/";
+    for (file, text) in [
+        ("odd.toml", "\"a\\u001b[2J\" = 1\n"),
+        (
+            "odd.har",
+            "{\"log\": {\"\\u001b[2J\": 1, \"entries\": \"\\u009b2J\\u202e\"}}",
+        ),
+        (
+            "word.json",
+            "{\"requests\": [{\"method\": \"GET\", \"url\": \"/\", \"body\": {\"\\u001b[2J\\u202e\": 1}}], \
+             \"steps\": []}",
+        ),
+        (
+            "url.json",
+            "{\"requests\": [{\"method\": \"GET\", \"url\": \"http://a:\\u001b[2J\\u202e/\"}], \
+             \"steps\": [{\"at\": 0, \"request\": 0}]}",
+        ),
+        ("odd.txt", "GET http://a:\x1b[2J\u{202e}/\n"),
+        ("odd.tsv", "0.0\x1b[2J\t/\n"),
+    ] {
+        fs::write(home.path().join(file), text).expect("a file");
+    }
     for arguments in [
-        &["fetch", "-d", name, "http://127.0.0.1:9/"][..],
+        &["fetch", "-d", name, url][..],
+        &["fetch", "http://a\x1b[2J\u{202e}b/"],
         &["load", "--targets", name],
+        &["load", "--targets", "odd.txt"],
+        &["load", "--script", "word.json", url],
+        &["load", "--script", "url.json", url],
+        &["import", "har", "odd.har"],
+        &["import", "timing", "odd.tsv"],
         &["report", name],
+        &["report", "a", name],
         &["run", "./odd.toml"],
     ] {
         let output = run_squall(home.path(), arguments);

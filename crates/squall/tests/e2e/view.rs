@@ -50,7 +50,7 @@ impl Viewing {
     }
 
     /// The status, the head and the body of the response to a request with this first line and host.
-    fn ask(&self, line: &str, host: &str) -> (u16, String, String) {
+    pub(crate) fn ask(&self, line: &str, host: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         let request = format!("{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it reads");

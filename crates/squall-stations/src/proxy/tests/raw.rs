@@ -7,7 +7,10 @@ use std::time::Duration as StdDuration;
 
 use squall_base::record::ExchangeRecord;
 
-use super::{Balance, Failure, ProxyReport, StopSignal, log, proxy};
+use super::{
+    Balance, Failure, Protocol, Proxy, ProxyReport, StopSignal, Version, listener, log, proxy,
+    settings,
+};
 
 const HEADERS: u8 = 0x1;
 const RST_STREAM: u8 = 0x3;
@@ -149,6 +152,18 @@ fn ask(between: &Between, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// A field as HPACK's literal without indexing (RFC 7541, section 6.2.2).
+fn literal(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0, name.len() as u8];
+    bytes.extend(name.bytes());
+    bytes.push(value.len() as u8);
+    bytes.extend(value.bytes());
+    bytes
+}
+
+/// Values that would be two lines of HTTP/1.1.
+const TWO_LINES: [&str; 3] = ["a\rinjected: b", "a\ninjected: b", "a\r\ninjected: b"];
+
 const CLOSING_POST: &str = "connection: close\r\ncontent-length: 3\r\n\r\nabc";
 
 /// RFC 9113, section 8.7: the request was certainly not processed, so any method may be sent again.
@@ -270,5 +285,77 @@ fn interim_responses_are_passed_on() {
         let (report, [front, _]) = between.end();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         assert_eq!((front.len(), front[0].status), (1, Some(200)));
+    }
+}
+
+#[test]
+fn field_with_a_line_end_does_not_reach_an_upstream_of_another_version() {
+    /// `:method: GET`, `:scheme: http`, `:path: /` and `:authority: a`.
+    const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stop = StopSignal::new().unwrap();
+    let mut settings = settings(
+        &[upstream.local_addr().unwrap()],
+        Balance::RoundRobin,
+        Default::default(),
+    );
+    settings.listeners = vec![listener(Version::Http2)];
+    settings.protocol = Protocol::H1;
+    let proxy = Proxy::listen(settings, stop.clone()).unwrap();
+    let address = proxy.addresses().unwrap()[0];
+    let passing = thread::spawn(move || proxy.run().unwrap());
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = upstream.accept().unwrap();
+        let (mut seen, mut piece) = (Vec::<u8>::new(), [0; 4_096]);
+        while !seen.ends_with(b"\r\n\r\n") {
+            let length = stream.read(&mut piece).unwrap();
+            assert!(length > 0, "{seen:?}");
+            seen.extend_from_slice(&piece[..length]);
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        String::from_utf8_lossy(&seen).into_owned()
+    });
+    let mut client = TcpStream::connect(address).unwrap();
+    let patience = Some(StdDuration::from_secs(10));
+    client.set_read_timeout(patience).unwrap();
+    client
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap();
+    let mut wire = Wire(client);
+    wire.send(SETTINGS, 0, 0, &[]);
+    let mut ask = |stream: u32, value: &str| {
+        let section = [GET, &literal("x", value)].concat();
+        wire.send(HEADERS, END_STREAM | END_HEADERS, stream, &section);
+        wire.wait_for(if value == "a" { HEADERS } else { RST_STREAM })
+    };
+    for (value, stream) in TWO_LINES.into_iter().zip([1, 3, 5]) {
+        let reset = ask(stream, value);
+        // PROTOCOL_ERROR (RFC 9113, section 8.1.1).
+        let expected = (stream, vec![0, 0, 0, 1]);
+        assert_eq!((reset.stream, reset.payload), expected, "{value:?}");
+    }
+    assert_eq!(ask(7, "a").stream, 7);
+    let seen = serving.join().unwrap();
+    assert!(seen.contains("\r\nx: a\r\n"), "{seen:?}");
+    assert!(!seen.contains("injected"), "{seen:?}");
+    stop.request().unwrap();
+    passing.join().unwrap();
+}
+
+#[test]
+fn field_with_a_line_end_does_not_split_a_response() {
+    for value in TWO_LINES {
+        let between = Between::start(move |listener| {
+            let mut wire = Wire::accept(&listener);
+            let stream = wire.wait_for_request();
+            let section = [OK, &literal("x", value)].concat();
+            wire.send(HEADERS, END_STREAM | END_HEADERS, stream, &section);
+            wire.linger();
+        });
+        let answer = ask(&between, &request("POST", CLOSING_POST));
+        assert!(answer.starts_with("HTTP/1.1 502"), "{value:?}: {answer:?}");
+        assert!(!answer.contains("injected"), "{value:?}: {answer:?}");
+        between.end();
     }
 }

@@ -304,7 +304,118 @@ fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use squall_base::record::{LinkThreadHealth, MachineHealth};
+    use squall_recipe::{NoFiles, StationMode, parse_with};
+
     use super::*;
+
+    const RECIPE: &str = "name = \"x\"\nquestion = \"?\"\n[load]\nrate = \"1/s\"\n[conditions]\ndelay = \"1ms\"\n\
+                          [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n[profile.standard]\n\
+                          warmup = \"0s\"\nduration = \"1s\"\n";
+
+    /// What was in force, as far as links are concerned: nothing of it matters.
+    fn nothing_used() -> EffectiveSettings {
+        EffectiveSettings {
+            kernel: String::new(),
+            client_congestion_control: Vec::new(),
+            server_congestion_control: Vec::new(),
+            next_links: Vec::new(),
+            sysctls: BTreeMap::new(),
+            link_scheduling: String::new(),
+            station_scheduling: String::new(),
+            link_spin: Duration::ZERO,
+            client_spin: Duration::ZERO,
+            user_namespace: false,
+        }
+    }
+
+    /// What is said of a link: the reasons against the trial, and the limits. Response times are 100 ms, and `without_ms`
+    /// without squall's lateness and without its disturbance.
+    fn said_of_link(
+        (full_share, carried_bit_per_s): (f64, Option<u64>),
+        wakeup_ms: u64,
+        without_ms: [u64; 2],
+    ) -> [Vec<String>; 2] {
+        let recipe = parse_with(RECIPE, StationMode::Real, &NoFiles).unwrap();
+        let plan = recipe.plan(recipe.default_profile(), 1).unwrap();
+        let health = Health {
+            schedule_lag: Lateness::default(),
+            link_wakeup: Lateness::default(),
+            link_late: None,
+            rate_asked_per_s: 1.0,
+            rate_achieved_per_s: 1.0,
+            link: Vec::new(),
+            links: vec![LinkThreadHealth {
+                hop: 1,
+                fast: false,
+                full: Duration::ZERO,
+                carried_bit_per_s,
+            }],
+            machine: MachineHealth::default(),
+            validity: Validity::Valid,
+        };
+        let link = LinkThreadEvidence {
+            hop: 1,
+            wakeup: Lateness {
+                p99: Duration::from_millis(wakeup_ms),
+                ..Lateness::default()
+            },
+            scheduling: Scheduling::Fifo,
+            offload_crossings: None,
+        };
+        let times = |ms| [Duration::from_millis(ms); 3];
+        let evidence = Evidence {
+            trial: &plan.trials[0],
+            health: &health,
+            used: &nothing_used(),
+            links: &[link],
+            response: &ResponseTimes {
+                response: times(100),
+                without_own: times(without_ms[0]),
+                without_disturbance: times(without_ms[1]),
+                full_shares: vec![full_share],
+            },
+            is_silent: true,
+            times_late: Duration::ZERO,
+            machine_errors: &BTreeMap::new(),
+            listen_dropped: 0,
+            faults: &[],
+            hops: &[],
+            answered: 10,
+        };
+        let (mut reasons, mut limits) = (Vec::new(), Vec::new());
+        judge_links(&evidence, &mut reasons, &mut limits);
+        [reasons, limits]
+    }
+
+    #[test]
+    fn link_is_the_bottleneck_if_it_was_full_most_of_the_time_or_late_because_it_was_full() {
+        let carried = Some(2_340_000_000);
+        for (full, wakeup_ms, without_ms) in [
+            // Full in nine tenths of all response times, whether late or not.
+            ((0.9, carried), 0, [100, 100]),
+            ((0.95, carried), 1, [100, 100]),
+            ((0.95, carried), 1, [50, 50]),
+            // Late, and the lateness of a processor that is not full changed nothing.
+            ((0.3, carried), 1, [50, 100]),
+        ] {
+            let [reasons, limits] = said_of_link(full, wakeup_ms, without_ms);
+            assert!(reasons.is_empty(), "{full:?}: {reasons:?}");
+            assert_eq!(limits, [limit(2_340_000_000)], "{full:?}");
+        }
+        for (full, wakeup_ms, without_ms, is_invalid) in [
+            ((0.89, carried), 0, [100, 100], false),
+            ((0.1, None), 1, [100, 100], false),
+            ((0.3, carried), 1, [50, 50], true),
+            ((0.0, None), 1, [50, 50], true),
+        ] {
+            let [reasons, limits] = said_of_link(full, wakeup_ms, without_ms);
+            assert!(limits.is_empty(), "{full:?}: {limits:?}");
+            let is_late = |said: &String| said.contains("woke up late: p99 1.000 ms");
+            assert!(reasons.iter().all(is_late), "{full:?}: {reasons:?}");
+            assert_eq!(!reasons.is_empty(), is_invalid, "{full:?}: {reasons:?}");
+        }
+    }
 
     fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
         let count = |(name, count): &(&str, u64)| ((*name).to_owned(), *count);

@@ -4,6 +4,7 @@
 //! `exits` says how such an end is recorded.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use squall_peers::client::{Client, ClientError, ClientReport};
 use squall_peers::{
     Certificate, ExitReport, FindError, InstalledProgram, Order, RunningStation, Station, Version,
 };
-use squall_record::{append_private, write_json, write_private};
+use squall_record::{append_private, create_private_folder, write_json, write_private};
 
 use super::assignment::Assignment;
 use super::browser;
@@ -92,6 +93,7 @@ impl<'t> Programs<'t> {
         let station = &self.trial.variant.stations[place];
         let version = found.version.to_string();
         let order = self.order(place);
+        make_stations_folder(&self.folder)?;
         if let Some(path) = &order.key_log {
             create_key_log(path)?;
         }
@@ -225,6 +227,7 @@ impl<'t> Programs<'t> {
             },
         )?;
         let pinned_to = self.processors.get(&0);
+        make_stations_folder(&self.folder)?;
         let client = Client::new(program.client()?, found, order)?
             .pinned(pinned_to.copied().into_iter().collect());
         let run = client.start(Some(self.hosts.client()))?;
@@ -356,9 +359,18 @@ impl ClientRun {
     }
 }
 
+/// Creates the folder of all stations if it is missing. Only the owner may enter it: programs choose the modes of their own
+/// files, and write secrets of requests into them, such as those in URLs.
+fn make_stations_folder(folder: &Path) -> Result<()> {
+    match create_private_folder(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.with_context(|| format!("cannot make {}", folder.display())),
+    }
+}
+
 fn write_certificate(folder: &Path, identity: &tls::Identity) -> Result<Certificate> {
     let [chain, key] = ["certificate.pem", "key.pem"].map(|name| folder.join(name));
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    make_stations_folder(folder)?;
     let unwritten = |path: &Path| format!("cannot write {}", path.display());
     std::fs::write(&chain, identity.chain_pem()?).with_context(|| unwritten(&chain))?;
     write_private(&key, &identity.key_pem()?).with_context(|| unwritten(&key))?;
@@ -458,17 +470,17 @@ mod tests {
     use crate::environment::certificate_validity;
 
     #[test]
-    fn only_the_owner_may_read_the_key_and_the_secrets_of_programs() {
+    fn only_the_owner_may_read_the_key_and_what_programs_write() {
         let folder = tempfile::tempdir().unwrap();
         let identity = tls::Identity::self_signed(&["server"], certificate_validity()).unwrap();
         let stations = folder.path().join("stations");
         let written = write_certificate(&stations, &identity).unwrap();
         let key_log = stations.join("1-envoy/tls-keys.log");
         create_key_log(&key_log).unwrap();
-        for path in [written.key, key_log] {
+        for (path, expected) in [(written.key, 0o600), (key_log, 0o600), (stations, 0o700)] {
             let found = std::fs::metadata(&path).unwrap();
             let mode = found.permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+            assert_eq!(mode & 0o777, expected, "{}", path.display());
         }
     }
 

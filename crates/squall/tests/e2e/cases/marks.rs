@@ -51,7 +51,9 @@ fn marked_files_are_read_as_others() {
     );
     let pem = fs::read_to_string(home.join(CERTIFICATE)).expect("a certificate");
     mark(home, "marked.pem", &pem);
-    let rows: [(&[&str], &str); 9] = [
+    mark(home, "changes.txt", "at 10s: loss 3%\n");
+    mark(home, "times.trace", "1\n2\n");
+    let rows: [(&[&str], &str); 11] = [
         (&["import", "har", "in.har"], ""),
         (&["import", "timing", "in.tsv"], ""),
         (REPLAY, plain),
@@ -61,6 +63,8 @@ fn marked_files_are_read_as_others() {
         (&["run", "./r.toml", "--dry-run"], ""),
         (&["fetch", "--cacert", "marked.pem"], secure),
         (&["load", "--http", "2", "--cacert", "marked.pem"], secure),
+        (&["link", "--schedule", "changes.txt", "--", "true"], ""),
+        (&["link", "--down", "times.trace", "--", "true"], ""),
     ];
     for (arguments, url) in rows {
         let mut arguments = arguments.to_vec();
