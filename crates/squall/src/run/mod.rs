@@ -247,12 +247,15 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     }
     secrets::warn_of_a_copy(&plan);
     programs::announce_own(&plan);
-    programs::check(&plan).map_err(|error| {
+    let warnings = programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
             "{}\nTo let squall play all programs itself, add: --stations embedded",
             error_chain(&error)
         ))
     })?;
+    for warning in &warnings {
+        eprint(format_args!("squall: {warning}\n"));
+    }
     Ok(PlannedRecipe {
         text,
         recipe_files: files,
