@@ -245,6 +245,9 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     if let Some(at_most) = arguments.try_fix {
         fixes::ask(&mut plan, at_most)?;
     }
+    for notice in files.notices() {
+        eprint(format_args!("{notice}\n"));
+    }
     secrets::warn_of_a_copy(&plan);
     programs::announce_own(&plan);
     let warnings = programs::check(&plan).map_err(|error| {
@@ -347,9 +350,6 @@ fn write_beginning(
     };
     written.with_context(|| format!("cannot write {}", recipe.display()))?;
     keep_files(folder, planned, secrets)?;
-    for omission in planned.recipe_files.omitted() {
-        eprint(format_args!("{omission}\n"));
-    }
     write_plan(folder.plan(), &secrets.plan(&planned.plan))?;
     write_json(folder.environment(), beginning)?;
     Ok(())
