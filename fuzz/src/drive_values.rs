@@ -1,4 +1,4 @@
-//! Feeds any bytes to the parsers of field values, and checks what must hold for any bytes.
+//! Feeds any bytes to the parsers of field values and robots.txt, and checks what must hold for any bytes.
 //!
 //! Nothing may panic. A value that was parsed and written again parses to the same value.
 
@@ -6,6 +6,7 @@ use squall_base::traceparent;
 use squall_http::values::alt_svc::{AltSvc, Alternative};
 use squall_http::values::percent;
 use squall_http::values::range::{self, Range};
+use squall_http::values::robots::Robots;
 
 /// The value of an Alt-Svc field.
 pub fn alt_svc(input: &[u8]) {
@@ -42,6 +43,16 @@ pub fn range(input: &[u8]) {
     if let Range::Part { start, end } = range::parse(value, length) {
         assert!(start < end && end <= length, "{start} to {end} of {length}");
     }
+}
+
+/// A robots.txt, with the target that it is asked for in its first line.
+pub fn robots(input: &[u8]) {
+    let end = input.iter().position(|byte| *byte == b'\n');
+    let (target, text) = input.split_at(end.unwrap_or(0));
+    let target = String::from_utf8_lossy(target);
+    let rules = Robots::parse(text, "squall");
+    assert!(rules.allows("/robots.txt"));
+    assert!(rules.allows(&target) || rules != Robots::default());
 }
 
 /// The value of a traceparent field.

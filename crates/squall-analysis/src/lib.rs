@@ -11,9 +11,10 @@
 //! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
 //! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `shape`
-//! says how a trial's response times are distributed and what was in flight, `grid` lays out the conditions by two
-//! settings with the winners, `headline` is the answer as one clause, `run_health` says whether to trust the run, `bulk`
-//! says what the link delivered over time while large bodies crossed it, and `figure` is how all of them write numbers.
+//! says how a trial's response times are distributed and what was in flight, `heat` counts requests by when they were
+//! due and how long they took, `grid` lays out the conditions by two settings with the winners, `headline` is the
+//! answer as one clause, `run_health` says whether to trust the run, `bulk` says what the link delivered over time
+//! while large bodies crossed it, and `figure` is how all of them write numbers.
 //! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
 //! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, `findings`
 //! recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead
@@ -52,6 +53,7 @@ pub mod findings;
 mod gaps;
 mod grid;
 mod headline;
+mod heat;
 mod latency;
 pub mod load;
 mod own_error;
@@ -85,6 +87,7 @@ pub use crossover::{ConnectionRange, ConnectionsNeeded, Crossover, Rung};
 pub use failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 pub use figures::{Figures, Interval};
 pub use grid::{ComparedPair, FieldOutcome, Grid, GridAxis, GridField};
+pub use heat::{HeatMap, HeatRow};
 pub use own_error::OwnErrors;
 pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};

@@ -1,11 +1,12 @@
 //! The shape of a trial: how its response times are distributed, and how many requests were in flight over time.
 //!
 //! Unfinished and failed requests stay in, and every value says how much of it is known (`quantile`). Trials are never pooled
-//! here, and nothing is stored: squall-report draws it. A trial's figures are in `trial`.
+//! here, and nothing is stored: squall-report draws it. A trial's figures are in `trial`, its heat map is made in `heat`.
 
 use squall_base::record::{Phase, RequestRecord, TrialRecord};
 use squall_base::{Duration, Time};
 
+use crate::heat::HeatMap;
 use crate::latency::latency_since;
 use crate::quantile::{Quantile, Sample};
 
@@ -28,6 +29,8 @@ pub struct TrialShape {
     pub percentiles: Vec<PercentilePoint>,
     /// The requests over time, those of the warm-up included.
     pub course: Course,
+    /// The requests by when they were due and how long they took, those of the warm-up included.
+    pub heat: HeatMap,
 }
 
 /// What a box plot shows of the response times.
@@ -76,6 +79,7 @@ impl TrialShape {
             quartiles: Quartiles::of(&sample),
             percentiles: percentiles(&sample),
             course: Course::of(record, requests),
+            heat: HeatMap::of(record, requests),
         }
     }
 }

@@ -44,6 +44,7 @@ pub fn summarise(plan: &Plan, trials: Vec<TrialStats>) -> RunSummary {
         primary: plan.primary.clone(),
         answer: answer(&plan.measures, &variants, &conditions),
         profile: plan.profile.clone(),
+        command: Vec::new(),
         trials_planned,
         facts,
         causes: RunBandTimes::default(),

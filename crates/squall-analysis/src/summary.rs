@@ -86,6 +86,10 @@ pub struct RunSummary {
     pub answer: Option<Answer>,
     /// The profile that was run.
     pub profile: String,
+    /// The words of the command that begins the same run, without what may be a credential. Empty if they are not known, as
+    /// in runs of earlier versions. The caller, which has the run's folder, fills it in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// The names of the variants; the first is the one that others are compared with.
     pub variants: Vec<String>,
     /// How many trials were planned.

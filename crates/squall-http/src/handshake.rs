@@ -20,11 +20,17 @@ pub struct HandshakeFacts {
     pub transport: Option<ServerTransport>,
 }
 
-/// The transport parameters of a QUIC server (RFC 9000, section 18.2) as far as they concern more than flow control.
+/// The transport parameters of a QUIC server (RFC 9000, section 18.2) that concern requests and the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTransport {
     /// max_idle_timeout; zero: no timeout.
     pub max_idle_timeout: Duration,
+    /// initial_max_data, in bytes: what the client may send on the connection at first.
+    pub initial_max_data_bytes: u64,
+    /// initial_max_stream_data_bidi_remote, in bytes: what the client may send on a request's stream at first.
+    pub initial_max_stream_data_bytes: u64,
+    /// initial_max_streams_bidi: how many requests the client may begin at first.
+    pub initial_max_streams_bidi: u64,
     /// max_udp_payload_size, in bytes: what it accepts.
     pub max_udp_payload_bytes: u64,
     /// ack_delay_exponent.

@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_scarce_memory_are_found_in_netstat() {
+        let netstat = "TcpExt: SyncookiesSent PruneCalled RcvPruned TCPRcvCollapsed TCPMemoryPressures \
+                       TCPMemoryPressuresChrono\nTcpExt: 0 7 1 23 2 150\nIpExt: InNoRoutes\nIpExt: 0\n";
+        let counters = ProtocolCounters(parse_tables(netstat).into_iter().collect());
+        for (name, count) in [
+            ("TcpExtTCPMemoryPressures", 2),
+            ("TcpExtTCPMemoryPressuresChrono", 150),
+            ("TcpExtPruneCalled", 7),
+            ("TcpExtTCPRcvCollapsed", 23),
+        ] {
+            assert_eq!(counters.count(name), count, "{name}");
+        }
+    }
+
+    #[test]
     fn missing_counters_are_none() {
         assert_eq!(parse_device(DEV, "squall1"), None);
         assert_eq!(parse_device("squall0: 1 2", "squall0"), None);

@@ -37,6 +37,9 @@ pub const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 const RECEIVE_BUFFERS: &str = "net.ipv4.tcp_rmem";
 const SEND_BUFFERS: &str = "net.ipv4.tcp_wmem";
 
+/// The groups that may open ICMP sockets for echo requests.
+const PING_GROUPS: &str = "net.ipv4.ping_group_range";
+
 /// Sysctls that shape TCP's behaviour and are recorded with each trial.
 pub const RECORDED_SYSCTLS: [&str; 15] = [
     "net.ipv4.ip_local_port_range",
@@ -77,6 +80,7 @@ impl Host {
             FIXED_SYSCTLS
                 .iter()
                 .try_for_each(|(name, value)| fix_sysctl(name, value))?;
+            allow_ping();
             Ok(Host { namespace })
         })
     }
@@ -160,6 +164,14 @@ fn fix_sysctl(name: &str, value: &str) -> Result<(), SetupError> {
         }
         result => result,
     }
+}
+
+/// Lets programs without rights open ICMP sockets for echo requests, as `ping` does (icmp(7)). In a user namespace the only
+/// group is the caller's own, mapped to 0, and the kernel refuses a range with others. Where it refuses both, programs
+/// need rights of their own, as without squall.
+fn allow_ping() {
+    let _ =
+        sysctl::write(PING_GROUPS, "0 2147483647").or_else(|_| sysctl::write(PING_GROUPS, "0 0"));
 }
 
 /// Runs `work` on a new thread and waits for it, so that changes to the thread's state end with it.

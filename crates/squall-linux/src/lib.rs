@@ -10,6 +10,7 @@ pub mod allocator;
 pub mod awake;
 pub mod bare;
 pub mod busy;
+mod cgroup;
 pub mod clock;
 pub mod counters;
 pub mod cwnd_cap;

@@ -1,15 +1,16 @@
 //! What all network namespaces of a machine share, so that other programs can take it from a trial's hosts: the memory of
-//! sockets, and the processor time that the own cgroup may use.
+//! sockets, open files, and processor time.
 //!
 //! Facts without a verdict; anything that a machine does not report is `None`. Parsers take text, as in `machine`. A trial's
 //! worker judges them, and so does `squall doctor`. Limits that are per namespace or per process, such as
-//! net.core.somaxconn and open files, are read where they apply.
+//! net.core.somaxconn and a process's own open files, are read where they apply; `cgroup` has the limits of groups.
 
 use std::fs;
 
 use squall_base::Duration;
 
-use crate::sysctl;
+use crate::machine::ProcessorTimes;
+use crate::{cgroup, sysctl};
 
 /// The memory that one protocol's sockets of all network namespaces hold together, in pages (net/core/sock.c,
 /// `__sk_mem_raise_allocated`).
@@ -17,6 +18,8 @@ use crate::sysctl;
 pub struct SocketMemory {
     /// Pages in use.
     pub in_use_pages: u64,
+    /// Once above `pressure_pages`, the kernel saves memory until no more than this is in use: the first number.
+    pub low_pages: u64,
     /// Above this, the kernel shrinks the receive windows and send buffers of every socket of the protocol: the second
     /// number of net.ipv4.tcp_mem and net.ipv4.udp_mem.
     pub pressure_pages: u64,
@@ -33,9 +36,31 @@ impl SocketMemory {
         let fields = text.lines().find_map(|line| line.strip_prefix(protocol))?;
         let mut fields = fields.split_whitespace();
         fields.find(|field| *field == "mem")?;
+        let mut limits = limits.split_whitespace();
         Some(SocketMemory {
             in_use_pages: fields.next()?.parse().ok()?,
-            pressure_pages: limits.split_whitespace().nth(1)?.parse().ok()?,
+            low_pages: limits.next()?.parse().ok()?,
+            pressure_pages: limits.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// The files that all programs of the machine have open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// Open files.
+    pub open: u64,
+    /// From this many on, only root may open further ones: fs.file-max.
+    pub limit: u64,
+}
+
+impl OpenFiles {
+    /// `text` is fs.file-nr: allocated, free (0 since Linux 2.6), and the limit.
+    fn parse(text: &str) -> Option<OpenFiles> {
+        let mut fields = text.split_whitespace();
+        Some(OpenFiles {
+            open: fields.next()?.parse().ok()?,
+            limit: fields.nth(1)?.parse().ok()?,
         })
     }
 }
@@ -47,8 +72,8 @@ pub struct SharedState {
     pub tcp_memory: Option<SocketMemory>,
     /// The memory of UDP sockets.
     pub udp_memory: Option<SocketMemory>,
-    /// For how long the kernel has stopped this process's cgroup, because it had used up its processor time (cpu.max).
-    pub throttled: Option<Duration>,
+    /// Open files.
+    pub open_files: Option<OpenFiles>,
 }
 
 impl SharedState {
@@ -62,22 +87,53 @@ impl SharedState {
         SharedState {
             tcp_memory: memory("TCP:", "net.ipv4.tcp_mem"),
             udp_memory: memory("UDP:", "net.ipv4.udp_mem"),
-            throttled: throttled(),
+            open_files: sysctl::read("fs.file-nr")
+                .ok()
+                .and_then(|text| OpenFiles::parse(&text)),
         }
     }
 }
 
-fn throttled() -> Option<Duration> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let folder = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let stat = fs::read_to_string(format!("/sys/fs/cgroup{folder}/cpu.stat")).ok()?;
-    parse_throttled(&stat)
+/// A tick of /proc/stat: USER_HZ is 100 on all architectures that squall runs on.
+const TICK_MS: u64 = 10;
+
+/// What has been taken from this process's processors and memory, counted since boot or since its cgroup was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedCounters {
+    /// For how long the kernel has stopped this process's cgroup or one above it, because processor time was used up
+    /// (cpu.max).
+    pub throttled: Option<Duration>,
+    /// How long this machine's processors, all together, were ready while the hypervisor ran something else.
+    pub stolen: Option<Duration>,
+    /// How often this process's cgroup or one above it reached its limit of memory (memory.high, memory.max).
+    pub memory_limit_reached: Option<u64>,
 }
 
-fn parse_throttled(stat: &str) -> Option<Duration> {
-    let mut lines = stat.lines();
-    let micros = lines.find_map(|line| line.strip_prefix("throttled_usec "))?;
-    Some(Duration::from_micros(micros.trim().parse().ok()?))
+impl SharedCounters {
+    /// Reads them.
+    pub fn read() -> SharedCounters {
+        SharedCounters {
+            throttled: cgroup::throttled(),
+            stolen: ProcessorTimes::read()
+                .map(|times| Duration::from_millis(times.steal.saturating_mul(TICK_MS))),
+            memory_limit_reached: cgroup::memory_limit_reached(),
+        }
+    }
+
+    /// What was added since `earlier`. A machine that has moved to another host may count backwards; that is nothing.
+    pub fn since(self, earlier: SharedCounters) -> SharedCounters {
+        let time = |now: Option<Duration>, then: Option<Duration>| {
+            let nanos = now?.as_nanos().saturating_sub(then?.as_nanos());
+            Some(Duration::from_nanos(nanos))
+        };
+        SharedCounters {
+            throttled: time(self.throttled, earlier.throttled),
+            stolen: time(self.stolen, earlier.stolen),
+            memory_limit_reached: (self.memory_limit_reached)
+                .zip(earlier.memory_limit_reached)
+                .map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -92,6 +148,7 @@ mod tests {
         let tcp = SocketMemory::parse(SOCKSTAT, "TCP:", "1533\t2044\t3066");
         let expected = SocketMemory {
             in_use_pages: 2_391,
+            low_pages: 1_533,
             pressure_pages: 2_044,
         };
         assert_eq!(tcp, Some(expected));
@@ -105,12 +162,29 @@ mod tests {
         assert_eq!(SocketMemory::parse("", "TCP:", "1 2 3"), None);
         assert_eq!(SocketMemory::parse(SOCKSTAT, "TCP:", "1"), None);
         assert_eq!(SocketMemory::parse("TCP: inuse 1\n", "TCP:", "1 2 3"), None);
-        assert_eq!(parse_throttled("usage_usec 10\n"), None);
+        assert_eq!(OpenFiles::parse("555\t0"), None);
     }
 
     #[test]
-    fn time_of_a_stopped_cgroup_is_read() {
-        let stat = "usage_usec 10\nnr_throttled 2\nthrottled_usec 61234\n";
-        assert_eq!(parse_throttled(stat), Some(Duration::from_micros(61_234)));
+    fn open_files_of_all_programs_are_compared_with_their_limit() {
+        let expected = OpenFiles {
+            open: 555,
+            limit: 2_466_183,
+        };
+        assert_eq!(OpenFiles::parse("555\t0\t2466183\n"), Some(expected));
+    }
+
+    #[test]
+    fn only_what_was_added_in_between_counts() {
+        let at = |throttled, stolen, limit| SharedCounters {
+            throttled: Some(Duration::from_millis(throttled)),
+            stolen: Some(Duration::from_millis(stolen)),
+            memory_limit_reached: limit,
+        };
+        assert_eq!(
+            at(9, 10, Some(7)).since(at(4, 20, Some(7))),
+            at(5, 0, Some(0))
+        );
+        assert_eq!(at(9, 10, Some(7)).since(at(9, 10, None)), at(0, 0, None));
     }
 }

@@ -5,6 +5,7 @@
  * the points, scatter.js calls what is here. */
 
 import { UNFINISHED } from "./data.js";
+import { offerDownloads } from "./export.js";
 import { failureDepth } from "./paint.js";
 
 const DETAIL = /^(request|connection)-[\d-]+$/;
@@ -60,9 +61,11 @@ async function showDetail(dialog) {
   for (const link of body.querySelectorAll("a[href^='#']")) {
     if (!document.getElementById(`detail-${link.hash.slice(1)}`)) link.replaceWith(...link.childNodes);
   }
+  dialog.dataset.shows = id;
+  // They are no plots of the page, which has them only while they are shown.
+  offerDownloads(body, new Map());
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
-  dialog.dataset.shows = id;
   body.querySelector("h2").focus();
 }
 

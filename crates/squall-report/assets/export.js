@@ -56,18 +56,30 @@ export function plotName(...parts) {
   return safe.filter((part) => part).join("-");
 }
 
-/** What a plot shows, and under which condition. */
+/** What a plot shows, and under which condition or of which request or connection. */
 export function titleOf(plot) {
   const condition = plot.closest(".condition")?.getAttribute("aria-label");
-  return [plot.getAttribute("aria-label"), condition].filter((words) => words).join("; ");
+  const detail = plot.closest("dialog")?.querySelector("h2")?.textContent;
+  return [plot.getAttribute("aria-label"), condition ?? detail].filter((words) => words).join("; ");
 }
 
-/** Adds a plot of this name, and returns the buttons that save it in each format. `labelOf` names a format's button, `svg()`
- * is the plot as SVG or the promise of it. Of plots with the same name, the later ones get a number. */
-export function drawingButtons(labelOf, wanted, svg) {
+/** What a table or a drawing is in, for the names of its files: a condition, or a request or connection in full. */
+function partOf(element) {
+  return element.closest(".condition")?.id ?? element.closest("dialog")?.dataset.shows ?? "";
+}
+
+/** `wanted`, with a number behind it if one of `names` is that already. */
+function unusedName(names, wanted) {
   let name = wanted;
-  for (let number = 2; plots.has(name); number++) name = `${wanted}-${number}`;
-  plots.set(name, svg);
+  for (let number = 2; names.has(name); number++) name = `${wanted}-${number}`;
+  return name;
+}
+
+/** Adds a plot of this name to `among`, and returns the buttons that save it in each format. `labelOf` names a format's button,
+ * `svg()` is the plot as SVG or the promise of it. Of plots with the same name, the later ones get a number. */
+export function drawingButtons(labelOf, wanted, svg, among = plots) {
+  const name = unusedName(among, wanted);
+  among.set(name, svg);
   return [
     saveButton("SVG", labelOf("SVG"), `${name}.svg`, "image/svg+xml", svg),
     saveButton("PNG", labelOf("PNG"), `${name}.png`, "image/png", async () => pngOf(await svg())),
@@ -92,19 +104,22 @@ export async function plotAs(name, format) {
   });
 }
 
-/** Puts buttons below every table with a name and every drawing. */
-export function offerDownloads() {
-  for (const table of document.querySelectorAll("table[data-name]")) {
-    const { name } = table.dataset;
+/** Puts buttons below every table with a name and every drawing within `root`. The drawings become plots of `among`. */
+export function offerDownloads(root, among = plots) {
+  const names = new Set();
+  for (const table of root.querySelectorAll("table[data-name]")) {
+    const shown = table.closest("dialog")?.dataset.shows;
+    const name = unusedName(names, [shown, table.dataset.name].filter((part) => part).join("-"));
+    names.add(name);
     const button = saveButton("CSV", say("Download as {=format}: {=label}", { format: "CSV", label: name }), `${name}.csv`, "text/csv", () => csvOf(table));
     (table.closest(".scroll") ?? table).after(button);
   }
-  for (const svg of document.querySelectorAll("main svg[data-plot]")) {
+  for (const svg of root.querySelectorAll("main svg[data-plot]")) {
     const label = svg.getAttribute("aria-label");
     const labelOf = (format) => say("Download as {=format}: {=label}", { format, label });
-    const section = svg.closest(".condition")?.id ?? "";
     const variant = svg.closest("figure")?.querySelector("h3")?.textContent ?? "";
-    svg.after(...drawingButtons(labelOf, plotName(section, svg.dataset.plot, variant), () => svgOf(svg)));
+    const name = plotName(partOf(svg), svg.dataset.plot, variant);
+    svg.after(...drawingButtons(labelOf, name, () => svgOf(svg), among));
   }
 }
 

@@ -9,8 +9,8 @@ import { drawingButtons, offerDownloads, plotAs, plotName, plotNames, svgOfScatt
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
 import { Scatter } from "./scatter.js";
-import { choiceInAddress, followConditions, keepChoice } from "./state.js";
-import { addSwitches } from "./switches.js";
+import { choiceInAddress, chosen, followConditions, keepChoice } from "./state.js";
+import { addSwitches, keepFindings } from "./switches.js";
 import { Pane, View } from "./view.js";
 
 /** The number of colours in style.css; further variants start over with the first. */
@@ -52,12 +52,12 @@ class Section {
   constructor(host, { trials, starts_logarithmic: log }, manifest) {
     Object.assign(this, { host, trials, manifest, scatters: [] });
     this.repetitions = [...new Set(trials.map((trial) => trial.repetition))].sort((a, b) => a - b);
-    this.repetition = this.repetitions[0];
     this.variants = manifest.variants.map((_, index) => index).filter((v) => trials.some((t) => t.variant === v));
-    this.shown = new Set(this.variants.slice(0, 2));
     this.hasCauses = trials.some((trial) => trial.has_causes);
-    this.colouring = COLOURINGS.both;
-    this.view = new View(this.wholeX(), log);
+    this.startsLogarithmic = log;
+    this.readChoices();
+    const axis = chosen(this.choiceName("axis"), ["log", "linear"]) ?? axisWord(log);
+    this.view = new View(this.wholeX(), axis === "log");
     this.panes = { overlay: new Pane(this.view), multiples: new Pane(this.view) };
     this.host.append(this.controls(), this.overlay(), this.multiples());
     if (this.repetitions.length > 1) this.host.append(this.sideBySide());
@@ -70,9 +70,29 @@ class Section {
     this.followAddress();
   }
 
+  /** The name in the address of a choice for this condition. */
+  choiceName(choice) {
+    return `${choice}-${this.host.dataset.condition}`;
+  }
+
+  /** Keeps a choice for this condition in the address, unless it is the usual one. */
+  keep(choice, value, usual) {
+    keepChoice(this.choiceName(choice), value === usual ? null : value);
+  }
+
+  /** Sets what is drawn to what the address says, or to what is usual. Repetitions count from 1 there, variants from 0. */
+  readChoices() {
+    const numbers = this.repetitions.map((repetition) => String(repetition + 1));
+    const repetition = chosen(this.choiceName("repetition"), numbers);
+    this.repetition = repetition === null ? this.repetitions[0] : Number(repetition) - 1;
+    const shown = choiceInAddress(this.choiceName("shown"))?.split("_");
+    this.shown = new Set(shown ? this.variants.filter((variant) => shown.includes(String(variant))) : this.variants.slice(0, 2));
+    this.colouring = COLOURINGS[chosen(this.choiceName("colour"), Object.keys(COLOURINGS)) ?? "both"];
+  }
+
   /** Restores the visible part from the address, and keeps it there from now on. On a live page, also restores the request. */
   followAddress() {
-    const name = `zoom-${this.host.dataset.condition}`;
+    const name = this.choiceName("zoom");
     const [from, to, low, high] = (choiceInAddress(name) ?? "").split("_").map(Number);
     const { overlay } = this.panes;
     if (from < to) overlay.show([from, to], low >= 0 && low < high ? [low, high] : overlay.y);
@@ -143,8 +163,10 @@ class Section {
       const words = say("{#n} of {#all}", { n: repetition + 1, all: this.repetitions.length });
       choice.append(new Option(words + invalid, repetition));
     }
+    choice.value = String(this.repetition);
     choice.addEventListener("change", () => {
       this.repetition = Number(choice.value);
+      this.keep("repetition", String(this.repetition + 1), String(this.repetitions[0] + 1));
       this.fitPanes();
       this.view.look(this.wholeX());
       this.select();
@@ -157,15 +179,20 @@ class Section {
     box.type = "checkbox";
     box.className = "log";
     box.checked = this.view.log;
-    box.addEventListener("change", () => this.view.setLog(box.checked));
+    box.addEventListener("change", () => {
+      this.view.setLog(box.checked);
+      this.keep("axis", axisWord(box.checked), axisWord(this.startsLogarithmic));
+    });
     return element("label", "", box, ` ${say("Logarithmic latency")}`);
   }
 
   colouringChoice() {
     const choice = element("select", "colouring");
     for (const [name, { words }] of Object.entries(COLOURINGS)) choice.append(new Option(say(words), name));
+    choice.value = Object.keys(COLOURINGS).find((name) => COLOURINGS[name] === this.colouring);
     choice.addEventListener("change", () => {
       this.colouring = COLOURINGS[choice.value];
+      this.keep("colour", choice.value, "both");
       this.select();
     });
     return element("label", "", `${say("Colour by")} `, choice);
@@ -188,6 +215,7 @@ class Section {
     box.addEventListener("change", () => {
       if (box.checked) this.shown.add(variant);
       else this.shown.delete(variant);
+      this.keep("shown", variantsInWords(this.shown), variantsInWords(this.variants.slice(0, 2)));
       this.select();
     });
     return element("label", "", box, swatch(variant), this.manifest.variants[variant]);
@@ -385,6 +413,15 @@ class Section {
   }
 }
 
+function axisWord(isLogarithmic) {
+  return isLogarithmic ? "log" : "linear";
+}
+
+/** Variants for the address. */
+function variantsInWords(variants) {
+  return [...variants].sort((a, b) => a - b).join("_") || "none";
+}
+
 /** The latency ranges, linear and logarithmic, that hold every point of `trials`. */
 function latencyRanges(trials) {
   const latencies = trials.flatMap((trial) => trial.latency_range_ms ?? []);
@@ -409,22 +446,31 @@ function captionOf(trial, name, among) {
 }
 
 /** On paper, every plot is drawn and nothing is folded. Points are unpacked asynchronously, and nothing waits for that
- * while a page is being printed, so the page's own button and Ctrl-P draw the plots that were not in view first. */
+ * while a page is being printed, so the page's own button and Ctrl-P first draw the plots that were not in view, and those of
+ * all repetitions. */
 function printEverything(sections) {
   let closed = [];
+  const unfold = (all) => {
+    closed.push(...all);
+    for (const details of all) details.open = true;
+  };
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("main details:not([open], .side-by-side)")];
-    for (const details of closed) details.open = true;
+    unfold(document.querySelectorAll("main details:not([open], .side-by-side)"));
     document.documentElement.classList.add("printing");
     for (const section of sections) section.resizeAll(true);
   });
   addEventListener("afterprint", () => {
     for (const details of closed) details.open = false;
+    closed = [];
     document.documentElement.classList.remove("printing");
     for (const section of sections) section.resizeAll(false);
   });
   const drawAndPrint = async () => {
-    for (const section of sections) await section.drawAll();
+    for (const section of sections) {
+      unfold(section.host.querySelectorAll(".side-by-side:not([open])"));
+      section.openSideBySide();
+      await section.drawAll();
+    }
     globalThis.print();
   };
   const button = element("button", "print", say("Print"));
@@ -445,7 +491,8 @@ const sections = [...document.querySelectorAll(".plots")].map((host) => {
 });
 
 addSwitches();
-offerDownloads();
+keepFindings();
+offerDownloads(document);
 followConditions();
 followDetails();
 printEverything(sections.filter((section) => section !== null));

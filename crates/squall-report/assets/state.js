@@ -1,7 +1,8 @@
 /* The reader's choices in the address, so that a link or a reload shows the same page.
  *
  * The part behind # has words separated by &: `condition-2`, the section to scroll to, and choices such as
- * `statistic=p99` and `zoom-2=1.5_3`. It draws nothing; switches.js and page.js read and keep choices. */
+ * `statistic=p99` and `zoom-2=1.5_3`. A choice for a condition ends in the condition's number. It draws nothing; switches.js
+ * and page.js read and keep choices. */
 
 function readAddress() {
   const words = location.hash.slice(1).split("&");

@@ -1,10 +1,11 @@
-/* The switches of the comparison: which statistic the bars show, and which pair and measure the grids show.
+/* The switches of the comparison: which statistic the bars show, and which pair and measure the grids show. Also, which
+ * findings are unfolded.
  *
- * Everything is in the markup (html/comparison.rs, html/grid.rs); this hides what is not chosen. The address keeps the
- * choices. Without scripts, and on paper, all of it is visible. */
+ * Everything is in the markup (html/comparison.rs, html/grid.rs, html/findings.rs); this hides what is not chosen. The address
+ * keeps the choices. Without scripts, and on paper, all of it is visible. */
 
 import { say } from "./data.js";
-import { chosen, keepChoice } from "./state.js";
+import { choiceInAddress, chosen, keepChoice } from "./state.js";
 
 /** A labelled choice among `options` that calls `show` when it changes. Its value is in the address under `name`. */
 function choice(name, words, options, usual, show) {
@@ -60,4 +61,19 @@ function switchGrids(host) {
 export function addSwitches() {
   document.querySelectorAll(".bars").forEach(switchBars);
   document.querySelectorAll(".crossover").forEach(switchGrids);
+}
+
+/** Unfolds the findings that the address names, and keeps there which ones are unfolded. */
+export function keepFindings() {
+  const findings = [...document.querySelectorAll(".finding[data-finding]")];
+  const unfolded = (choiceInAddress("findings") ?? "").split(".");
+  for (const finding of findings) {
+    if (unfolded.includes(finding.dataset.finding)) finding.open = true;
+    finding.addEventListener("toggle", () => {
+      // On paper, all of them are.
+      if (document.documentElement.classList.contains("printing")) return;
+      const open = findings.filter((one) => one.open).map((one) => one.dataset.finding);
+      keepChoice("findings", open.join(".") || null);
+    });
+  }
 }

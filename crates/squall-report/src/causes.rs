@@ -194,7 +194,7 @@ mod tests {
         let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
         assert_eq!(text, expected);
         let coloured = bars(&[cell("h1")], (100, Colour::Ansi), &Translator::english());
-        assert!(coloured.contains("\x1b[97;48;5;160mLLL"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[97;48;5;167mLLL"), "{coloured:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ const CLOSING: &str = "，。；：？！、）》】”’…%";
 const OPENING: &str = "（《【“‘";
 
 /// How many columns a text takes (Unicode, UAX 11).
-pub(crate) fn width_of(text: &str) -> usize {
+pub fn width_of(text: &str) -> usize {
     text.width()
 }
 
@@ -35,29 +35,52 @@ pub(crate) fn within(text: &str, columns: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// A piece of text that is never broken.
+/// Appends a piece of text to a line. What is longer than the rest of the line goes into further lines, which begin with
+/// `indent`; `lines` gets those that are full.
+pub(crate) fn push_piece(
+    lines: &mut Vec<String>,
+    line: &mut String,
+    piece: &str,
+    (width, indent): (usize, &str),
+) {
+    let mut rest = piece;
+    while width_of(line) + width_of(rest) > width {
+        let part = within(rest, width.saturating_sub(width_of(line)));
+        if part.is_empty() {
+            // No line is wide enough.
+            break;
+        }
+        line.push_str(part);
+        lines.push(std::mem::replace(line, indent.to_owned()));
+        rest = &rest[part.len()..];
+    }
+    line.push_str(rest);
+}
+
+/// A piece of text that is broken only if it is longer than a line.
 struct Unit {
     text: String,
     /// Whether a space is before it, unless it begins a line.
     is_spaced: bool,
 }
 
-/// Text as lines of at most `width` columns, which end at spaces or beside Chinese characters. Lines begin with `indent`, and
-/// all but the first with two more spaces.
+/// Text as lines of at most `width` columns, which end at spaces or beside Chinese characters, or within a word that is longer
+/// than a line. Lines begin with `indent`, and all but the first with two more spaces.
 pub(crate) fn chinese_lines(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let further = format!("{indent}  ");
     let mut lines = Vec::new();
     let mut line = indent.to_owned();
     let mut has_text = false;
     for unit in units(text) {
         let space = usize::from(has_text && unit.is_spaced);
         if has_text && width_of(&line) + space + width_of(&unit.text) > width {
-            lines.push(std::mem::replace(&mut line, format!("{indent}  ")));
+            lines.push(std::mem::replace(&mut line, further.clone()));
             has_text = false;
         }
         if has_text && unit.is_spaced {
             line.push(' ');
         }
-        line += &unit.text;
+        push_piece(&mut lines, &mut line, &unit.text, (width, further.as_str()));
         has_text = true;
     }
     lines.push(line);
@@ -131,5 +154,11 @@ mod tests {
     fn words_of_latin_letters_are_not_cut() {
         let lines = chinese_lines("请用 `squall run --resume RUN` 重做", 14, "");
         assert_eq!(lines, ["请用 `squall", "  run --resume", "  RUN` 重做"]);
+    }
+
+    #[test]
+    fn words_that_are_longer_than_a_line_are_cut() {
+        let lines = chinese_lines("地址 abcdefghijklmn 无效", 8, "");
+        assert_eq!(lines, ["地址", "  abcdef", "  ghijkl", "  mn 无", "  效"]);
     }
 }

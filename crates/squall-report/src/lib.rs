@@ -7,9 +7,9 @@
 //! page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in
 //! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
 //! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials, `probe` what is wrong with an endpoint; `view` finds the requests and packets in a part of a plot, `export`
-//! writes results for other tools, and `text` has what all of these share. All of this is English; `lang` says it in Chinese,
-//! and `columns` counts the columns of a terminal that it takes.
+//! without trials, `probe` what is wrong with an endpoint, and `progress` what a run says meanwhile; `view` finds the requests
+//! and packets in a part of a plot, `export` writes results for other tools, and `text` has what all of these share. All of
+//! this is English; `lang` says it in Chinese, and `columns` counts the columns of a terminal that it takes.
 
 mod causes;
 mod changes;
@@ -26,6 +26,7 @@ mod palette;
 mod payload;
 mod points;
 pub mod probe;
+mod progress;
 mod shown;
 mod table;
 mod terminal;
@@ -33,11 +34,13 @@ mod text;
 pub mod view;
 
 pub use changes::{change_sentence_in, changes, changes_in};
+pub use columns::width_of;
 pub use findings::{findings, findings_in};
 pub use fixes::{fixes, fixes_in};
 pub use html::runs::{ListedRun, runs_page, runs_page_in};
 pub use html::{Method, html, html_with_method, live_html};
 pub use lang::Language;
 pub use points::TrialPoints;
+pub use progress::ProgressLines;
 pub use terminal::{Detail, terminal, terminal_in};
 pub use text::Colour;

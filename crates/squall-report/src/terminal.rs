@@ -10,7 +10,7 @@ use squall_analysis::{CellSummary, ConditionSummary, RunSummary, Verdict, figure
 use squall_base::plan::Measure;
 
 use crate::causes;
-use crate::columns::chinese_lines;
+use crate::columns::{chinese_lines, width_of};
 use crate::lang::{Language, Translator};
 use crate::shown::ShownCell;
 use crate::table::{Table, latency};
@@ -121,7 +121,9 @@ impl TerminalWriter {
     /// Wraps `sentence` at the width; further lines are indented by two more columns.
     pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
         let sentence = printable(&self.translator.say(sentence));
-        let lines = if self.translator.is_english() {
+        // Chinese has no spaces to wrap at, and a recipe's question may be Chinese in an English report.
+        let is_wide = width_of(&sentence) > sentence.chars().count();
+        let lines = if self.translator.is_english() && !is_wide {
             let words = sentence.split_whitespace();
             wrapped(words, self.width, indent, str::to_owned)
         } else {

@@ -5,7 +5,7 @@
 
 use squall_base::text::is_terminal_control;
 
-use crate::columns::{left, right, width_of};
+use crate::columns::{left, push_piece, right, width_of};
 
 /// Narrower texts would be unreadable.
 pub(crate) const WIDTH_AT_LEAST: usize = 40;
@@ -70,27 +70,28 @@ pub(crate) fn unbroken_words(sentence: &str) -> Vec<String> {
     words
 }
 
-/// Words as lines of at most `width` characters. Lines begin with `indent`, and all but the first with two more spaces.
-/// `shown` is what a line has of a word.
+/// Words as lines of at most `width` columns. Lines begin with `indent`, and all but the first with two more spaces. A word
+/// that is longer than a line is broken. `shown` is what a line has of a word.
 pub(crate) fn wrapped<W: AsRef<str>>(
     words: impl IntoIterator<Item = W>,
     width: usize,
     indent: &str,
     shown: impl Fn(&str) -> String,
 ) -> Vec<String> {
+    let further = format!("{indent}  ");
     let mut lines = Vec::new();
     let mut line = indent.to_owned();
     let mut has_word = false;
     for word in words {
-        let word = word.as_ref();
-        if has_word && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, format!("{indent}  ")));
+        let word = shown(word.as_ref());
+        if has_word && width_of(&line) + 1 + width_of(&word) > width {
+            lines.push(std::mem::replace(&mut line, further.clone()));
             has_word = false;
         }
         if has_word {
             line.push(' ');
         }
-        line += &shown(word);
+        push_piece(&mut lines, &mut line, &word, (width, further.as_str()));
         has_word = true;
     }
     lines.push(line);
@@ -129,4 +130,22 @@ pub(crate) fn printable(text: &str) -> String {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(sentence: &str, width: usize, indent: &str) -> Vec<String> {
+        wrapped(sentence.split(' '), width, indent, str::to_owned)
+    }
+
+    #[test]
+    fn words_that_are_longer_than_a_line_are_broken() {
+        let broken = lines("at abcdefghijklmn too", 8, "");
+        assert_eq!(broken, ["at", "  abcdef", "  ghijkl", "  mn too"]);
+        assert_eq!(lines("abcdefghij", 8, "  "), ["  abcdef", "    ghij"]);
+        // Two columns each.
+        assert_eq!(lines("一二三四五", 6, ""), ["一二三", "  四五"]);
+    }
 }

@@ -35,7 +35,8 @@ pub(crate) fn without_user(text: &str) -> String {
     }
 }
 
-fn without_credentials(arguments: impl Iterator<Item = String>) -> Vec<String> {
+/// `arguments` without what may be a credential in them.
+pub(crate) fn without_credentials(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut shown = Vec::new();
     let mut is_value = false;
     for argument in arguments {

@@ -259,10 +259,14 @@ impl WireMapping {
     }
 
     /// Where the frames lie between `start` and `end`, which are the first byte of the first frame and the end of the last
-    /// one; everything between if they cannot be told apart.
+    /// one; everything between if they cannot be told apart. An extent that ends before it starts, as a damaged or foreign
+    /// record may have, has no bytes.
     fn within(&self, frames: &[Bytes], start: u64, end: u64) -> Vec<Bytes> {
         let whole = vec![Span::new(start, end)];
         let [_, _, ..] = frames else { return whole };
+        if start > end {
+            return Vec::new();
+        }
         let mut own: Vec<Bytes> = Vec::with_capacity(frames.len());
         let near = |plain: u64| self.approximate_offset(plain);
         let (mut at, last) = (start, frames.len() - 1);
@@ -360,5 +364,27 @@ mod tests {
         assert_eq!(*message.own, frames);
         assert!(message.owns_any(90, 150) && message.owns_any(150, 201));
         assert!(!message.owns_any(100, 200) && !message.owns_any(300, 400));
+    }
+
+    // Two messages that take turns, of which the damaged one ends before it starts.
+    #[test]
+    fn an_extent_that_ends_before_it_starts_has_no_bytes() {
+        let frames = [Span { from: 0, to: 50 }, Span { from: 60, to: 100 }];
+        let sound = extent((0, 100), (1_000, 1_322), (0, 0));
+        let wire_backwards = extent((0, 100), (1_322, 1_000), (0, 0));
+        let records_backwards = extent((0, 100), (1_000, 1_322), (9, 0));
+        let plain_backwards = extent((100, 0), (1_322, 1_000), (0, 0));
+        for contradictory in [wire_backwards, records_backwards, plain_backwards] {
+            for extents in [&[contradictory][..], &[sound, contradictory]] {
+                let wire = WireMapping::of(extents);
+                for frames in [&frames[..], &frames[..1], &[]] {
+                    let message = wire.message(&contradictory, frames);
+                    let own = message.map(|message| message.own).unwrap_or_default();
+                    assert!(own.iter().all(|range| range.from < range.to));
+                }
+            }
+        }
+        let wire = WireMapping::of(&[wire_backwards]);
+        assert_eq!(wire.message(&wire_backwards, &frames), None);
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     use squall_base::plan::Protocol;
 
     use super::*;
-    use crate::findings::made_trial;
+    use crate::findings::{CostShare, Evidence, Finding, RunFinding, Severity, Whole, made_trial};
     use crate::load::requests::answered;
 
     /// A repetition with requests that took these times in ms.
@@ -207,7 +207,15 @@ mod tests {
     }
 
     fn chosen(candidates: &[DetailCandidates]) -> Vec<(usize, u64, Vec<String>)> {
-        let by_trial = choose_detailed(candidates, &[]);
+        chosen_with(candidates, &[])
+    }
+
+    /// The place of the trial, the request, and why it was chosen.
+    fn chosen_with(
+        candidates: &[DetailCandidates],
+        cells: &[CellFindings],
+    ) -> Vec<(usize, u64, Vec<String>)> {
+        let by_trial = choose_detailed(candidates, cells);
         let mut all = Vec::new();
         for (place, it) in candidates.iter().enumerate() {
             let own = by_trial.get(it.folder()).into_iter().flatten();
@@ -262,16 +270,102 @@ mod tests {
         );
     }
 
+    /// The findings of a trial's cell, the worst first: the title of each, and the requests that it names.
+    fn cell_of(trial: &DetailCandidates, findings: &[(&str, &[u64])]) -> CellFindings {
+        let findings = findings.iter().map(|(title, requests)| RunFinding {
+            trials: 1,
+            of: 1,
+            folder: trial.folder.clone(),
+            finding: Finding {
+                name: String::new(),
+                title: (*title).to_owned(),
+                severity: Severity::Grave,
+                share: CostShare {
+                    part: 0.5,
+                    of: Whole::ResponseTime,
+                },
+                evidence: Evidence {
+                    numbers: Vec::new(),
+                    requests: requests.to_vec(),
+                },
+                explanation: String::new(),
+                fixes: Vec::new(),
+                hop: None,
+            },
+        });
+        CellFindings {
+            variant: trial.variant.clone(),
+            condition: trial.condition.clone(),
+            findings: findings.collect(),
+        }
+    }
+
+    #[test]
+    fn first_request_that_a_finding_names_is_chosen_with_its_title_as_the_reason() {
+        // The slowest are 2, 6 and 5; the median is 4.
+        let trials = [trial(0, &[10, 11, 90, 12, 13, 70, 80])];
+        let cell = cell_of(
+            &trials[0],
+            &[
+                ("Nagle", &[3, 1]),
+                ("Stream window too small", &[]),
+                ("Loss", &[2]),
+            ],
+        );
+        let found = chosen_with(&trials, &[cell]);
+        let numbers: Vec<u64> = found.iter().map(|it| it.1).collect();
+        assert_eq!(
+            numbers,
+            [2, 3, 4, 5, 6],
+            "and no further request of a finding"
+        );
+        assert_eq!(found[1].2, ["evidence of: Nagle"]);
+        assert_eq!(
+            found[0].2,
+            [
+                "the slowest of its variant and condition",
+                "evidence of: Loss"
+            ]
+        );
+        // The same choice without findings has neither the request nor the second reason.
+        let without = chosen(&trials);
+        let numbers: Vec<u64> = without.iter().map(|it| it.1).collect();
+        assert_eq!(numbers, [2, 4, 5, 6]);
+        assert_eq!(without[0].2.len(), 1);
+    }
+
+    #[test]
+    fn evidence_of_the_worst_finding_comes_before_medians_and_further_findings_after_them() {
+        let trials = cells(38);
+        // Request 3 is the slowest of each cell, 1 its median.
+        let findings: [(&str, &[u64]); 2] = [("Nagle", &[0]), ("Loss", &[2])];
+        let of_two = [&trials[0], &trials[37]].map(|trial| cell_of(trial, &findings));
+        let found = chosen_with(&trials, &of_two);
+        let others = found.iter().filter(|it| it.1 != 3);
+        let others: Vec<(usize, u64)> = others.map(|it| (it.0, it.1)).collect();
+        assert_eq!(others, [(0, 0), (37, 0)], "38 slowest leave room for two");
+        let trials = cells(19);
+        let found = chosen_with(&trials, &[cell_of(&trials[0], &findings)]);
+        let medians = found.iter().filter(|it| it.1 == 1).count();
+        let further = found.iter().filter(|it| it.1 == 2);
+        let further: Vec<usize> = further.map(|it| it.0).collect();
+        assert_eq!((medians, further), (19, vec![0]), "19 + 1 + 19 + 1");
+    }
+
+    /// This number of cells, each of one trial of four requests, of which the last is the slowest.
+    fn cells(count: u64) -> Vec<DetailCandidates> {
+        let cell = |n| {
+            let mut own = trial(0, &[n, n + 1, n + 2, n + 3]);
+            own.folder = format!("{n:04}-h2");
+            own.variant = format!("variant {n}");
+            own
+        };
+        (0..count).map(cell).collect()
+    }
+
     #[test]
     fn no_more_than_the_limit_is_chosen() {
-        let trials: Vec<DetailCandidates> = (0..60)
-            .map(|n| {
-                let mut own = trial(0, &[n, n + 1, n + 2, n + 3]);
-                own.folder = format!("{n:04}-h2");
-                own.variant = format!("variant {n}");
-                own
-            })
-            .collect();
+        let trials = cells(60);
         let found = chosen(&trials);
         assert_eq!(found.len(), DETAILED_AT_MOST);
         assert!(found.iter().all(|(_, request, _)| *request == 3));

@@ -72,15 +72,19 @@ pub struct CellFindings {
 pub struct RunFindings {
     /// The format.
     pub schema: Schema,
+    /// The words of the command that begins the same run, as in the run's summary.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// By cell; cells without findings are left out.
     pub cells: Vec<CellFindings>,
 }
 
 impl RunFindings {
-    /// The findings of these cells.
+    /// The findings of these cells, of a run whose command is not known.
     pub fn of(cells: Vec<CellFindings>) -> RunFindings {
         RunFindings {
             schema: RunFindings::schema(),
+            command: Vec::new(),
             cells,
         }
     }
@@ -97,6 +101,8 @@ impl RunFindings {
 enum RunFindingsJson {
     Document {
         schema: Schema,
+        #[serde(default)]
+        command: Vec<String>,
         cells: Vec<CellFindings>,
     },
     Cells(Vec<CellFindings>),
@@ -107,8 +113,13 @@ impl TryFrom<RunFindingsJson> for RunFindings {
 
     fn try_from(json: RunFindingsJson) -> Result<RunFindings, String> {
         match json {
-            RunFindingsJson::Document { schema, cells } => Ok(RunFindings {
+            RunFindingsJson::Document {
+                schema,
+                command,
+                cells,
+            } => Ok(RunFindings {
                 schema: RunFindings::schema().reading(&schema)?,
+                command,
                 cells,
             }),
             RunFindingsJson::Cells(cells) => Ok(RunFindings::of(cells)),

@@ -53,8 +53,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("packets that waited for longer", late),
         count("packets that the queue dropped", drops),
     ];
-    let mut fixes = vec![case.link_fix(sender, Knob::QueueDiscipline)];
-    fixes.extend(case.bbr_fix(sender));
+    let fixes = [Knob::QueueDiscipline, Knob::CongestionControl]
+        .into_iter()
+        .filter_map(|knob| case.link_fix(sender, knob))
+        .collect();
     if case.has_causes() {
         return case.detection_by_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
     }
@@ -105,6 +107,23 @@ mod tests {
         let share = made.finding("bufferbloat").unwrap().share;
         assert_eq!(share.of, Whole::Packets);
         assert!(is_near(share.part, 0.99));
+    }
+
+    #[test]
+    fn queue_and_congestion_control_in_force_are_no_fixes() {
+        let fixes = |queue: &str, control: &str| {
+            let mut made = queued(60, 1);
+            let trial = &mut made.trial.trial;
+            trial.condition.link = queue.to_owned().into();
+            trial.variant.hops[0].server.tcp.congestion_control = Some(control.to_owned());
+            let fixes = made.finding("bufferbloat").unwrap().fixes.into_iter();
+            fixes.map(|fix| fix.station).collect::<Vec<_>>()
+        };
+        let codel = "rate 10mbit, queue codel target 500ms interval 1s";
+        assert_eq!(fixes("queue 1MiB", "cubic"), ["the path", "server"]);
+        assert_eq!(fixes(codel, "cubic"), ["server"]);
+        assert_eq!(fixes("queue 1MiB", "bbr"), ["the path"]);
+        assert!(fixes(codel, "bbr").is_empty());
     }
 
     #[test]

@@ -47,10 +47,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("packets dropped by the queue", drops),
         count("of them, behind ten or more back to back", in_bursts),
     ];
-    let fixes = vec![
-        case.link_fix(sender, Knob::Pacing),
-        case.link_fix(sender, Knob::QueueDiscipline),
-    ];
+    let fixes = [Knob::Pacing, Knob::QueueDiscipline]
+        .into_iter()
+        .filter_map(|knob| case.link_fix(sender, knob))
+        .collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
@@ -102,6 +102,21 @@ mod tests {
         assert_eq!(finding.evidence.numbers[3].value, 10.0);
         assert!(is_near(finding.share.part, 500.0 / 5_500.0));
         assert_eq!(finding.fixes[0].station, "server");
+    }
+
+    #[test]
+    fn pacing_and_active_queue_in_force_are_no_fixes() {
+        let fixes = |queue: &str, control: &str| {
+            let mut made = flights(20, Fate::QueueDrop);
+            let trial = &mut made.trial.trial;
+            trial.condition.link.down = queue.to_owned();
+            trial.variant.hops[0].server.tcp.congestion_control = Some(control.to_owned());
+            let fixes = made.finding("burst_loss").unwrap().fixes.into_iter();
+            fixes.map(|fix| fix.station).collect::<Vec<_>>()
+        };
+        assert_eq!(fixes("queue 20 packets", "cubic"), ["server", "the path"]);
+        assert_eq!(fixes("queue pie 20 packets", "cubic"), ["server"]);
+        assert_eq!(fixes("queue 20 packets", "bbr"), ["the path"]);
     }
 
     #[test]

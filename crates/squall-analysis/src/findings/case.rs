@@ -13,12 +13,12 @@ use squall_base::record::{
     Cause, CausesRecord, DropRecord, Health, PacketRecord, Side, TrialRecord,
 };
 
-use super::changes::changes;
+use super::changes::{Changes, changes};
 use super::costs::Costs;
 use super::finding::{Detection, Fix, Number, Whole};
 use super::flows::Flows;
 use super::frames::ConnectionFrames;
-use super::knob::{Knob, fix};
+use super::knob::{Knob, beyond, fix};
 use super::records::{ConnectionKey, Records, RequestRow};
 use super::sockets::Sockets;
 use crate::causes::{Attribution, without_roots};
@@ -319,23 +319,23 @@ impl<'a> Case<'a> {
         side_with_more([up, down])
     }
 
-    /// The station at that side of a hop, and what to set there.
-    pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Fix {
+    /// The station at that side of a hop, and what to set there; `None` if it is in force already and nothing of its kind
+    /// does more.
+    pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Option<Fix> {
         let trial = &self.trial.trial;
-        Fix {
-            changes: changes(trial, hop, side, knob),
-            ..fix(&trial.variant, hop, side, knob)
+        let words = fix(&trial.variant, hop, side, knob);
+        match changes(trial, hop, side, knob) {
+            Changes::Settings(changes) => Some(Fix { changes, ..words }),
+            Changes::InWords => Some(words),
+            Changes::InForce => Some(Fix {
+                setting: beyond(knob)?.to_owned(),
+                ..words
+            }),
         }
     }
 
-    /// BBR at that side of the link's hop, unless it runs there already.
-    pub(super) fn bbr_fix(&self, side: Side) -> Option<Fix> {
-        let is_bbr = self.congestion_control(side).starts_with("bbr");
-        (!is_bbr).then(|| self.link_fix(side, Knob::CongestionControl))
-    }
-
     /// A fix at that side of the link's hop.
-    pub(super) fn link_fix(&self, side: Side, knob: Knob) -> Fix {
+    pub(super) fn link_fix(&self, side: Side, knob: Knob) -> Option<Fix> {
         self.fix(self.link_hop().0, side, knob)
     }
 }

@@ -1,7 +1,7 @@
 //! A fix as settings of a recipe, with values, so that a run can try it.
 //!
-//! `knob` names the same fix in words. A setting that already has the value is not changed. Fixes that are no setting of a
-//! recipe, such as another protocol or a faster reader, have words only; so have settings of programs that recipes cannot
+//! `knob` names the same fix in words. A setting that already has the value is not proposed at all. Fixes that are no setting
+//! of a recipe, such as another protocol or a faster reader, have words only; so have settings of programs that recipes cannot
 //! give them. Whether a change can be applied is squall-recipe's decision.
 
 use squall_base::plan::{
@@ -40,53 +40,71 @@ const FULL_DATA: u64 = 16_384;
 /// A record of this size arrives in three segments, so that its bytes wait little for each other.
 const SHORT_RECORD: Bytes = Bytes::new(4_096);
 
-/// The fix as settings; empty if it cannot be expressed, or is in force already. Hops count from 1.
-pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Vec<SettingChange> {
+/// What a fix is for the recipe of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Changes {
+    /// Settings to change, with values.
+    Settings(Vec<SettingChange>),
+    /// A recipe cannot express it, or does not tell whether it is in force.
+    InWords,
+    /// The setting has that value already.
+    InForce,
+}
+
+impl Changes {
+    /// These settings, or `otherwise` if there are none to change.
+    fn of(settings: Vec<SettingChange>, otherwise: Changes) -> Changes {
+        if settings.is_empty() {
+            otherwise
+        } else {
+            Changes::Settings(settings)
+        }
+    }
+}
+
+/// The fix as settings of the trial's recipe. Hops count from 1.
+pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Changes {
     let Some(place) = Place::of(trial, hop, side) else {
-        return Vec::new();
+        return Changes::InWords;
     };
+    let SideSettings { tcp, .. } = place.settings();
     match knob {
         Knob::StreamWindow => place.stream_window(),
         Knob::ConnectionWindow => place.connection_window(),
-        Knob::WindowUpdates => place.window_updates(|updates| updates != WindowUpdates::Half),
-        Knob::Reader => place.window_updates(|updates| updates == WindowUpdates::Never),
+        Knob::WindowUpdates => place.window_updates(),
+        Knob::Reader => place.reader(),
         Knob::MaxStreams => place.max_streams(),
         Knob::RespectLimits => place.respected_streams(),
         Knob::RequestsPerConnection => place.requests_per_connection(),
         Knob::Connections => place.more_connections_on_demand(),
+        Knob::Backlog => place.kept_connections(),
         Knob::Resumption => place.resumption(),
-        Knob::RecordSize => place.records(RecordSizes::LARGEST),
+        Knob::RecordSize => place.large_records(),
+        Knob::ShortRecords => place.short_records(),
         Knob::HeaderTable => place.header_table(),
         Knob::DataSize => place.data_size(),
         Knob::NoDelay => {
-            let is_delayed = !place.settings().tcp.no_delay && !place.is_program();
-            place.change_if(is_delayed && place.is_tcp(), "tcp.no_delay", "true")
+            let is_known = place.is_tcp() && !place.is_program();
+            place.change_unless(tcp.no_delay, is_known, "tcp.no_delay", "true")
         }
         Knob::ReceiveBuffer => {
-            let is_set = place.settings().tcp.receive_buffer.is_some();
-            place.change_if(is_set && place.has_tcp(), "tcp.receive_buffer", "kernel")
+            place.buffer_of_kernel("tcp.receive_buffer", tcp.receive_buffer.is_some())
         }
-        Knob::SendBuffer => {
-            let is_set = place.settings().tcp.send_buffer.is_some();
-            place.change_if(is_set && place.has_tcp(), "tcp.send_buffer", "kernel")
-        }
+        Knob::SendBuffer => place.buffer_of_kernel("tcp.send_buffer", tcp.send_buffer.is_some()),
+        Knob::DatagramBuffers => place.datagram_buffers(),
         Knob::SlowStartAfterIdle => place.slow_start_after_idle(),
         Knob::CongestionControl => place.congestion_control(),
         Knob::Pacing => place.pacing(),
         Knob::Ports => place.ports(),
-        Knob::DatagramBuffers => {
-            let is_set = place.settings().http3.receive_buffer.is_some() && !place.is_program();
-            place.change_if(is_set && !place.is_tcp(), "http3.receive_buffer", "kernel")
-        }
+        Knob::QueueDiscipline => place.queue_discipline(),
+        Knob::OtherProtocol if !place.is_tcp() => Changes::InForce,
         // `single_connection` knows how many.
         Knob::MoreConnections
         // No settings of a recipe, or none with a value that suits every trial.
-        | Knob::Reordering
         | Knob::OtherProtocol
+        | Knob::Reordering
         | Knob::KeepInFlight
-        | Knob::Backlog
-        | Knob::QueueDiscipline
-        | Knob::Load => Vec::new(),
+        | Knob::Load => Changes::InWords,
     }
 }
 
@@ -98,21 +116,9 @@ pub(super) fn more_connections(trial: &Trial, hop: u8, needed: f64) -> Vec<Setti
     // More would be another experiment. A judgement.
     let wanted = needed.round().clamp(2.0, 64.0) as u32;
     let is_more = matches!(place.hop.connections, Connections::Fixed(count) if count < wanted);
-    place.change_if(
-        is_more && !place.is_program(),
-        "connections",
-        &wanted.to_string(),
-    )
-}
-
-/// Records whose bytes wait less for each other.
-pub(super) fn short_records(trial: &Trial, hop: u8, side: Side) -> Vec<SettingChange> {
-    let place = Place::of(trial, hop, side);
-    let place = place.filter(|place| match place.settings().tls.records {
-        RecordSizes::Fixed(size) => size > SHORT_RECORD,
-        RecordSizes::Dynamic { .. } => true,
-    });
-    place.map_or_else(Vec::new, |place| place.records(SHORT_RECORD))
+    let is_needed = is_more && !place.is_program();
+    let change = is_needed.then(|| place.change("connections", &wanted.to_string()));
+    change.into_iter().collect()
 }
 
 /// One side of a hop of a trial.
@@ -181,6 +187,11 @@ impl<'a> Place<'a> {
         self.version() != Version::Http3
     }
 
+    /// Whether the hop is TCP across a link, whose hosts have settings of it.
+    fn is_across_tcp(&self) -> bool {
+        self.hop.across_link && self.is_tcp()
+    }
+
     /// Whether settings of TCP apply there: our own stations have them, and the host of a program across a link.
     fn has_tcp(&self) -> bool {
         self.is_tcp() && (!self.is_program() || self.hop.across_link)
@@ -195,9 +206,28 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn change_if(&self, is_needed: bool, setting: &str, value: &str) -> Vec<SettingChange> {
-        let changes = is_needed.then(|| self.change(setting, value));
-        changes.into_iter().collect()
+    /// The change of a setting to a value, unless it has that value. `is_known` is whether it is a setting of this place.
+    fn change_unless(
+        &self,
+        is_in_force: bool,
+        is_known: bool,
+        setting: &str,
+        value: &str,
+    ) -> Changes {
+        if !is_known {
+            Changes::InWords
+        } else if is_in_force {
+            Changes::InForce
+        } else {
+            Changes::Settings(vec![self.change(setting, value)])
+        }
+    }
+
+    /// The settings of the hop's link for what a side sends, or of the link before it if it does not cross one.
+    fn link_settings(&self, sender: Side) -> String {
+        let link = (self.trial.variant).links_before(usize::from(self.number) - 1);
+        let condition = self.trial.condition.of_link(link);
+        condition.link.of(sender.sends()).clone()
     }
 
     /// A larger size in place of `current`; nothing if it would not be larger.
@@ -208,9 +238,7 @@ impl<'a> Place<'a> {
     /// The window that lets the peer fill the path: twice what the path holds, or many times `current` if its rate is not
     /// known.
     fn window_beyond(&self, current: u64) -> u64 {
-        let link = (self.trial.variant).links_before(usize::from(self.number) - 1);
-        let condition = self.trial.condition.of_link(link);
-        let wanted = match rate(condition.link.of(self.side.peer().sends())) {
+        let wanted = match rate(&self.link_settings(self.side.peer())) {
             Some(rate) => {
                 let round_trip = self.trial.link_round_trip(self.number).as_secs_f64();
                 let held = rate.bits_per_s() as f64 / 8.0 * round_trip;
@@ -244,9 +272,9 @@ impl<'a> Place<'a> {
     }
 
     /// A larger window for streams, and for the connection if it would limit a stream to less.
-    fn stream_window(&self) -> Vec<SettingChange> {
+    fn stream_window(&self) -> Changes {
         let Some([(stream_key, stream), (connection_key, connection)]) = self.windows() else {
-            return Vec::new();
+            return Changes::InWords;
         };
         let window = self.window_beyond(stream);
         let of_stream = self.larger(stream_key, stream, window);
@@ -254,74 +282,91 @@ impl<'a> Place<'a> {
         let is_known = !self.is_program() || self.asked(ProgramSetting::ConnectionWindow).is_some();
         let of_connection = self.larger(connection_key, connection, window);
         let of_connection = of_connection.filter(|_| is_known && of_stream.is_some());
-        of_stream.into_iter().chain(of_connection).collect()
+        let larger = of_stream.into_iter().chain(of_connection);
+        Changes::of(larger.collect(), Changes::InForce)
     }
 
     /// A larger window for the connection, and for streams if one alone used it up.
-    fn connection_window(&self) -> Vec<SettingChange> {
+    fn connection_window(&self) -> Changes {
         let Some([(stream_key, stream), (connection_key, connection)]) = self.windows() else {
-            return Vec::new();
+            return Changes::InWords;
         };
         let window = self.window_beyond(connection);
         let of_connection = self.larger(connection_key, connection, window);
         let is_alone = !self.is_program() && stream >= connection && of_connection.is_some();
         let of_stream = self.larger(stream_key, stream, window);
         let of_stream = of_stream.filter(|_| is_alone);
-        of_connection.into_iter().chain(of_stream).collect()
+        let larger = of_connection.into_iter().chain(of_stream);
+        Changes::of(larger.collect(), Changes::InForce)
     }
 
-    fn window_updates(&self, is_at_fault: fn(WindowUpdates) -> bool) -> Vec<SettingChange> {
-        let is_needed = self.version() == Version::Http2
-            && !self.is_program()
-            && is_at_fault(self.settings().http2.window_updates);
-        self.change_if(is_needed, "http2.window_updates", "half")
+    fn window_updates(&self) -> Changes {
+        let is_half = self.settings().http2.window_updates == WindowUpdates::Half;
+        let is_known = self.version() == Version::Http2 && !self.is_program();
+        self.change_unless(is_half, is_known, "http2.window_updates", "half")
+    }
+
+    /// A reader that gives back what it has read.
+    fn reader(&self) -> Changes {
+        let updates = self.settings().http2.window_updates;
+        match self.window_updates() {
+            // Whether other updates are at fault depends on the window.
+            Changes::Settings(_) if updates != WindowUpdates::Never => Changes::InWords,
+            changes => changes,
+        }
     }
 
     /// More streams on a connection: the client's own limit, or the server's.
-    fn max_streams(&self) -> Vec<SettingChange> {
+    fn max_streams(&self) -> Changes {
         let grown = |limit: u32| limit.saturating_mul(LIMIT_GROWTH).min(COUNT_AT_MOST);
-        if self.side == Side::Client {
-            let limit = self.hop.pool.streams_at_most.map(grown);
-            let limit = limit.map(|limit| self.change("pool.streams_at_most", &limit.to_string()));
-            return limit.into_iter().collect();
-        }
         let SideSettings { http2, http3, .. } = self.settings();
-        let (key, limit) = match self.version() {
-            Version::Http1 => return Vec::new(),
-            Version::Http2 => ("http2.max_concurrent_streams", http2.max_concurrent_streams),
-            Version::Http3 => ("http3.max_concurrent_streams", http3.max_concurrent_streams),
+        let (key, limit) = match (self.side, self.version()) {
+            (Side::Client, _) => match self.hop.pool.streams_at_most {
+                Some(limit) => ("pool.streams_at_most", limit),
+                None if self.is_program() => return Changes::InWords,
+                None => return Changes::InForce,
+            },
+            (Side::Server, Version::Http1) => return Changes::InWords,
+            (Side::Server, Version::Http2) => {
+                ("http2.max_concurrent_streams", http2.max_concurrent_streams)
+            }
+            (Side::Server, Version::Http3) => {
+                ("http3.max_concurrent_streams", http3.max_concurrent_streams)
+            }
         };
-        let asked = self.asked(ProgramSetting::MaxConcurrentStreams);
-        let wanted = if self.is_program() {
-            asked.map_or(MANY_STREAMS, |limit| {
+        if self.side == Side::Server && self.is_program() {
+            let asked = self.asked(ProgramSetting::MaxConcurrentStreams);
+            let wanted = asked.map_or(MANY_STREAMS, |limit| {
                 limit.saturating_mul(LIMIT_GROWTH.into())
-            })
-        } else {
-            grown(limit).into()
-        };
-        vec![self.change(key, &wanted.min(COUNT_AT_MOST.into()).to_string())]
+            });
+            let wanted = wanted.min(COUNT_AT_MOST.into());
+            let is_largest = asked.is_some_and(|limit| limit >= wanted);
+            return self.change_unless(is_largest, true, key, &wanted.to_string());
+        }
+        let wanted = grown(limit);
+        self.change_unless(limit >= wanted, true, key, &wanted.to_string())
     }
 
     /// A client that assumes the limit that the server announces.
-    fn respected_streams(&self) -> Vec<SettingChange> {
+    fn respected_streams(&self) -> Changes {
         let assumed = self.hop.client.http2.max_concurrent_streams;
         let limit = self.hop.server.http2.max_concurrent_streams;
         let server = self.of_side(Side::Server);
-        let is_known = server.is_some_and(|server| !server.is_program());
-        let is_needed = self.version() == Version::Http2
+        let is_known = self.version() == Version::Http2
             && self.side == Side::Client
             && !self.is_program()
-            && is_known
-            && assumed > limit;
-        self.change_if(
-            is_needed,
+            && server.is_some_and(|server| !server.is_program());
+        let value = limit.to_string();
+        self.change_unless(
+            assumed <= limit,
+            is_known,
             "http2.max_concurrent_streams",
-            &limit.to_string(),
+            &value,
         )
     }
 
     /// Connections that neither side ends after some requests.
-    fn requests_per_connection(&self) -> Vec<SettingChange> {
+    fn requests_per_connection(&self) -> Changes {
         let Hop { client, server, .. } = self.hop;
         let limits = match self.version() {
             Version::Http1 => vec![
@@ -365,39 +410,84 @@ impl<'a> Place<'a> {
                 (true, _) => None,
             }
         };
-        limits.into_iter().filter_map(change).collect()
+        let mut sides = Side::ALL.into_iter().filter_map(|side| self.of_side(side));
+        let is_known = sides.all(|place| {
+            let asked = place.asked(ProgramSetting::RequestsPerConnection);
+            !place.is_program() || asked == Some(MANY_REQUESTS)
+        });
+        let otherwise = if is_known {
+            Changes::InForce
+        } else {
+            Changes::InWords
+        };
+        Changes::of(limits.into_iter().filter_map(change).collect(), otherwise)
+    }
+
+    /// Connections that are open before the load begins, and stay open.
+    fn kept_connections(&self) -> Changes {
+        let is_fixed = matches!(self.hop.connections, Connections::Fixed(_));
+        match self.requests_per_connection() {
+            Changes::InForce if is_fixed && !self.is_program() => Changes::InForce,
+            _ => Changes::InWords,
+        }
     }
 
     /// More connections of a client that is at its limit.
-    fn more_connections_on_demand(&self) -> Vec<SettingChange> {
+    fn more_connections_on_demand(&self) -> Changes {
         let grown = |limit: u32| limit.saturating_mul(LIMIT_GROWTH).min(CONNECTIONS_AT_MOST);
         let (key, limit) = match self.hop.connections {
             Connections::OnDemand { at_most } => ("connections.at_most", at_most),
             Connections::Fixed(count) => ("connections", count),
         };
+        // Beyond the most connections, another protocol still helps.
         let is_more = grown(limit) > limit && !self.is_program();
-        self.change_if(is_more, key, &grown(limit).to_string())
+        self.change_unless(false, is_more, key, &grown(limit).to_string())
     }
 
     /// Resumption needs both sides.
-    fn resumption(&self) -> Vec<SettingChange> {
+    fn resumption(&self) -> Changes {
+        if self.is_program() {
+            return Changes::InWords;
+        }
+        if self.settings().tls.resumption {
+            return Changes::InForce;
+        }
         let sides = Side::ALL.into_iter().filter_map(|side| self.of_side(side));
         let lacking = sides.filter(|it| !it.is_program() && !it.settings().tls.resumption);
-        lacking
-            .map(|it| it.change("tls.resumption", "true"))
-            .collect()
+        let changes = lacking.map(|it| it.change("tls.resumption", "true"));
+        Changes::Settings(changes.collect())
     }
 
-    fn records(&self, size: Bytes) -> Vec<SettingChange> {
-        let is_other = self.settings().tls.records != RecordSizes::Fixed(size);
-        let has_records = self.is_tcp() && self.hop.protocol.is_secure();
-        // A program's records are known only if the recipe sets them: 0 bytes in small ones.
-        let is_set = self.is_program() && self.asked(ProgramSetting::SmallRecords) == Some(0);
-        let is_needed = has_records && !is_set && (is_other || self.is_program());
-        self.change_if(is_needed, "tls.records", &size.to_string())
+    fn has_records(&self) -> bool {
+        self.is_tcp() && self.hop.protocol.is_secure()
     }
 
-    fn header_table(&self) -> Vec<SettingChange> {
+    fn large_records(&self) -> Changes {
+        let largest = RecordSizes::LARGEST;
+        let is_large = if self.is_program() {
+            // A program's records are known only if the recipe sets them: 0 bytes in small ones.
+            self.asked(ProgramSetting::SmallRecords) == Some(0)
+        } else {
+            self.settings().tls.records == RecordSizes::Fixed(largest)
+        };
+        let value = largest.to_string();
+        self.change_unless(is_large, self.has_records(), "tls.records", &value)
+    }
+
+    /// Records whose bytes wait less for each other.
+    fn short_records(&self) -> Changes {
+        let is_short = match self.settings().tls.records {
+            RecordSizes::Fixed(size) => size <= SHORT_RECORD,
+            RecordSizes::Dynamic { .. } => false,
+        };
+        // The recipe wants this program's records large.
+        let is_large = self.is_program() && self.asked(ProgramSetting::SmallRecords) == Some(0);
+        let is_known = self.has_records() && !is_large;
+        let value = SHORT_RECORD.to_string();
+        self.change_unless(is_short, is_known, "tls.records", &value)
+    }
+
+    fn header_table(&self) -> Changes {
         let own = self.settings().http2.header_table_size;
         let current = self.current(own, ProgramSetting::HeaderTableSize, USUAL_TABLE);
         let wanted = current.max(USUAL_TABLE).saturating_mul(LIMIT_GROWTH.into());
@@ -408,24 +498,51 @@ impl<'a> Place<'a> {
         )
     }
 
-    fn data_size(&self) -> Vec<SettingChange> {
+    fn data_size(&self) -> Changes {
         let own = self.settings().http2.data_size;
         let current = self.current(own, ProgramSetting::DataSize, 0);
         self.larger_in_http2("http2.data_size", current, FULL_DATA)
     }
 
-    fn larger_in_http2(&self, key: &str, current: u64, wanted: u64) -> Vec<SettingChange> {
+    fn larger_in_http2(&self, key: &str, current: u64, wanted: u64) -> Changes {
+        if self.version() != Version::Http2 {
+            return Changes::InWords;
+        }
         let larger = self.larger(key, current, wanted);
-        let larger = larger.filter(|_| self.version() == Version::Http2);
-        larger.into_iter().collect()
+        Changes::of(larger.into_iter().collect(), Changes::InForce)
+    }
+
+    /// A buffer of TCP that the kernel sizes; `is_set` is whether the recipe does. A program may size its own.
+    fn buffer_of_kernel(&self, key: &str, is_set: bool) -> Changes {
+        let is_known = self.has_tcp() && (is_set || !self.is_program());
+        self.change_unless(!is_set, is_known, key, "kernel")
+    }
+
+    /// A buffer of QUIC that the kernel sizes, and a peer that does not send in bursts.
+    fn datagram_buffers(&self) -> Changes {
+        if self.is_tcp() || self.is_program() {
+            return Changes::InWords;
+        }
+        if self.settings().http3.receive_buffer.is_some() {
+            return Changes::Settings(vec![self.change("http3.receive_buffer", "kernel")]);
+        }
+        let peer = self.of_side(self.side.peer());
+        let peer = peer.filter(|peer| !peer.is_program() && !peer.settings().http3.pacing);
+        let pacing = peer.map(|peer| peer.change("http3.pacing", "true"));
+        Changes::of(pacing.into_iter().collect(), Changes::InForce)
+    }
+
+    /// An active queue, as the link has it before its schedule changes anything.
+    fn queue_discipline(&self) -> Changes {
+        if self.hop.across_link && has_active_queue(&self.link_settings(self.side)) {
+            Changes::InForce
+        } else {
+            Changes::InWords
+        }
     }
 
     /// The setting belongs to the host: where two links meet in it, both hops get it.
-    fn slow_start_after_idle(&self) -> Vec<SettingChange> {
-        let is_on = |place: &Place<'_>| {
-            let tcp = &place.settings().tcp;
-            place.hop.across_link && place.is_tcp() && tcp.slow_start_after_idle != Some(false)
-        };
+    fn slow_start_after_idle(&self) -> Changes {
         let links: Vec<u8> = (self.trial.variant.link_hops())
             .map(|(number, _)| number)
             .collect();
@@ -437,33 +554,41 @@ impl<'a> Place<'a> {
         let beyond = beyond.and_then(|at| links.get(at));
         let beyond = beyond.and_then(|hop| Place::of(self.trial, *hop, self.side.peer()));
         let here = self.of_side(self.side);
-        let places = here.into_iter().chain(beyond).filter(is_on);
-        places
-            .map(|place| place.change("tcp.slow_start_after_idle", "false"))
-            .collect()
+        let on = here.into_iter().chain(beyond).filter(|place| {
+            let setting = place.settings().tcp.slow_start_after_idle;
+            place.is_across_tcp() && setting != Some(false)
+        });
+        let changes = on.map(|place| place.change("tcp.slow_start_after_idle", "false"));
+        let otherwise = if self.is_across_tcp() {
+            Changes::InForce
+        } else {
+            Changes::InWords
+        };
+        Changes::of(changes.collect(), otherwise)
     }
 
-    fn congestion_control(&self) -> Vec<SettingChange> {
+    fn congestion_control(&self) -> Changes {
         let SideSettings { http3, tcp, .. } = self.settings();
         if !self.is_tcp() {
-            let is_other = http3.congestion_control != QuicCongestionControl::Bbr2;
-            let is_needed = is_other && !self.is_program();
-            return self.change_if(is_needed, "http3.congestion_control", "bbr2");
+            let is_bbr = http3.congestion_control == QuicCongestionControl::Bbr2;
+            let is_known = !self.is_program();
+            return self.change_unless(is_bbr, is_known, "http3.congestion_control", "bbr2");
         }
         let name = tcp.congestion_control.as_deref().unwrap_or_default();
-        let is_needed = self.has_tcp() && !name.starts_with("bbr");
-        self.change_if(is_needed, "tcp.congestion_control", "bbr")
+        let is_bbr = name.starts_with("bbr");
+        self.change_unless(is_bbr, self.has_tcp(), "tcp.congestion_control", "bbr")
     }
 
-    fn pacing(&self) -> Vec<SettingChange> {
+    fn pacing(&self) -> Changes {
         if self.is_tcp() {
             return self.congestion_control();
         }
-        let is_needed = !self.settings().http3.pacing && !self.is_program();
-        self.change_if(is_needed, "http3.pacing", "true")
+        let is_paced = self.settings().http3.pacing;
+        self.change_unless(is_paced, !self.is_program(), "http3.pacing", "true")
     }
 
-    fn ports(&self) -> Vec<SettingChange> {
+    /// All ports of the host; with these, fewer connections still help.
+    fn ports(&self) -> Changes {
         let SideSettings { http3, tcp, .. } = self.settings();
         let (key, ports) = if self.is_tcp() {
             ("tcp.local_ports", tcp.local_ports)
@@ -471,8 +596,17 @@ impl<'a> Place<'a> {
             ("http3.local_ports", http3.local_ports)
         };
         let is_limited = ports.is_some() && self.side == Side::Client && !self.is_program();
-        self.change_if(is_limited, key, "kernel")
+        self.change_unless(false, is_limited, key, "kernel")
     }
+}
+
+/// Whether a queue among the settings of a link, such as `rate 20mbit, queue codel target 5ms`, manages its length actively
+/// (RFC 7567).
+fn has_active_queue(settings: &str) -> bool {
+    let mut settings = settings.split(", ");
+    let queue = settings.find_map(|setting| setting.strip_prefix("queue "));
+    let discipline = queue.and_then(|queue| queue.split(' ').next());
+    discipline.is_some_and(|name| ["codel", "fq-codel", "pie", "red"].contains(&name))
 }
 
 /// The rate among the settings of a link's direction, such as `rate 20mbit, queue codel`.
@@ -483,138 +617,4 @@ fn rate(settings: &str) -> Option<BitRate> {
 }
 
 #[cfg(test)]
-mod tests {
-    use squall_base::Duration;
-    use squall_base::plan::{Protocol, StationOptions, StationSetting};
-
-    use super::super::made;
-    use super::*;
-
-    fn trial(protocol: Protocol) -> Trial {
-        made::trial(protocol).trial
-    }
-
-    /// The changes as `hop side setting = value`.
-    fn words(changes: &[SettingChange]) -> Vec<String> {
-        let word = |it: &SettingChange| format!("{} {} {it}", it.hop, it.side.name());
-        changes.iter().map(word).collect()
-    }
-
-    #[test]
-    fn window_that_fills_the_path_is_proposed_for_stream_and_connection() {
-        let mut trial = trial(Protocol::H2);
-        let at = |trial: &Trial| words(&changes(trial, 1, Side::Client, Knob::StreamWindow));
-        // No rate is known: sixteen times as much.
-        assert_eq!(
-            at(&trial),
-            [
-                "1 client http2.stream_window = 1MiB",
-                "1 client http2.connection_window = 1MiB"
-            ]
-        );
-        // 200 Mbit/s over a round trip of 50 ms are 1.25 MB.
-        trial.condition.link = "rate 200mbit, queue 1MiB".to_owned().into();
-        assert_eq!(at(&trial)[0], "1 client http2.stream_window = 4MiB");
-        // A connection window that does not limit the stream stays.
-        trial.variant.hops[0].client.http2.connection_window = Bytes::new(1 << 24);
-        assert_eq!(at(&trial), ["1 client http2.stream_window = 4MiB"]);
-        // Nothing larger is proposed than the protocols allow.
-        trial.variant.hops[0].client.http2.stream_window = Bytes::new((1 << 31) - 1);
-        assert!(at(&trial).is_empty());
-    }
-
-    #[test]
-    fn settings_in_force_are_not_proposed() {
-        let trial = trial(Protocol::H2);
-        for knob in [
-            Knob::WindowUpdates,
-            Knob::Resumption,
-            Knob::RecordSize,
-            Knob::NoDelay,
-            Knob::DataSize,
-            Knob::ReceiveBuffer,
-            Knob::SendBuffer,
-            Knob::RequestsPerConnection,
-            Knob::Ports,
-        ] {
-            for side in Side::ALL {
-                assert_eq!(changes(&trial, 1, side, knob), [], "{knob:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn resumption_is_turned_on_wherever_it_is_off() {
-        let mut trial = trial(Protocol::H2);
-        trial.variant.hops[0].client.tls.resumption = false;
-        trial.variant.hops[0].server.tls.resumption = false;
-        let found = changes(&trial, 1, Side::Server, Knob::Resumption);
-        assert_eq!(
-            words(&found),
-            [
-                "1 client tls.resumption = true",
-                "1 server tls.resumption = true"
-            ]
-        );
-    }
-
-    #[test]
-    fn programs_get_only_what_recipes_can_give_them() {
-        let mut trial = trial(Protocol::H2);
-        trial.variant.stations[1].runs = Implementation::Program {
-            program: "nginx".to_owned(),
-        };
-        let of = |trial: &Trial, knob| words(&changes(trial, 1, Side::Server, knob));
-        assert_eq!(
-            of(&trial, Knob::StreamWindow),
-            ["1 server http2.stream_window = 1MiB"]
-        );
-        assert!(of(&trial, Knob::NoDelay).is_empty());
-        assert_eq!(
-            of(&trial, Knob::SlowStartAfterIdle),
-            ["1 server tcp.slow_start_after_idle = false"],
-            "its host has it"
-        );
-        trial.variant.stations[1].asked = StationOptions {
-            settings: vec![StationSetting {
-                side: Side::Server,
-                setting: ProgramSetting::MaxConcurrentStreams,
-                value: 10,
-            }],
-            ..StationOptions::default()
-        };
-        assert_eq!(
-            of(&trial, Knob::MaxStreams),
-            ["1 server http2.max_concurrent_streams = 40"]
-        );
-    }
-
-    #[test]
-    fn limits_of_connections_and_records_grow_or_shrink() {
-        let mut trial = trial(Protocol::H1s);
-        trial.variant.hops[0].connections = Connections::OnDemand { at_most: 6 };
-        let found = changes(&trial, 1, Side::Client, Knob::Connections);
-        assert_eq!(words(&found), ["1 client connections.at_most = 24"]);
-        assert_eq!(more_connections(&trial, 1, 5.2), [], "not a fixed number");
-        trial.variant.hops[0].connections = Connections::Fixed(1);
-        let found = more_connections(&trial, 1, 5.2);
-        assert_eq!(words(&found), ["1 client connections = 5"]);
-        let found = short_records(&trial, 1, Side::Server);
-        assert_eq!(words(&found), ["1 server tls.records = 4KiB"]);
-        trial.variant.hops[0].server.tls.records = RecordSizes::Dynamic {
-            small: Bytes::new(1_300),
-            warmup: Bytes::new(1 << 20),
-            idle: Duration::from_secs(1),
-        };
-        let found = changes(&trial, 1, Side::Server, Knob::RecordSize);
-        assert_eq!(words(&found), ["1 server tls.records = 16KiB"]);
-    }
-
-    #[test]
-    fn rates_are_read_from_the_links_settings() {
-        let rate = |text| super::rate(text).map(BitRate::bits_per_s);
-        assert_eq!(rate("queue codel, rate 2mbit bucket 32kB"), Some(2_000_000));
-        assert_eq!(rate("rate unlimited"), None);
-        assert_eq!(rate(""), None);
-    }
-}
+mod tests;

@@ -102,7 +102,7 @@ pub struct Fix {
     pub station: String,
     /// The setting, by its name in the program that runs there, and what to set it to.
     pub setting: String,
-    /// The same as settings of a recipe, with values; empty if a recipe cannot express it, or does not need to.
+    /// The same as settings of a recipe, with values; empty if a recipe cannot express it.
     pub changes: Vec<SettingChange>,
 }
 
@@ -168,7 +168,7 @@ pub struct Finding {
     pub evidence: Evidence,
     /// What happens, and why, in two sentences.
     pub explanation: String,
-    /// What fixes it.
+    /// What fixes it, apart from what is in force already; empty if all of it is.
     pub fixes: Vec<Fix>,
     /// On a path of several links: the hop whose link it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,10 +43,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("resumed handshakes", resumed),
         ],
         requests: Vec::new(),
-        fixes: vec![
-            case.fix(1, Side::Server, Knob::Resumption),
-            case.fix(1, Side::Client, Knob::Resumption),
-        ],
+        fixes: [Side::Server, Side::Client]
+            .into_iter()
+            .filter_map(|side| case.fix(1, side, Knob::Resumption))
+            .collect(),
     })
 }
 
@@ -70,6 +70,26 @@ mod tests {
     fn repeated_full_handshakes_are_found() {
         let finding = handshakes(30, 10, 40).finding("full_handshakes").unwrap();
         assert!(is_near(finding.share.part, 0.3));
+    }
+
+    #[test]
+    fn resumption_is_proposed_to_the_sides_that_lack_it() {
+        let cases: [(bool, bool, &[&str]); 4] = [
+            (false, true, &["client"]),
+            (true, false, &["server"]),
+            (false, false, &["server", "client"]),
+            (true, true, &[]),
+        ];
+        for (client, server, stations) in cases {
+            let mut made = handshakes(30, 10, 40);
+            let hop = &mut made.trial.trial.variant.hops[0];
+            hop.client.tls.resumption = client;
+            hop.server.tls.resumption = server;
+            let fixes = made.finding("full_handshakes").unwrap().fixes;
+            let named: Vec<&str> = fixes.iter().map(|fix| fix.station.as_str()).collect();
+            assert_eq!(named, stations);
+            assert!(fixes.iter().all(|fix| !fix.changes.is_empty()));
+        }
     }
 
     #[test]

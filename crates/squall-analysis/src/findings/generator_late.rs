@@ -52,7 +52,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         costs,
         0.0,
         numbers,
-        vec![case.fix(1, Side::Client, Knob::Load)],
+        case.fix(1, Side::Client, Knob::Load).into_iter().collect(),
     )
 }
 

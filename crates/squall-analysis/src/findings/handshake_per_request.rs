@@ -48,14 +48,16 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("requests", requests),
     ];
     // More connections alone are no fix: it is their reuse that is missing.
-    let connections = Fix {
+    let connections = case.fix(1, Side::Client, Knob::Connections);
+    let connections = connections.map(|fix| Fix {
         changes: Vec::new(),
-        ..case.fix(1, Side::Client, Knob::Connections)
-    };
-    let fixes = vec![
-        case.fix(1, Side::Server, Knob::RequestsPerConnection),
-        connections,
-    ];
+        ..fix
+    });
+    let fixes = case
+        .fix(1, Side::Server, Knob::RequestsPerConnection)
+        .into_iter()
+        .chain(connections)
+        .collect();
     case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 
@@ -80,6 +82,20 @@ mod tests {
     fn a_handshake_for_half_of_the_requests_is_found() {
         let finding = opening(50).finding("handshake_per_request").unwrap();
         assert!(is_near(finding.share.part, 5_000.0 / 10_000.0));
+    }
+
+    #[test]
+    fn connections_without_a_limit_of_requests_need_none_lifted() {
+        let fixes = |limit| {
+            let mut made = opening(50);
+            let server = &mut made.trial.trial.variant.hops[0].server;
+            server.http1.requests_per_connection = limit;
+            made.finding("handshake_per_request").unwrap().fixes
+        };
+        assert_eq!(fixes(Some(1)).len(), 2);
+        let left = fixes(None);
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(left[0].setting.starts_with("connections: "), "{left:?}");
     }
 
     #[test]

@@ -32,8 +32,11 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("lost packets that delayed others", guilty),
         count("requests that one of them delayed, at most", most),
     ];
-    let mut fixes = vec![case.link_fix(Side::Client, Knob::OtherProtocol)];
-    fixes.extend(case.bbr_fix(case.main_sender()));
+    let fixes = case
+        .link_fix(Side::Client, Knob::OtherProtocol)
+        .into_iter()
+        .chain(case.link_fix(case.main_sender(), Knob::CongestionControl))
+        .collect();
     case.detection_by_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -46,7 +46,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("later ones at least half as long as their first", long),
         ],
         requests: Vec::new(),
-        fixes: vec![case.fix(hop, sender.peer(), Knob::HeaderTable)],
+        fixes: case
+            .fix(hop, sender.peer(), Knob::HeaderTable)
+            .into_iter()
+            .collect(),
     })
 }
 

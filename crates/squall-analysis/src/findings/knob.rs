@@ -5,7 +5,7 @@
 //! does not exist. Values are not computed: the detector's evidence has the numbers to choose one by. All settings of
 //! programs are listed in `golden/settings.txt`, which a test keeps up to date.
 
-use squall_base::plan::{Implementation, Protocol, Side, Station, Variant, Version};
+use squall_base::plan::{Connections, Implementation, Protocol, Side, Station, Variant, Version};
 
 use super::finding::Fix;
 
@@ -22,6 +22,7 @@ pub(super) enum Knob {
     MoreConnections,
     Resumption,
     RecordSize,
+    ShortRecords,
     HeaderTable,
     DataSize,
     NoDelay,
@@ -47,12 +48,20 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let station = variant
         .stations
         .get(place + usize::from(side == Side::Server));
-    let protocol = variant.hops.get(place).map(|hop| hop.protocol);
+    let hop_of = variant.hops.get(place);
+    let protocol = hop_of.map(|hop| hop.protocol);
     let version = protocol.map(Protocol::version);
+    let connections = hop_of.map(|hop| hop.connections);
+    let has_several = matches!(connections, Some(Connections::Fixed(count)) if count > 1);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
         // Over HTTP/1.1, requests share no connection that more connections would relieve.
         (Knob::OtherProtocol, _) if version == Some(Version::Http1) => "HTTP/3".to_owned(),
+        (Knob::OtherProtocol, "") if has_several => "HTTP/3, or more connections".to_owned(),
+        // HTTP/2 and HTTP/3 share connections already.
+        (Knob::Connections, "") if version != Some(Version::Http1) => {
+            "connections: more of them".to_owned()
+        }
         // The kernel's settings concern TCP.
         (Knob::KeepInFlight, _) if version == Some(Version::Http3) => {
             "keep data in flight".to_owned()
@@ -74,6 +83,17 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
         station,
         setting,
         changes: Vec::new(),
+    }
+}
+
+/// What of a fix still helps where our own station has its setting in force; `None` if nothing does.
+pub(super) fn beyond(knob: Knob) -> Option<&'static str> {
+    match knob {
+        Knob::WindowUpdates => Some("http2.window_updates: every quarter of the window"),
+        Knob::Reader => Some("a faster reader"),
+        // The kernel sizes the buffer, within the host's limits.
+        Knob::ReceiveBuffer | Knob::SendBuffer | Knob::DatagramBuffers => host_setting(knob),
+        _ => None,
     }
 }
 
@@ -127,6 +147,7 @@ fn recipe_key(knob: Knob, protocol: Option<Protocol>) -> &'static str {
         Knob::MoreConnections => "connections = N, so that losses are spread",
         Knob::Resumption => "tls.resumption = true",
         Knob::RecordSize => "tls.records: one fixed size of 4KiB to 16KiB",
+        Knob::ShortRecords => "tls.records = \"4KiB\"",
         Knob::HeaderTable => {
             "http2.header_table_size: at least the 4096 that HTTP/2 begins with, more than the fields take"
         }
@@ -223,9 +244,10 @@ fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
             "session_ticket_keys, without disable_stateless_session_resumption"
         }
         (Resumption, "nghttpx", _) => "--tls-ticket-key-file",
-        (RecordSize, "nginx", _) => "ssl_buffer_size",
-        (RecordSize, "haproxy", _) => "tune.ssl.maxrecord",
+        (RecordSize | ShortRecords, "nginx", _) => "ssl_buffer_size",
+        (RecordSize | ShortRecords, "haproxy", _) => "tune.ssl.maxrecord",
         (RecordSize, "nghttpx", _) => "--tls-dyn-rec-warmup-threshold=0",
+        (ShortRecords, "nghttpx", _) => "a larger --tls-dyn-rec-warmup-threshold",
         (HeaderTable, "haproxy", _) => "tune.h2.header-table-size",
         (HeaderTable, "envoy", _) => "hpack_table_size of http2_protocol_options",
         (HeaderTable, "nghttpx", Server) => "--frontend-http2-decoder-dynamic-table-size",
@@ -294,7 +316,7 @@ mod tests {
     }
 
     /// Every knob but that of the path.
-    const KNOBS: [Knob; 26] = [
+    const KNOBS: [Knob; 27] = [
         Knob::StreamWindow,
         Knob::ConnectionWindow,
         Knob::WindowUpdates,
@@ -305,6 +327,7 @@ mod tests {
         Knob::MoreConnections,
         Knob::Resumption,
         Knob::RecordSize,
+        Knob::ShortRecords,
         Knob::HeaderTable,
         Knob::DataSize,
         Knob::NoDelay,
@@ -347,6 +370,24 @@ mod tests {
             }
         }
         assert_eq!(found, include_str!("golden/settings.txt"), "\n{found}");
+    }
+
+    #[test]
+    fn several_connections_and_http2_are_not_proposed_where_they_are_used() {
+        let mut trial = made::trial(Protocol::H2).trial;
+        let of = |trial: &squall_base::plan::Trial, knob| {
+            fix(&trial.variant, 1, Side::Client, knob).setting
+        };
+        assert!(of(&trial, Knob::OtherProtocol).contains("several connections"));
+        assert_eq!(of(&trial, Knob::Connections), "connections: more of them");
+        trial.variant.hops[0].connections = Connections::Fixed(4);
+        assert_eq!(
+            of(&trial, Knob::OtherProtocol),
+            "HTTP/3, or more connections"
+        );
+        trial.variant.hops[0].protocol = Protocol::H1;
+        assert_eq!(of(&trial, Knob::OtherProtocol), "HTTP/3");
+        assert!(of(&trial, Knob::Connections).ends_with("or HTTP/2"));
     }
 
     #[test]

@@ -60,7 +60,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         number("stream window", window as f64, "bytes"),
         number("of it, sent in a round trip, at least", part * 100.0, "%"),
     ];
-    let fixes = vec![case.fix(hop, sender.peer(), Knob::WindowUpdates)];
+    let fixes = case
+        .fix(hop, sender.peer(), Knob::WindowUpdates)
+        .into_iter()
+        .collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
@@ -107,6 +110,10 @@ mod tests {
         assert!((part - 50.0).abs() < 0.1, "{part}");
         assert_eq!(finding.evidence.requests, [0]);
         assert_eq!(finding.fixes[0].station, "client");
+        assert_eq!(
+            finding.fixes[0].setting, "http2.window_updates: every quarter of the window",
+            "it gives back half already"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::case::{Case, count, number};
 use super::detector::{Detector, Scope};
 use super::finding::Detection;
 use super::flows::BY_QUEUE;
+use super::knob::Knob;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
@@ -59,7 +60,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("dropped by a queue", by_queue),
         number("median time in queues", queueing.as_millis_f64(), "ms"),
     ];
-    let fixes = case.bbr_fix(sender).into_iter().collect();
+    let fixes = case
+        .link_fix(sender, Knob::CongestionControl)
+        .into_iter()
+        .collect();
     case.detection_by_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -58,7 +58,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let side = side_with_more(sides);
     let numbers = vec![count("segments that were held back", stalls)];
-    let fixes = vec![case.link_fix(side, Knob::NoDelay)];
+    let fixes = case.link_fix(side, Knob::NoDelay).into_iter().collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 
@@ -124,6 +124,7 @@ mod tests {
     /// Like [`uploads`], with `head` bytes in the first segment.
     fn uploads_in_two(head: u16, delayed: u64, between: u64) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H1);
+        made.trial.trial.variant.hops[0].client.tcp.no_delay = false;
         let both = u32::from(head) + 500;
         for n in 0..5_u32 {
             let row = (20 * n) as usize;
@@ -146,6 +147,13 @@ mod tests {
         assert_eq!(finding.evidence.numbers[2].value, 5.0);
         assert!(is_near(finding.share.part, 200.0 / 5_500.0));
         assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn disabled_algorithm_is_no_fix() {
+        let mut made = uploads(40_000, 100);
+        made.trial.trial.variant.hops[0].client.tcp.no_delay = true;
+        assert!(made.finding("nagle").unwrap().fixes.is_empty());
     }
 
     /// A head, and a larger body that waits for the head's acknowledgement: nothing fills a segment.

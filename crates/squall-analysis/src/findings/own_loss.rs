@@ -42,13 +42,15 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     ];
     // Congestion control sends less into a queue that overflows. It does not make up for what a link loses: over HTTP/1.1,
     // the same share of time is lost with BBR as with CUBIC (`squall run twilio-bbr`).
-    let mut fixes = Vec::new();
-    if 2 * queue > all {
-        fixes.push(case.link_fix(sender, Knob::QueueDiscipline));
-        fixes.extend(case.bbr_fix(sender));
+    let knobs = if 2 * queue > all {
+        &[Knob::QueueDiscipline, Knob::CongestionControl][..]
     } else {
-        fixes.push(case.link_fix(sender, Knob::KeepInFlight));
-    }
+        &[Knob::KeepInFlight]
+    };
+    let fixes = knobs
+        .iter()
+        .filter_map(|knob| case.link_fix(sender, *knob))
+        .collect();
     case.detection_by_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
 }
 

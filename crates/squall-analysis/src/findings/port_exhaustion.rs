@@ -33,7 +33,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         of: Whole::Requests,
         numbers: vec![count("requests without a port", failed)],
         requests,
-        fixes: vec![case.fix(1, Side::Client, Knob::Ports)],
+        fixes: case.fix(1, Side::Client, Knob::Ports).into_iter().collect(),
     })
 }
 

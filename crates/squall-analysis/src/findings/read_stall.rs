@@ -60,7 +60,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("stalls", stalls),
         number("longest", longest.as_millis_f64(), "ms"),
     ];
-    let fixes = vec![case.fix(hop, side, Knob::Reader)];
+    let fixes = case.fix(hop, side, Knob::Reader).into_iter().collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -72,7 +72,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         of: Whole::SendingTime,
         numbers,
         requests: Vec::new(),
-        fixes: vec![case.link_fix(sender.peer(), Knob::ReceiveBuffer)],
+        fixes: case
+            .link_fix(sender.peer(), Knob::ReceiveBuffer)
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -102,6 +105,10 @@ mod tests {
         let finding = limited(50_000).finding("receive_window").unwrap();
         assert!(is_near(finding.share.part, 0.05));
         assert_eq!(finding.fixes[0].station, "client");
+        assert_eq!(
+            finding.fixes[0].setting, "net.ipv4.tcp_rmem of its host",
+            "the kernel sizes the buffer already"
+        );
     }
 
     #[test]

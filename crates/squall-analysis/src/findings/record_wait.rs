@@ -3,9 +3,8 @@
 use squall_base::record::Cause;
 
 use super::case::{Case, TIME_AT_LEAST};
-use super::changes::short_records;
 use super::detector::{Detector, Scope};
-use super::finding::{Detection, Fix};
+use super::finding::Detection;
 use super::knob::Knob;
 
 pub(super) const DETECTOR: Detector = Detector {
@@ -20,10 +19,10 @@ pub(super) const DETECTOR: Detector = Detector {
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (hop, sender) = (case.link_hop().0, case.main_sender());
-    let fixes = vec![Fix {
-        changes: short_records(&case.trial.trial, hop, sender),
-        ..case.fix(hop, sender, Knob::RecordSize)
-    }];
+    let fixes = case
+        .fix(hop, sender, Knob::ShortRecords)
+        .into_iter()
+        .collect();
     case.detection_by_time(
         case.cost_of(Cause::Record),
         TIME_AT_LEAST,
@@ -34,7 +33,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::Protocol;
+    use squall_base::Bytes;
+    use squall_base::plan::{Protocol, RecordSizes};
     use squall_base::record::Cause;
 
     use super::super::made::{TestTrial, is_near, ms};
@@ -45,6 +45,10 @@ mod tests {
         made.spend(0..10, Cause::Record, ms(10));
         let finding = made.finding("record_wait").unwrap();
         assert!(is_near(finding.share.part, 100.0 / 5_100.0));
+        assert_eq!(finding.fixes[0].changes.len(), 1);
+        let server = &mut made.trial.trial.variant.hops[0].server;
+        server.tls.records = RecordSizes::Fixed(Bytes::new(4_096));
+        assert!(made.finding("record_wait").unwrap().fixes.is_empty());
         let mut made = TestTrial::healthy(Protocol::H2);
         made.spend(0..10, Cause::Link, ms(10));
         assert_eq!(made.finding("record_wait"), None);

@@ -40,10 +40,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         of: Whole::Requests,
         numbers: vec![count("streams refused", refused)],
         requests,
-        fixes: vec![
+        fixes: [
             case.fix(hop, Side::Server, Knob::MaxStreams),
             case.fix(hop, Side::Client, Knob::RespectLimits),
-        ],
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
     })
 }
 
@@ -69,6 +72,9 @@ mod tests {
             if let Some(finding) = finding {
                 assert!(is_near(finding.share.part, 0.01));
                 assert_eq!(finding.evidence.requests, [2]);
+                // The client assumes no more than the server allows.
+                assert_eq!(finding.fixes.len(), 1);
+                assert_eq!(finding.fixes[0].station, "server");
             }
         }
     }

@@ -47,7 +47,10 @@ fn by_kernel_count(case: &Case<'_>) -> Option<Detection> {
             number("with something to send", busy as f64 / 1e3, "ms"),
         ],
         requests: Vec::new(),
-        fixes: vec![case.link_fix(sender, Knob::SendBuffer)],
+        fixes: case
+            .link_fix(sender, Knob::SendBuffer)
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -96,7 +99,7 @@ fn by_samples(case: &Case<'_>) -> Option<Detection> {
             ),
         ],
         requests: samples.requests,
-        fixes: vec![case.link_fix(side, Knob::SendBuffer)],
+        fixes: case.link_fix(side, Knob::SendBuffer).into_iter().collect(),
     })
 }
 

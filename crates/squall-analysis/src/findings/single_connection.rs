@@ -214,14 +214,15 @@ fn delays<'d>(drops: impl Iterator<Item = &'d DropRecord>) -> Vec<Number> {
 }
 
 fn fixes(case: &Case<'_>, side: Side, needed: f64) -> Vec<Fix> {
-    let mut connections = case.link_fix(Side::Client, Knob::MoreConnections);
-    connections.setting = format!("{} (about {needed:.0})", connections.setting);
-    connections.changes = more_connections(&case.trial.trial, case.link_hop().0, needed);
-    let mut fixes = vec![connections];
-    if !NOT_BY_LOSS.contains(&case.congestion_control(side)) {
-        fixes.push(case.link_fix(side, Knob::CongestionControl));
-    }
-    fixes
+    let connections = case.link_fix(Side::Client, Knob::MoreConnections);
+    let connections = connections.map(|fix| Fix {
+        setting: format!("{} (about {needed:.0})", fix.setting),
+        changes: more_connections(&case.trial.trial, case.link_hop().0, needed),
+        ..fix
+    });
+    let control = case.link_fix(side, Knob::CongestionControl);
+    let control = control.filter(|_| !NOT_BY_LOSS.contains(&case.congestion_control(side)));
+    connections.into_iter().chain(control).collect()
 }
 
 #[cfg(test)]

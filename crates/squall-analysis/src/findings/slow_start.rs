@@ -55,7 +55,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         "connections with a loss, left out",
         lossy.len() as u64,
     )];
-    let fixes = vec![case.link_fix(Side::Client, Knob::Backlog)];
+    let fixes = case
+        .link_fix(Side::Client, Knob::Backlog)
+        .into_iter()
+        .collect();
     case.detection_by_time(costs, OF_TIME_AT_LEAST, numbers, fixes)
 }
 

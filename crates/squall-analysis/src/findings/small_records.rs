@@ -69,13 +69,17 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             ),
         ],
         requests: requests.into_iter().collect(),
-        fixes: vec![case.fix(hop, sender, Knob::RecordSize)],
+        fixes: case
+            .fix(hop, sender, Knob::RecordSize)
+            .into_iter()
+            .collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::Protocol;
+    use squall_base::Bytes;
+    use squall_base::plan::{Protocol, RecordSizes};
     use squall_base::record::{ExchangeRecord, Extent, Side};
 
     use super::super::made::{TestTrial, is_near};
@@ -83,6 +87,8 @@ mod tests {
     /// Ten responses of that many bytes in that many records.
     fn responses(bytes: u64, records: u64) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2);
+        let server = &mut made.trial.trial.variant.hops[0].server;
+        server.tls.records = RecordSizes::Fixed(Bytes::new(1_300));
         for n in 0..10 {
             made.exchanges.push(ExchangeRecord {
                 request: Some(n),
@@ -108,6 +114,14 @@ mod tests {
         assert!(is_near(finding.share.part, 0.1));
         assert_eq!(finding.fixes[0].station, "server");
         assert_eq!(finding.evidence.requests.len(), 10);
+    }
+
+    #[test]
+    fn large_records_in_force_are_no_fix() {
+        let mut made = responses(132_200, 100);
+        let server = &mut made.trial.trial.variant.hops[0].server;
+        server.tls.records = RecordSizes::Fixed(RecordSizes::LARGEST);
+        assert!(made.finding("small_records").unwrap().fixes.is_empty());
     }
 
     /// As nghttpx sends a video segment on a connection that was idle: 1 MiB in records of 1,300 bytes, then full ones.

@@ -58,7 +58,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("times that reordering was seen", reorderings),
         ],
         requests: Vec::new(),
-        fixes: vec![case.link_fix(sender, Knob::Reordering)],
+        fixes: case
+            .link_fix(sender, Knob::Reordering)
+            .into_iter()
+            .collect(),
     })
 }
 

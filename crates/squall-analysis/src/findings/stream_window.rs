@@ -31,7 +31,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     } else {
         (by_frames(case), 1)
     };
-    let fixes = vec![case.fix(hop, sender.peer(), Knob::StreamWindow)];
+    let fixes = case
+        .fix(hop, sender.peer(), Knob::StreamWindow)
+        .into_iter()
+        .collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
 }
 

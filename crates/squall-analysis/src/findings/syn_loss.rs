@@ -42,7 +42,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         return None;
     }
     let numbers = vec![count("connections with a lost SYN or SYN-ACK", connections)];
-    let fixes = vec![case.link_fix(Side::Client, Knob::Backlog)];
+    let fixes = case
+        .link_fix(Side::Client, Knob::Backlog)
+        .into_iter()
+        .collect();
     case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 

@@ -58,10 +58,11 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     if either > 0 {
         numbers.push(count("lost packets repaired by one or the other", either));
     }
-    let mut fixes = vec![case.link_fix(case.main_sender(), Knob::KeepInFlight)];
-    if case.is_tcp() {
-        fixes.push(case.link_fix(Side::Client, Knob::OtherProtocol));
-    }
+    let fixes = case
+        .link_fix(case.main_sender(), Knob::KeepInFlight)
+        .into_iter()
+        .chain(case.link_fix(Side::Client, Knob::OtherProtocol))
+        .collect();
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -38,12 +38,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("DATA frames sent there", data),
         ],
         requests: Vec::new(),
-        fixes: vec![case.fix(hop, side, Knob::DataSize)],
+        fixes: case.fix(hop, side, Knob::DataSize).into_iter().collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_base::Bytes;
     use squall_base::plan::Protocol;
     use squall_base::record::{FrameFacts, Side, Way};
 
@@ -52,6 +53,7 @@ mod tests {
 
     fn sent(length: u64, flags: u8) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H2c);
+        made.trial.trial.variant.hops[0].client.http2.data_size = Bytes::new(length);
         for n in 0..20 {
             let data = FrameFacts {
                 flags,
@@ -69,6 +71,13 @@ mod tests {
         let finding = sent(63, 0).finding("tiny_data_frames").unwrap();
         assert!(is_near(finding.share.part, 1.0));
         assert_eq!(finding.fixes[0].station, "client");
+    }
+
+    #[test]
+    fn full_data_frames_in_force_are_no_fix() {
+        let mut made = sent(63, 0);
+        made.trial.trial.variant.hops[0].client.http2.data_size = Bytes::new(16_384);
+        assert!(made.finding("tiny_data_frames").unwrap().fixes.is_empty());
     }
 
     #[test]

@@ -46,7 +46,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             count("datagrams received there", received),
         ],
         requests: Vec::new(),
-        fixes: vec![case.link_fix(side, Knob::DatagramBuffers)],
+        fixes: case
+            .link_fix(side, Knob::DatagramBuffers)
+            .into_iter()
+            .collect(),
     })
 }
 

@@ -51,7 +51,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
             ),
         ],
         requests: Vec::new(),
-        fixes: vec![case.fix(hop, side, Knob::WindowUpdates)],
+        fixes: case
+            .fix(hop, side, Knob::WindowUpdates)
+            .into_iter()
+            .collect(),
     })
 }
 

@@ -1,7 +1,8 @@
 //! The rules: which facts about an endpoint are faults. Each rule asks for enough evidence to be right; when the evidence
 //! does not suffice, nothing is claimed.
 //!
-//! Rules of uploads' windows are in `detect_windows`; what all rules see and return is in `signs`.
+//! Rules about windows are in `detect_windows`, those that compare versions in `detect_slow`; what all rules see and return
+//! is in `signs`.
 
 use std::net::SocketAddr;
 
@@ -9,12 +10,14 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::Outcome;
 
+use super::detect_slow;
 use super::detect_windows;
 use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
-use super::signs::{Case, Signs, rate, times};
+use super::quic::QuicFacts;
+use super::signs::{Case, Signs, times};
 use super::small::{self, Pauses};
 use super::transfer::median_span;
 use crate::figure;
@@ -27,6 +30,7 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
     detect_windows::stream_window,
     detect_windows::connection_window,
     detect_windows::quic_window,
+    detect_windows::client_window,
     detect_windows::update_per_data,
     delayed_ack,
     small_records,
@@ -39,10 +43,12 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
     loss,
     buffered_upload,
     no_multiplexing,
+    no_concurrency,
     short_connections,
     no_compression,
     slow_server,
-    slow_http2,
+    detect_slow::slow_http2,
+    detect_slow::slow_http3,
 ];
 
 /// All faults, the most important one first.
@@ -60,6 +66,7 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         Fault::ErrorStatus if may_expect_tls(seen) => {
             "write the URL with https:// if the port expects TLS; otherwise probe a URL that succeeds"
         }
+        Fault::ClientWindow => detect_windows::client_window_fix(endpoint),
         fault => fault.general_fix(),
     };
     let known = endpoint.product.and_then(|recognised| {
@@ -381,23 +388,40 @@ fn udp_blocked(case: &Case<'_>) -> Option<Signs> {
 fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     const MORE: Duration = Duration::from_millis(50);
     const SAMPLES: usize = 3;
-    let (idle, loaded) = (case.endpoint.connect_idle?, case.endpoint.connect_loaded?);
-    let lost = loaded - idle;
-    let is_clear = case.seen.connects_loaded.len() >= SAMPLES && lost >= MORE && lost >= idle;
-    is_clear.then(|| Signs {
+    let idle = case.endpoint.connect_idle?;
+    // How much longer handshakes took beside transfers, if that is clear.
+    let growth = |spans: &[Duration], loaded: Option<Duration>| {
+        let lost = loaded? - idle;
+        let is_clear = spans.len() >= SAMPLES && lost >= MORE && lost >= idle;
+        is_clear.then_some((lost, spans.len()))
+    };
+    let down = growth(&case.seen.connects_loaded, case.endpoint.connect_loaded);
+    let up = growth(
+        &case.seen.connects_uploading,
+        case.endpoint.connect_uploading,
+    );
+    let is_up = up.map(|(lost, _)| lost) > down.map(|(lost, _)| lost);
+    let (lost, count) = if is_up { up? } else { down? };
+    let (transfers, beside, per) = if is_up {
+        ("uploads", "uploads", "request during an upload")
+    } else {
+        (
+            "downloads",
+            "downloads over six connections",
+            "request during a download",
+        )
+    };
+    Some(Signs {
         fault: Fault::Bufferbloat,
         matters: Matters::Here,
         sentence: format!(
-            "During downloads a round trip takes {} instead of {}: a queue on the way fills up.",
-            figure::time(loaded),
+            "During {transfers} a round trip takes {} instead of {}: a queue on the way fills up.",
+            figure::time(idle + lost),
             figure::time(idle)
         ),
-        evidence: vec![format!(
-            "{} TCP handshakes beside downloads over six connections",
-            case.seen.connects_loaded.len()
-        )],
+        evidence: vec![format!("{count} TCP handshakes beside {beside}")],
         lost: Some(lost),
-        per: "request during a download",
+        per,
     })
 }
 
@@ -478,6 +502,11 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     let late = quic.late_frames.saturating_sub(quic.dropped_here);
     let is_down =
         late >= LOST && quic.late_times >= LOSSES && share(late, quic.stream_frames) >= LOSS;
+    (is_up || is_down, quic_losses(&quic))
+}
+
+/// What QUIC lost, as evidence.
+pub(super) fn quic_losses(quic: &QuicFacts) -> Vec<String> {
     let mut evidence = vec![
         lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
         lost_of(
@@ -493,7 +522,7 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
             figure::counted(quic.dropped_here, "datagram", "datagrams")
         ));
     }
-    (is_up || is_down, evidence)
+    evidence
 }
 
 fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
@@ -543,6 +572,31 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
         evidence: vec![evidence.to_owned()],
         lost: None,
         per: "",
+    })
+}
+
+/// A server that handles the requests of a connection one after the other, though it might send responses together.
+fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
+    // In that case the cause is said already.
+    if no_multiplexing(case).is_some() {
+        return None;
+    }
+    let mut pairs = case.endpoint.concurrency.iter();
+    let pair = pairs.find(|pair| !pair.is_concurrent)?;
+    Some(Signs {
+        fault: Fault::NoConcurrency,
+        matters: Matters::Here,
+        sentence: format!(
+            "Over {} the server handles the requests of a connection one after the other: a second one waits until the first is answered.",
+            pair.version
+        ),
+        evidence: vec![format!(
+            "of two requests sent together, the first took {} and the second {}",
+            figure::time(pair.first),
+            figure::time(pair.second)
+        )],
+        lost: Some(pair.second - pair.first),
+        per: "concurrent request",
     })
 }
 
@@ -624,39 +678,5 @@ fn slow_server(case: &Case<'_>) -> Option<Signs> {
         evidence: Vec::new(),
         lost: Some(lost),
         per: "request",
-    })
-}
-
-fn slow_http2(case: &Case<'_>) -> Option<Signs> {
-    const RATIO: f64 = 0.6;
-    const MORE: f64 = 0.1;
-    const ROUNDS: usize = 2;
-    let one = &case.endpoint.version(Version::Http1)?.download;
-    let two = &case.endpoint.version(Version::Http2)?.download;
-    if one.bytes_per_s.len().min(two.bytes_per_s.len()) < ROUNDS {
-        return None;
-    }
-    // In that case this client is what makes it slow.
-    if case.endpoint.version(Version::Http2)?.is_held_up_here() {
-        return None;
-    }
-    let ((slowest, _), (_, fastest)) = (one.range()?, two.range()?);
-    let steps = case.seen.steps_of(StepKind::Download, Version::Http2);
-    let bytes = steps.map(Step::body_bytes).max()? as f64;
-    let lost = bytes / two.median()? - bytes / one.median()?;
-    let is_clear = fastest < RATIO * slowest && lost >= MORE;
-    is_clear.then(|| Signs {
-        fault: Fault::SlowHttp2,
-        matters: Matters::Here,
-        sentence:
-            "Downloads over HTTP/2 are slower than over one connection of HTTP/1.1, in every round."
-                .to_owned(),
-        evidence: vec![format!(
-            "at most {} over HTTP/2, at least {} over HTTP/1.1",
-            rate(fastest),
-            rate(slowest)
-        )],
-        lost: Some(Duration::from_nanos((lost * 1e9) as u64)),
-        per: "download",
     })
 }

@@ -1,4 +1,4 @@
-//! The rules about the windows that a server gives to HTTP/2 uploads.
+//! The rules about the windows that a server gives to uploads, and this client to downloads.
 //!
 //! A window that did not cost time here may still cost it at a longer round trip: one window per round trip is the
 //! highest rate that flow control allows.
@@ -6,7 +6,9 @@
 use squall_base::Duration;
 use squall_base::plan::Version;
 
+use super::endpoint::{Endpoint, VersionFacts};
 use super::fault::{Fault, Matters};
+use super::observed::version_name;
 use super::signs::{Case, Signs, rate};
 use super::windows::{UpdatePolicy, UploadWindows};
 use crate::figure;
@@ -20,6 +22,8 @@ const FAR: Duration = Duration::from_millis(100);
 const UPLOAD: f64 = 10e6;
 /// Less waiting than this is not worth a sentence.
 const WAIT_AT_LEAST: Duration = Duration::from_millis(20);
+/// A client that allows less than this share of its window per round trip keeps some of it.
+const WHOLE: f64 = 0.95;
 /// A share of the sending time that is not chance.
 const SHARE: f64 = 0.2;
 
@@ -173,6 +177,81 @@ pub(super) fn quic_window(case: &Case<'_>) -> Option<Signs> {
         lost: Some(lost),
         per,
     })
+}
+
+/// The version whose downloads waited longest for the windows of this client, and how long each of them did.
+fn held_up(endpoint: &Endpoint) -> Option<(&VersionFacts, Duration)> {
+    let versions = endpoint.versions.iter();
+    let waited = versions.filter_map(|facts| Some((facts, facts.waited_for_client_window()?)));
+    let (facts, waited) = waited.max_by_key(|(_, waited)| *waited)?;
+    (waited >= WAIT_AT_LEAST).then_some((facts, waited))
+}
+
+/// Downloads that wait for the windows of this client. With those of a probe they never do, so the user has set smaller ones.
+pub(super) fn client_window(case: &Case<'_>) -> Option<Signs> {
+    let (facts, waited) = held_up(case.endpoint)?;
+    let version = facts.version;
+    let windows = facts.client_windows;
+    let limit = windows.and_then(|windows| windows.limit_bytes());
+    let is_connection = windows.is_some_and(|windows| windows.is_limited_by_connection());
+    let sentence = match limit.map(figure::count) {
+        None => format!("Downloads over {version} wait for this client's own windows."),
+        Some(size) if is_connection => format!(
+            "Downloads over {version} wait for this client's own connection window: {size} bytes per round trip."
+        ),
+        Some(size) => format!(
+            "Downloads over {version} wait for this client's own stream window: {size} bytes per round trip."
+        ),
+    };
+    let mut evidence = Vec::new();
+    let round_trip = case.endpoint.round_trip.filter(|rtt| !rtt.is_zero());
+    if let (Some(rtt), Some(limit)) = (round_trip, limit) {
+        let per_round_trip = |bytes: u64| rate(bytes as f64 / rtt.as_secs_f64());
+        evidence.push(format!(
+            "one window per round trip of {} is {}",
+            figure::time(rtt),
+            per_round_trip(limit)
+        ));
+        let allowed = windows.and_then(|windows| windows.round_trip_bytes);
+        let kept = allowed.filter(|allowed| (*allowed as f64) < WHOLE * limit as f64);
+        evidence.extend(kept.map(|allowed| {
+            format!(
+                "this client keeps some of each window, so {} bytes per round trip are expected: {}",
+                figure::count(allowed),
+                per_round_trip(allowed)
+            )
+        }));
+    }
+    // What was limited first, and the others beside it.
+    let all = case.endpoint.versions.iter();
+    let others = all.filter(|other| other.version != version);
+    evidence.extend(std::iter::once(facts).chain(others).filter_map(|facts| {
+        let measured = rate(facts.download.median()?);
+        Some(format!("measured over {}: {measured}", facts.version))
+    }));
+    Some(Signs {
+        fault: Fault::ClientWindow,
+        matters: Matters::Here,
+        sentence,
+        evidence,
+        lost: Some(waited),
+        per: "download",
+    })
+}
+
+/// What enlarges the window that held downloads up.
+pub(super) fn client_window_fix(endpoint: &Endpoint) -> &'static str {
+    let Some((facts, _)) = held_up(endpoint) else {
+        return Fault::ClientWindow.general_fix();
+    };
+    if facts.version == version_name(Version::Http3) {
+        return "larger initial_max_stream_data_bidi_local and initial_max_data of the client (RFC 9000, section 18.2)";
+    }
+    let windows = facts.client_windows;
+    if windows.is_some_and(|windows| windows.is_limited_by_connection()) {
+        return "a WINDOW_UPDATE for stream 0 by the client at the connection's start (RFC 9113, section 6.9.2); nghttp and h2load have --connection-window-bits, curl has no option for it";
+    }
+    Fault::ClientWindow.general_fix()
 }
 
 pub(super) fn update_per_data(case: &Case<'_>) -> Option<Signs> {

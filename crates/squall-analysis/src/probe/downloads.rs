@@ -6,14 +6,17 @@
 //! program's, or a loss is being repaired. Bytes without a pause come at the rate of the link or of the server, which look
 //! alike from outside. Only the client's own windows are known exactly. `transfer` has the rates.
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
-use squall_base::record::{FrameLayer, FrameRecord, RequestRecord, Way};
+use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, RequestRecord, Way};
 use squall_base::{Duration, Time};
 
 use super::observed::Step;
 
 /// Frame types (RFC 9113, section 6; RFC 9000, section 19).
 const HTTP2_DATA: u64 = 0x0;
+const HTTP2_WINDOW_UPDATE: u64 = 0x8;
 const QUIC_STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
 const DATA_BLOCKED: u64 = 0x14;
 const STREAM_DATA_BLOCKED: u64 = 0x15;
@@ -45,7 +48,8 @@ pub struct DownloadTime {
     /// Longer pauses: of the server, or until a loss was repaired.
     #[serde(rename = "pauses_ns")]
     pub pauses: Duration,
-    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave.
+    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave: the server had used it up, as far as it could know of
+    /// the client's updates.
     #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
     /// Round trips in which TCP's receive window of this machine was nearly used up.
@@ -125,7 +129,7 @@ struct Course {
 
 impl Course {
     fn of(step: &Step, row: &RequestRecord, begun: Time, round_trip: Duration) -> Course {
-        let blocked = blocked(&step.frames, row);
+        let blocked = blocked(&step.frames, row, round_trip);
         let mut course = Course {
             begun,
             round_trip,
@@ -219,39 +223,78 @@ fn receive_window(step: &Step, row: &RequestRecord) -> Option<u64> {
     windows.filter(|bytes| *bytes > 0).max()
 }
 
-/// The spans from when this client's HTTP/2 window was used up, or a QUIC server reported that a limit was, until data came
-/// again.
-fn blocked(frames: &[FrameRecord], row: &RequestRecord) -> Vec<(Time, Time)> {
+/// WINDOW_UPDATE frames that this client sent less than a round trip ago: no data that they allow can have arrived yet.
+#[derive(Debug)]
+struct RecentUpdates {
+    round_trip: Duration,
+    /// When each was sent, its stream (0: the connection) and its increment.
+    updates: VecDeque<(Time, u64, i64)>,
+}
+
+impl RecentUpdates {
+    fn sent(&mut self, time: Time, frame: &FrameFacts) {
+        let is_update = frame.layer == FrameLayer::Http2 && frame.kind == HTTP2_WINDOW_UPDATE;
+        let (Some(stream), Some(bytes)) = (frame.stream.filter(|_| is_update), frame.value) else {
+            return;
+        };
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.updates.push_back((time, stream, bytes));
+    }
+
+    /// Whether a server that does not know of these updates has used up a window, of which `left` would be left otherwise.
+    fn is_used_up(&mut self, time: Time, stream: u64, left: Option<i64>) -> bool {
+        let round_trip = self.round_trip;
+        while let Some((sent, ..)) = self.updates.front()
+            && *sent + round_trip <= time
+        {
+            self.updates.pop_front();
+        }
+        let of_window = self.updates.iter().filter(|(_, of, _)| *of == stream);
+        let unknown = of_window.fold(0_i64, |sum, (.., bytes)| sum.saturating_add(*bytes));
+        left.is_some_and(|left| left <= unknown)
+    }
+}
+
+/// The spans from when the server had used up this client's HTTP/2 window, or a QUIC server reported that a limit was used up,
+/// until data came again.
+fn blocked(frames: &[FrameRecord], row: &RequestRecord, round_trip: Duration) -> Vec<(Time, Time)> {
     let mut spans = Vec::new();
     let mut since = None;
-    let received = frames
+    let mut recent = RecentUpdates {
+        round_trip,
+        updates: VecDeque::new(),
+    };
+    let own = frames
         .iter()
         .filter(|record| Some(record.connection) == row.connection);
-    for record in received.filter(|record| record.frame.way == Way::Received) {
-        let frame = &record.frame;
+    for record in own {
+        let (time, frame) = (record.time, &record.frame);
+        if frame.way == Way::Sent {
+            recent.sent(time, frame);
+            continue;
+        }
+        let is_of_stream = frame.stream == row.stream;
         let is_data = match frame.layer {
             FrameLayer::Http2 => frame.kind == HTTP2_DATA,
-            FrameLayer::Quic => QUIC_STREAM.contains(&frame.kind) && frame.stream == row.stream,
+            FrameLayer::Quic => QUIC_STREAM.contains(&frame.kind) && is_of_stream,
             FrameLayer::Http3 => false,
         };
         if is_data {
-            spans.extend(since.take().map(|since| (since, record.time)));
+            spans.extend(since.take().map(|since| (since, time)));
         }
-        let is_used_up = |window: Option<i64>| window.is_some_and(|left| left <= 0);
-        let is_blocked = match frame.layer {
-            FrameLayer::Http2 => {
+        let is_blocked = match (frame.layer, frame.stream) {
+            (FrameLayer::Http2, Some(stream)) => {
                 is_data
-                    && (is_used_up(frame.connection_window)
-                        || (frame.stream == row.stream && is_used_up(frame.stream_window)))
+                    && (recent.is_used_up(time, 0, frame.connection_window)
+                        || (is_of_stream && recent.is_used_up(time, stream, frame.stream_window)))
             }
-            FrameLayer::Quic => {
-                frame.kind == DATA_BLOCKED
-                    || (frame.kind == STREAM_DATA_BLOCKED && frame.stream == row.stream)
+            (FrameLayer::Quic, _) => {
+                frame.kind == DATA_BLOCKED || (frame.kind == STREAM_DATA_BLOCKED && is_of_stream)
             }
-            FrameLayer::Http3 => false,
+            _ => false,
         };
         if is_blocked {
-            since.get_or_insert(record.time);
+            since.get_or_insert(time);
         }
     }
     spans
@@ -352,6 +395,36 @@ mod tests {
         assert_eq!(time.client_window, ms(60));
         assert_eq!(time.congestion_window, Duration::ZERO);
         assert_eq!(time.own(), ms(60));
+    }
+
+    /// A client that gives back half of its window at a time never sees all of it used up, although the server does.
+    #[test]
+    fn window_that_is_used_up_before_the_update_for_it_arrives_is_the_clients() {
+        const HALF: i64 = 32_768;
+        let mut made = flights(&[(0, 65_536), (30, 65_536), (60, 65_536)]);
+        made.requests[0].stream = Some(1);
+        for flight in 0..3 {
+            for half in 0..2 {
+                let time_us = FIRST_US + 30_000 * flight + 2 * half;
+                let mut data = facts(Way::Received, HTTP2_DATA, 1);
+                data.stream_window = Some(HALF);
+                data.connection_window = Some(1 << 20);
+                made.frames.push(frame(time_us, data));
+                let mut update = facts(Way::Sent, HTTP2_WINDOW_UPDATE, 1);
+                update.value = Some(HALF.unsigned_abs());
+                update.stream_window = Some(2 * HALF);
+                made.frames.push(frame(time_us + 1, update));
+            }
+        }
+        let time = of(&made);
+        assert_eq!(time.client_window, ms(60));
+        assert_eq!(time.congestion_window, Duration::ZERO);
+        // A larger window has room left for what comes next.
+        for record in &mut made.frames {
+            let window = &mut record.frame.stream_window;
+            *window = window.map(|left| left + 4 * HALF);
+        }
+        assert_eq!(of(&made).client_window, Duration::ZERO);
     }
 
     #[test]

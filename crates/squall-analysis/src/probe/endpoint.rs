@@ -3,12 +3,17 @@
 //! It judges nothing: `detect` says which of these facts are faults.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
+use super::addresses::{FamilyFacts, OtherName};
+use super::announced::AnnouncedWindows;
+use super::client_windows::ClientWindows;
+use super::concurrency::Concurrency;
 use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
@@ -29,6 +34,10 @@ pub struct Endpoint {
     pub url: String,
     /// The address that was asked.
     pub address: String,
+    /// All addresses that were looked up, in the resolver's order.
+    pub addresses: Vec<String>,
+    /// A TCP handshake over each family of them.
+    pub families: Vec<FamilyFacts>,
     /// The `server` field of its responses.
     pub server: Option<String>,
     /// The program that ends the connections, if it was recognised.
@@ -39,6 +48,8 @@ pub struct Endpoint {
     pub tls: Option<TlsFacts>,
     /// The handshakes of each version over TLS.
     pub handshakes: Vec<HandshakeFacts>,
+    /// The first other names of the certificate that are no wildcards.
+    pub coalescing: Vec<OtherName>,
     /// The shortest round trip that was seen.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
@@ -48,20 +59,29 @@ pub struct Endpoint {
     /// The same during downloads over six connections.
     #[serde(rename = "connect_loaded_ns")]
     pub connect_loaded: Option<Duration>,
+    /// The same during uploads.
+    #[serde(rename = "connect_uploading_ns")]
+    pub connect_uploading: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
+    /// The windows that HTTP/2 announced, before any upload.
+    pub announced_windows: Option<AnnouncedWindows>,
     /// The windows of uploads over HTTP/2.
     pub upload_windows: Option<UploadWindows>,
     /// The limits of uploads over HTTP/3, if an upload reached one.
     pub upload_limits: Option<UploadLimits>,
     /// What the windows over HTTP/2 allow at other round trips; empty if they are not known or no upload reached them.
     pub predictions: Vec<Prediction>,
+    /// What the limits of an HTTP/3 upload allow at other round trips; empty if no upload reached one.
+    pub http3_predictions: Vec<LimitPrediction>,
     /// The middle payload of the DATA frames of downloads over HTTP/2.
     pub data_frame_bytes: Option<u64>,
     /// The mean plaintext of the TLS records of downloads.
     pub record_bytes: Option<u64>,
     /// Whether a small response may overtake a long one, by version.
     pub multiplexes: BTreeMap<&'static str, bool>,
+    /// Whether slow requests on one connection are handled concurrently, by version.
+    pub concurrency: Vec<Concurrency>,
     /// Whether urgent responses come first (RFC 9218), by version.
     pub priorities: BTreeMap<&'static str, Priorities>,
     /// Idle connections, by version.
@@ -99,6 +119,8 @@ pub struct VersionFacts {
     pub download: Rates,
     /// Where the time of the downloads over one connection went, one for each round.
     pub download_times: Vec<DownloadTime>,
+    /// The windows that this client gave to a download, if its frames say them.
+    pub client_windows: Option<ClientWindows>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
     /// Uploads, one for each round.
@@ -108,13 +130,25 @@ pub struct VersionFacts {
 impl VersionFacts {
     /// Whether downloads waited for windows of this client or its machine for at least a tenth of their time.
     pub fn is_held_up_here(&self) -> bool {
-        const SHARE: f64 = 0.1;
+        self.share(DownloadTime::own) >= HELD_UP
+    }
+
+    /// The middle time for which a download waited for this client's HTTP windows; `None` if that is less than a tenth of the
+    /// time of all downloads.
+    pub(super) fn waited_for_client_window(&self) -> Option<Duration> {
+        if self.share(|time| time.client_window) < HELD_UP {
+            return None;
+        }
+        median_span(self.download_times.iter().map(|time| time.client_window))
+    }
+
+    /// The share of a part in the time of all downloads over one connection.
+    fn share(&self, part: fn(&DownloadTime) -> Duration) -> f64 {
         let sum = |part: fn(&DownloadTime) -> Duration| -> f64 {
             let parts = self.download_times.iter().map(part);
             parts.map(Duration::as_secs_f64).sum()
         };
-        let own = sum(DownloadTime::own);
-        own > 0.0 && own >= SHARE * sum(|time| time.took)
+        sum(part) / sum(|time| time.took).max(1e-9)
     }
 
     /// The middle rate of its uploads.
@@ -152,6 +186,16 @@ pub struct Prediction {
     pub expected_bytes_per_s: f64,
 }
 
+/// What a limit of QUIC allows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LimitPrediction {
+    /// At this round trip ...
+    #[serde(rename = "round_trip_ns")]
+    pub round_trip: Duration,
+    /// ... at most this rate: the limit once per round trip.
+    pub bytes_per_s: f64,
+}
+
 /// Downloads of the same bytes on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleFacts {
@@ -180,6 +224,9 @@ pub struct CodingFacts {
 const ROUND_TRIPS_MS: [u64; 5] = [10, 30, 60, 100, 200];
 /// The segment of an Ethernet path with IPv4 and timestamps.
 const USUAL_SEGMENT: u64 = 1_448;
+/// The share of downloads' time for which this client's own windows held them up, from which on they say nothing about the
+/// server.
+const HELD_UP: f64 = 0.1;
 /// A download must bring this much for its records to say what is usual.
 const RECORDS_OF: u64 = 200_000;
 /// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
@@ -192,6 +239,7 @@ impl Endpoint {
         let numbers = settings(seen);
         let round_trip = round_trip(seen);
         let upload_windows = upload_windows(seen);
+        let upload_limits = upload_limits(seen);
         let http2 = seen.steps_of(StepKind::Download, Version::Http2);
         let frame_bytes: Vec<f64> = http2
             .filter_map(median_data_frame)
@@ -201,23 +249,30 @@ impl Endpoint {
         Endpoint {
             url: seen.url.clone(),
             address: seen.address.clone(),
+            addresses: seen.addresses.iter().map(IpAddr::to_string).collect(),
+            families: FamilyFacts::all(seen),
             server: server.map(str::to_owned),
             product: product::recognise(&seen.heads, &numbers, upload_windows.as_ref()),
             versions: versions(seen, round_trip),
             tls: tls(seen),
             handshakes: HandshakeFacts::all(seen),
+            coalescing: OtherName::all(seen),
             round_trip,
             connect_idle: median_span(seen.connects_idle.iter().copied()),
             connect_loaded: median_span(seen.connects_loaded.iter().copied()),
+            connect_uploading: median_span(seen.connects_uploading.iter().copied()),
             settings: (numbers.iter())
                 .map(|(id, value)| (setting_name(*id), *value))
                 .collect(),
-            upload_limits: upload_limits(seen),
+            announced_windows: AnnouncedWindows::of(seen),
             predictions: predictions(upload_windows.as_ref()),
+            http3_predictions: http3_predictions(upload_limits.as_ref()),
+            upload_limits,
             upload_windows,
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
             record_bytes: record_bytes(seen),
             multiplexes: multiplexes(seen),
+            concurrency: Concurrency::all(seen, round_trip),
             priorities: priorities(seen),
             keep_alive: KeepAlive::all(seen),
             idle: idle(seen),
@@ -235,14 +290,17 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// Adds a note for each version whose downloads this client itself held up.
+    /// Adds a note for each version whose downloads this machine itself held up. What this client's own windows hold up is a
+    /// fault.
     fn with_own_limits(mut self) -> Endpoint {
-        for facts in self.versions.iter().filter(|facts| facts.is_held_up_here()) {
-            self.notes.push(format!(
-                "{}: this client's own windows held downloads up, so their rate says nothing about the server: lower --bytes, \
-                 raise net.ipv4.tcp_rmem, or give larger windows with --set.",
-                facts.version
-            ));
+        for facts in &self.versions {
+            if facts.share(|time| time.receive_window) >= HELD_UP {
+                self.notes.push(format!(
+                    "{}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: \
+                     lower --bytes, or raise net.ipv4.tcp_rmem.",
+                    facts.version
+                ));
+            }
         }
         self
     }
@@ -271,6 +329,8 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
             download_times: (seen.steps_of(StepKind::Download, version))
                 .filter_map(|step| DownloadTime::of(step, round_trip))
                 .collect(),
+            client_windows: (seen.steps_of(StepKind::Download, version))
+                .find_map(ClientWindows::of),
             download_six: transfer::downloads(seen, StepKind::SixDownloads, version),
             uploads: uploads.remove(&version).unwrap_or_default(),
         }
@@ -280,10 +340,9 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
 
 /// The SETTINGS of the first HTTP/2 connection that had some.
 fn settings(seen: &Observations) -> BTreeMap<u64, u64> {
-    let mut http2 = seen
-        .steps
-        .iter()
-        .filter(|step| step.version == Version::Http2);
+    let answered = seen.steps.iter();
+    let answered = answered.filter(|step| step.version == Version::Http2);
+    let mut http2 = answered.chain(seen.unanswered_over(Version::Http2));
     let found = http2.find(|step| !step.settings.is_empty());
     found.map_or_else(BTreeMap::new, |step| {
         step.settings.iter().copied().collect()
@@ -334,6 +393,20 @@ fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
             round_trip,
             bytes_per_s: windows.limit_bytes() as f64 / round_trip.as_secs_f64(),
             expected_bytes_per_s: windows.round_trip_bytes as f64 / round_trip.as_secs_f64(),
+        }
+    };
+    ROUND_TRIPS_MS.map(predict).to_vec()
+}
+
+fn http3_predictions(limits: Option<&UploadLimits>) -> Vec<LimitPrediction> {
+    let Some(limit) = limits.and_then(UploadLimits::limit_bytes) else {
+        return Vec::new();
+    };
+    let predict = |ms| {
+        let round_trip = Duration::from_millis(ms);
+        LimitPrediction {
+            round_trip,
+            bytes_per_s: limit as f64 / round_trip.as_secs_f64(),
         }
     };
     ROUND_TRIPS_MS.map(predict).to_vec()

@@ -25,6 +25,8 @@ squall_base::words! {
         ConnectionWindow = "connection_window",
         /// The limits of QUIC for uploads are small.
         QuicWindow = "quic_window",
+        /// Downloads wait for the windows of this client.
+        ClientWindow = "client_window",
         /// A window update for each DATA frame, of a window that is large enough.
         UpdatePerData = "update_per_data",
         /// Pauses of a delayed acknowledgement within small responses.
@@ -49,14 +51,18 @@ squall_base::words! {
         BufferedUpload = "buffered_upload",
         /// A response waits for an earlier one on the same connection.
         NoMultiplexing = "no_multiplexing",
+        /// A slow request waits for an earlier one on the same connection.
+        NoConcurrency = "no_concurrency",
         /// The server ends connections after few requests.
         ShortConnections = "short_connections",
         /// Text is sent without compression.
         NoCompression = "no_compression",
         /// The server takes long to answer.
         SlowServer = "slow_server",
-        /// Downloads over HTTP/2 are much slower than over HTTP/1.1.
+        /// Downloads or uploads over HTTP/2 are much slower than over HTTP/1.1.
         SlowHttp2 = "slow_http2",
+        /// Downloads or uploads over HTTP/3 are much slower than over HTTP/1.1 or HTTP/2.
+        SlowHttp3 = "slow_http3",
     }
 }
 
@@ -70,6 +76,7 @@ impl Fault {
             Fault::StreamWindow => "Stream window too small for uploads",
             Fault::ConnectionWindow => "Connection window too small for uploads",
             Fault::QuicWindow => "QUIC limits too small for uploads",
+            Fault::ClientWindow => "This client's windows too small for downloads",
             Fault::UpdatePerData => "A window update for every DATA frame",
             Fault::DelayedAck => "Pauses of about 40 ms in small responses",
             Fault::SmallRecords => "Small TLS records",
@@ -82,10 +89,12 @@ impl Fault {
             Fault::Loss => "Packets are lost",
             Fault::BufferedUpload => "Uploads are stored before they are passed on",
             Fault::NoMultiplexing => "Requests are not multiplexed",
+            Fault::NoConcurrency => "Requests are not handled concurrently",
             Fault::ShortConnections => "Connections end after few requests",
             Fault::NoCompression => "Text without compression",
             Fault::SlowServer => "The server takes long to answer",
             Fault::SlowHttp2 => "HTTP/2 slower than HTTP/1.1",
+            Fault::SlowHttp3 => "HTTP/3 slower than the other versions",
         }
     }
 
@@ -107,6 +116,9 @@ impl Fault {
             }
             Fault::QuicWindow => {
                 "larger initial_max_stream_data_bidi_remote and initial_max_data (RFC 9000, section 18.2), raised before they are used up"
+            }
+            Fault::ClientWindow => {
+                "a larger SETTINGS_INITIAL_WINDOW_SIZE of the client (RFC 9113, section 6.5.2); nghttp and h2load have --window-bits, curl has no option for it"
             }
             Fault::UpdatePerData => {
                 "send WINDOW_UPDATE when half of the window is used up (RFC 9113, section 6.9)"
@@ -138,11 +150,17 @@ impl Fault {
             Fault::NoMultiplexing => {
                 "handle the streams of a connection concurrently (RFC 9113, section 5)"
             }
+            Fault::NoConcurrency => {
+                "handle the requests of a connection concurrently: more threads or workers, no lock around each request"
+            }
             Fault::ShortConnections => "more requests per connection, or no limit",
             Fault::NoCompression => "content-encoding: gzip or br for text (RFC 9110, section 8.4)",
             Fault::SlowServer => "profile the application; the network is not what takes the time",
             Fault::SlowHttp2 => {
                 "compare the server's processor time for both; check its TLS record and DATA frame sizes"
+            }
+            Fault::SlowHttp3 => {
+                "find what limits UDP, mostly the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
             }
         }
     }

@@ -93,8 +93,8 @@ fn watched(step: &Step) -> Option<IdleConnection> {
 #[cfg(test)]
 mod tests {
     use super::super::Diagnosis;
-    use super::super::made::{at_us, head, healthy, ms, request, step, tcp_at};
-    use super::super::observed::{Handshake, TransportParameters};
+    use super::super::made::{at_us, head, healthy, ms, parameters, request, step, tcp_at};
+    use super::super::observed::Handshake;
     use super::*;
 
     fn kept_idle(ended_us: Option<u64>) -> Step {
@@ -131,15 +131,7 @@ mod tests {
         seen.heads.push(head(Version::Http1, &fields));
         let mut made = step(StepKind::Small, Version::Http3);
         made.handshake = Some(Handshake {
-            transport: Some(TransportParameters {
-                max_idle_timeout: ms(30_000),
-                max_udp_payload_bytes: 1_500,
-                ack_delay_exponent: 3,
-                max_ack_delay: ms(25),
-                active_connection_id_limit: 2,
-                disables_active_migration: true,
-                used_retry: false,
-            }),
+            transport: Some(parameters()),
             ..Handshake::default()
         });
         seen.steps.push(made);

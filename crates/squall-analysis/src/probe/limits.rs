@@ -1,9 +1,8 @@
 //! The limits that a server gives to an HTTP/3 upload (RFC 9000, section 4.1), and how long the upload waited for them.
 //!
-//! The first limits are transport parameters, which quiche does not report. The later ones are in MAX_STREAM_DATA and
-//! MAX_DATA: an upload that gets exactly as far as one of them has reached it. STREAM_DATA_BLOCKED and DATA_BLOCKED say so
-//! too, but squall's client rarely sends them, because it never gives quiche more than may be sent. `windows` does this for
-//! HTTP/2.
+//! The first limits are transport parameters. The later ones are in MAX_STREAM_DATA and MAX_DATA: an upload that gets exactly
+//! as far as one of them has reached it. STREAM_DATA_BLOCKED and DATA_BLOCKED say so too, but squall's client rarely sends
+//! them, because it never gives quiche more than may be sent. `windows` does this for HTTP/2.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 use squall_base::{Duration, Time};
 
-use super::observed::Step;
+use super::observed::{Step, TransportParameters};
 use super::windows::was_wanted;
 
 /// Frame types (RFC 9000, section 19).
@@ -46,7 +45,9 @@ impl UploadLimits {
     pub fn of(step: &Step) -> Option<UploadLimits> {
         let row = step.of(1).filter(|row| was_wanted(row))?;
         let (connection, stream) = (row.connection?, row.stream?);
-        let mut reader = Reader::default();
+        let handshake = step.handshake.as_ref();
+        let announced = handshake.and_then(|handshake| handshake.transport);
+        let mut reader = Reader::of(announced);
         for record in &step.frames {
             if record.connection == connection && record.frame.layer == FrameLayer::Quic {
                 reader.read(record.time, &record.frame, stream);
@@ -79,6 +80,15 @@ struct Limit {
 }
 
 impl Limit {
+    /// A limit that allows this much at first, if that is known.
+    fn first(offset: Option<u64>) -> Limit {
+        Limit {
+            offset,
+            largest: offset.unwrap_or(0),
+            ..Limit::default()
+        }
+    }
+
     /// The sender got to this offset.
     fn advance(&mut self, time: Time, sent: u64) {
         if sent > self.sent {
@@ -134,6 +144,17 @@ struct Reader {
 }
 
 impl Reader {
+    /// For a server that announced these limits.
+    fn of(announced: Option<TransportParameters>) -> Reader {
+        let stream = announced.map(|limits| limits.initial_max_stream_data_bytes);
+        let connection = announced.map(|limits| limits.initial_max_data_bytes);
+        Reader {
+            stream: Limit::first(stream),
+            connection: Limit::first(connection),
+            ..Reader::default()
+        }
+    }
+
     fn read(&mut self, time: Time, frame: &FrameFacts, upload: u64) {
         let is_upload = frame.stream == Some(upload);
         match (frame.way, frame.kind, frame.value) {
@@ -199,8 +220,8 @@ mod tests {
     use squall_base::plan::Version;
     use squall_base::record::{FrameRecord, Side};
 
-    use super::super::made::{at_us, request, step};
-    use super::super::observed::StepKind;
+    use super::super::made::{at_us, parameters, request, step};
+    use super::super::observed::{Handshake, StepKind};
     use super::*;
 
     const UPLOAD: u64 = 4;
@@ -279,6 +300,26 @@ mod tests {
         let limits = UploadLimits::of(&made).expect("a limit was reached");
         assert_eq!(limits.stream_bytes, Some(10_000));
         assert!(limits.blocked_by_stream >= Duration::from_millis(30));
+    }
+
+    /// From the first byte on, if the server's transport parameters are known.
+    #[test]
+    fn announced_limit_is_known_before_the_first_update() {
+        let mut made = upload();
+        made.frames
+            .retain(|record| record.frame.kind != STREAM_DATA_BLOCKED);
+        made.handshake = Some(Handshake {
+            transport: Some(TransportParameters {
+                initial_max_data_bytes: 1 << 20,
+                initial_max_stream_data_bytes: 10_000,
+                ..parameters()
+            }),
+            ..Handshake::default()
+        });
+        let limits = UploadLimits::of(&made).expect("a limit was reached");
+        assert_eq!(limits.stream_bytes, Some(10_000));
+        assert_eq!(limits.connection_bytes, None);
+        assert_eq!(limits.blocked_by_stream, Duration::from_millis(30));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
-use super::observed::{Head, Observations, Piece, Step, StepKind};
+use super::observed::{Head, Observations, Piece, Step, StepKind, TransportParameters};
 use crate::load::requests::answered;
 
 pub(super) const DATA: u64 = 0x0;
@@ -50,6 +50,22 @@ pub(super) fn head(version: Version, fields: &[(&str, &str)]) -> Head {
         fields: fields
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
+    }
+}
+
+/// What a server announces for QUIC.
+pub(super) fn parameters() -> TransportParameters {
+    TransportParameters {
+        max_idle_timeout: ms(30_000),
+        initial_max_data_bytes: 10_000_000,
+        initial_max_stream_data_bytes: 1_000_000,
+        initial_max_streams_bidi: 100,
+        max_udp_payload_bytes: 1_500,
+        ack_delay_exponent: 3,
+        max_ack_delay: ms(25),
+        active_connection_id_limit: 2,
+        disables_active_migration: true,
+        used_retry: false,
     }
 }
 

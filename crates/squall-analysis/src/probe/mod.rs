@@ -1,16 +1,23 @@
 //! What is wrong with an endpoint's HTTP, as a client sees it from outside: facts, faults and a verdict.
 //!
-//! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of `windows`
-//! and `limits` (flow control of uploads over HTTP/2 and HTTP/3), `flow` (what that allows in a round trip), `transfer`
-//! (rates, uploads, losses), `downloads` (what held them up), `quic` (its losses), `small` (latencies, pauses, connections),
+//! `observed` is the input, what a probe recorded. `endpoint` has the facts that follow from it, with the help of
+//! `announced`, `windows` and `limits` (flow control of uploads: what HTTP/2 announces, and what uploads over HTTP/2 and
+//! HTTP/3 get), `flow` (what that allows in a round trip), `transfer` (rates, uploads, losses), `downloads` (what held them
+//! up), `client_windows` (what this client gives them), `quic` (its losses), `small` (latencies, pauses, connections),
 //! `handshake` (certificates, tickets), `keep_alive` (idle connections), `priorities` (whether urgent responses come first),
+//! `concurrency` (whether slow requests are handled together), `addresses` (what names lead to),
 //! `quic_transport` (what QUIC announces, pacing) and `product` (which program it is, and the names of its settings).
-//! `detect` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict` puts the most
-//! important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes behind several
-//! links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
+//! `detect`, `detect_slow` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict`
+//! puts the most important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes
+//! behind several links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
 
+mod addresses;
+mod announced;
+mod client_windows;
+mod concurrency;
 mod course;
 mod detect;
+mod detect_slow;
 mod detect_windows;
 mod downloads;
 mod endpoint;
@@ -43,9 +50,15 @@ use serde::Serialize;
 
 use crate::summary::Schema;
 
+pub use addresses::{FamilyFacts, OtherName};
+pub use announced::AnnouncedWindows;
+pub use client_windows::ClientWindows;
+pub use concurrency::Concurrency;
 pub use course::{Course, Opening, Transfer};
 pub use downloads::DownloadTime;
-pub use endpoint::{CodingFacts, Endpoint, IdleFacts, Prediction, TlsFacts, VersionFacts};
+pub use endpoint::{
+    CodingFacts, Endpoint, IdleFacts, LimitPrediction, Prediction, TlsFacts, VersionFacts,
+};
 pub use fault::{Fault, Found, Matters};
 pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
 pub use keep_alive::{IdleConnection, KeepAlive};

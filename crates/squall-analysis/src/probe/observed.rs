@@ -3,6 +3,8 @@
 //! The rows are those of the embedded client, with times of one clock. Nothing is computed here; `endpoint` says what
 //! follows from them.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 use squall_base::plan::Version;
 use squall_base::record::{
@@ -35,6 +37,10 @@ pub enum StepKind {
     Priorities,
     /// A small request, and then nothing on its connection.
     KeptIdle,
+    /// A small request (0), and then two on its connection (1, 2), the second one before the first can be answered.
+    SlowPair,
+    /// The request for robots.txt. It is none of the [`Observations`], because nothing is concluded from its times.
+    Robots,
 }
 
 /// Bytes of a response's body, and when they were read.
@@ -80,6 +86,12 @@ pub struct TransportParameters {
     /// max_idle_timeout; zero: no timeout.
     #[serde(rename = "max_idle_timeout_ns")]
     pub max_idle_timeout: Duration,
+    /// initial_max_data, in bytes: what a client may send on the connection at first.
+    pub initial_max_data_bytes: u64,
+    /// initial_max_stream_data_bidi_remote, in bytes: what a client may send on a request's stream at first.
+    pub initial_max_stream_data_bytes: u64,
+    /// initial_max_streams_bidi: how many requests a client may begin at first.
+    pub initial_max_streams_bidi: u64,
     /// max_udp_payload_size, in bytes.
     pub max_udp_payload_bytes: u64,
     /// ack_delay_exponent.
@@ -204,6 +216,12 @@ pub struct Observations {
     pub url: String,
     /// The address that was asked, with its port.
     pub address: String,
+    /// All addresses that were looked up, in the resolver's order.
+    pub addresses: Vec<IpAddr>,
+    /// The first address of each family, with the time of a TCP handshake; `None` if it failed.
+    pub families: Vec<(IpAddr, Option<Duration>)>,
+    /// Other names of the certificate, and whether they have the address that was asked; `None` if they have no address.
+    pub other_names: Vec<(String, Option<bool>)>,
     /// Whether the URL is https.
     pub is_secure: bool,
     /// Whether connections over TCP end at the host of a link that forwards them, so that congestion control is that host's.
@@ -226,8 +244,12 @@ pub struct Observations {
     pub connects_idle: Vec<Duration>,
     /// Times of TCP handshakes during downloads over six connections.
     pub connects_loaded: Vec<Duration>,
+    /// Times of TCP handshakes during uploads.
+    pub connects_uploading: Vec<Duration>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
+    /// First requests over versions that failed: only what the server announced counts of them.
+    pub unanswered: Vec<Step>,
     /// What could not be done, each as a sentence.
     pub notes: Vec<String>,
 }
@@ -237,6 +259,12 @@ impl Observations {
     pub fn steps_of(&self, kind: StepKind, version: Version) -> impl Iterator<Item = &Step> {
         let steps = self.steps.iter();
         steps.filter(move |step| step.kind == kind && step.version == version)
+    }
+
+    /// The first requests over this version that got no response.
+    pub(super) fn unanswered_over(&self, version: Version) -> impl Iterator<Item = &Step> {
+        let steps = self.unanswered.iter();
+        steps.filter(move |step| step.version == version)
     }
 
     /// Whether any response arrived.

@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 
 use super::transfer::median;
+use crate::figure;
 use crate::summary::Schema;
 
 /// A version is ahead if all others are worse by more than this share.
 const MARGIN: f64 = 0.1;
+/// A window grew if it is larger by this factor: less can be chance.
+const GROWTH: f64 = 1.5;
 
 /// The probes of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +27,9 @@ pub struct Sweep {
     pub condition: String,
     /// Which version is ahead at which values, in one sentence.
     pub crossover: String,
+    /// Whether the stream's window of uploads over HTTP/2 grew with the round trip, in one sentence; `None` if at least two
+    /// delays do not show it.
+    pub upload_window: Option<String>,
     /// The probes, in the order of their values.
     pub points: Vec<SweepPoint>,
 }
@@ -42,6 +48,8 @@ pub struct SweepPoint {
     /// The shortest round trip that was seen.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
+    /// The largest window of the stream that an upload over HTTP/2 had; `None` if none needed an update.
+    pub largest_stream_bytes: Option<u64>,
     /// The figures of each version that was tried.
     pub versions: Vec<SweepFigures>,
 }
@@ -90,7 +98,14 @@ struct VerdictPart {
 struct EndpointPart {
     #[serde(rename = "round_trip_ns")]
     round_trip: Option<Duration>,
+    upload_windows: Option<WindowsPart>,
     versions: Vec<VersionPart>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct WindowsPart {
+    largest_stream_bytes: u64,
+    updates: u64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -130,6 +145,9 @@ impl SweepPoint {
             headline: verdict.headline,
             is_sound: verdict.is_sound,
             round_trip: endpoint.round_trip,
+            largest_stream_bytes: (endpoint.upload_windows)
+                .filter(|windows| windows.updates > 0)
+                .map(|windows| windows.largest_stream_bytes),
             versions: (endpoint.versions.into_iter())
                 .map(VersionPart::figures)
                 .collect(),
@@ -144,6 +162,7 @@ impl SweepPoint {
             headline: why,
             is_sound: false,
             round_trip: None,
+            largest_stream_bytes: None,
             versions: Vec::new(),
         }
     }
@@ -213,6 +232,7 @@ impl Sweep {
         Sweep {
             schema: Schema::new("squall.sweep", 1),
             crossover: crossover(&condition, &points),
+            upload_window: upload_window(&condition, &points),
             url,
             condition,
             points,
@@ -229,6 +249,41 @@ impl Sweep {
         let mut figures = self.points.iter().flat_map(|point| &point.versions);
         figures.any(|figures| measure.of(figures).is_some())
     }
+}
+
+/// Whether the stream's window of uploads over HTTP/2 grew with the delay.
+fn upload_window(condition: &str, points: &[SweepPoint]) -> Option<String> {
+    let known = points.iter();
+    let known = known.filter_map(|point| Some((point.largest_stream_bytes?, point.value.as_str())));
+    let known: Vec<(u64, &str)> = known.collect();
+    let [(first, near), .., (last, far)] = known.as_slice() else {
+        return None;
+    };
+    if condition != "delay" {
+        return None;
+    }
+    let sizes = || known.iter().map(|(bytes, _)| *bytes);
+    let (least, most) = (sizes().min()?, sizes().max()?);
+    let is_larger = *last as f64 >= GROWTH * *first as f64;
+    let never_shrinks = known.windows(2).all(|pair| pair[0].0 <= pair[1].0);
+    Some(if is_larger && never_shrinks {
+        format!(
+            "The stream's window of uploads over HTTP/2 grows with the round trip: {} bytes at {near}, {} bytes at {far}.",
+            figure::count(*first),
+            figure::count(*last)
+        )
+    } else if least == most {
+        format!(
+            "The stream's window of uploads over HTTP/2 does not grow with the round trip: {} bytes at every delay.",
+            figure::count(least)
+        )
+    } else {
+        format!(
+            "The stream's window of uploads over HTTP/2 does not grow with the round trip: {} to {} bytes.",
+            figure::count(least),
+            figure::count(most)
+        )
+    })
 }
 
 fn versions(points: &[SweepPoint]) -> Vec<&str> {
@@ -345,6 +400,7 @@ mod tests {
             headline: "Nothing is wrong".to_owned(),
             is_sound: true,
             round_trip: None,
+            largest_stream_bytes: None,
             versions: versions.collect(),
         }
     }
@@ -385,12 +441,45 @@ mod tests {
     }
 
     #[test]
+    fn window_that_grows_with_the_delay_is_told_apart_from_a_fixed_one() {
+        let said = |condition: &str, windows: &[(&str, Option<u64>)]| {
+            let points = windows.iter().map(|(value, bytes)| SweepPoint {
+                largest_stream_bytes: *bytes,
+                ..point(value, &[])
+            });
+            let url = "http://server/".to_owned();
+            Sweep::of(url, condition.to_owned(), points.collect()).upload_window
+        };
+        let grown = [
+            ("10ms", Some(65_535)),
+            ("20ms", None),
+            ("100ms", Some(1 << 20)),
+        ];
+        assert_eq!(
+            said("delay", &grown).as_deref(),
+            Some(
+                "The stream's window of uploads over HTTP/2 grows with the round trip: 65,535 bytes at 10ms, 1,048,576 bytes \
+                 at 100ms."
+            )
+        );
+        assert_eq!(said("loss", &grown), None);
+        assert_eq!(said("delay", &grown[..2]), None);
+        let fixed = said("delay", &[("10ms", Some(65_535)), ("100ms", Some(65_535))]);
+        let fixed = fixed.expect("a sentence");
+        assert!(fixed.ends_with("does not grow with the round trip: 65,535 bytes at every delay."));
+        let other = said("delay", &[("10ms", Some(90_000)), ("100ms", Some(65_535))]);
+        let other = other.expect("a sentence");
+        assert!(other.ends_with("trip: 65,535 to 90,000 bytes."), "{other}");
+    }
+
+    #[test]
     fn point_has_the_middle_figures_of_a_probe() {
         let result = serde_json::json!({
             "verdict": { "is_sound": true, "headline": "Nothing is wrong", "sentence": "", "cause": "", "fix": "" },
             "faults": [],
             "endpoint": {
                 "round_trip_ns": 20_000_000,
+                "upload_windows": { "largest_stream_bytes": 65_535, "updates": 3 },
                 "versions": [{
                     "version": "HTTP/2",
                     "problem": null,
@@ -403,6 +492,7 @@ mod tests {
         });
         let result: ProbeResult = serde_json::from_value(result).expect("a result");
         let point = SweepPoint::of("10ms".to_owned(), "delay 10ms".to_owned(), result);
+        assert_eq!(point.largest_stream_bytes, Some(65_535));
         let figure = |measure| point.figure("HTTP/2", measure);
         assert_eq!(figure(SweepMeasure::Download), Some(2.0));
         assert_eq!(figure(SweepMeasure::Upload), Some(2_000_000.0));

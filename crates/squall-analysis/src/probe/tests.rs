@@ -342,6 +342,7 @@ fn queues_and_losses_are_found() {
     seen.connects_loaded = vec![ms(210); 5];
     let found = only(&seen, Fault::Bufferbloat);
     assert_eq!(found.lost, Some(ms(180)));
+    assert!(found.sentence.starts_with("During downloads"));
     let mut made = step(StepKind::Download, Version::Http1);
     made.sockets.push(tcp(&[
         ("tcpi_rcv_ooopack", 60),
@@ -354,6 +355,44 @@ fn queues_and_losses_are_found() {
         ("tcpi_data_segs_in", 3_000),
     ]));
     assert_eq!(faults(&with(made)), []);
+}
+
+#[test]
+fn queue_that_only_uploads_fill_is_found() {
+    let mut seen = healthy(FAR);
+    seen.connects_uploading = vec![ms(130); 2];
+    assert_eq!(faults(&seen), [], "two handshakes are too few");
+    seen.connects_uploading = vec![ms(130); 3];
+    let found = only(&seen, Fault::Bufferbloat);
+    assert_eq!(found.lost, Some(ms(100)));
+    assert!(
+        found
+            .sentence
+            .starts_with("During uploads a round trip takes 130 ms")
+    );
+    assert_eq!(found.evidence, ["3 TCP handshakes beside uploads"]);
+    assert_eq!(found.per, "request during an upload");
+    let endpoint = Diagnosis::of(&seen).endpoint;
+    assert_eq!(endpoint.connect_uploading, Some(ms(130)));
+    assert_eq!(endpoint.connect_loaded, Some(FAR));
+    // The longer queue is named.
+    seen.connects_loaded = vec![ms(210); 5];
+    let found = only(&seen, Fault::Bufferbloat);
+    assert!(found.sentence.starts_with("During downloads"));
+}
+
+#[test]
+fn verdict_says_which_transfers_were_seen() {
+    let cause = |seen: &Observations| Diagnosis::of(seen).verdict.cause;
+    let mut seen = healthy(FAR);
+    let said = cause(&seen);
+    assert!(said.contains("downloads but no uploads"), "{said}");
+    seen.steps.retain(|step| step.kind != StepKind::Download);
+    let said = cause(&seen);
+    assert!(
+        said.ends_with("small requests, but no downloads and no uploads."),
+        "{said}"
+    );
 }
 
 #[test]

@@ -4,10 +4,14 @@
 //! `made_uploads` has the sender and the servers, which share no code with `flow`.
 
 use squall_base::Duration;
+use squall_base::plan::Version;
+use squall_base::record::Way;
 
-use super::made::ms;
+use super::made::{DATA, WINDOW_UPDATE, at_us, facts, frame, healthy, ms, request, step};
 use super::made_uploads::{Opens, Path, Server, upload_to};
-use super::{Step, UpdatePolicy, UploadWindows};
+use super::{
+    Diagnosis, Fault, Found, Observations, Piece, Step, StepKind, UpdatePolicy, UploadWindows,
+};
 
 /// The window that HTTP/2 begins with.
 const SMALL: u64 = 65_535;
@@ -168,4 +172,108 @@ fn rate_is_expected_for_a_window_that_grows() {
     let ratio = seen.round_trip_bytes as f64 / measured(&made, FAR);
     assert!((0.85..1.15).contains(&ratio), "{seen:?}");
     assert!(seen.largest_stream_bytes > 2 * SMALL);
+}
+
+#[test]
+fn update_at_another_fraction_of_the_window_is_told_apart_from_halves() {
+    let server = both(SMALL, Opens::Owed(49_151), 16_384);
+    let seen = windows(&upload_to(server, FAR, 6_000_000));
+    let UpdatePolicy::Every { bytes } = seen.policy else {
+        panic!("{seen:?}");
+    };
+    assert!((49_151..SMALL).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn window_that_doubles_is_told_apart_from_grants() {
+    for grows_to in [4 * SMALL, 64 * SMALL] {
+        let server = Server {
+            stream: (SMALL, Opens::Half { grows_to }),
+            connection: NEVER_SMALL,
+            read: 16_384,
+        };
+        let seen = windows(&upload_to(server, FAR, 20 * MIB));
+        let bytes = seen.largest_stream_bytes;
+        assert_eq!(seen.policy, UpdatePolicy::Growing { bytes });
+        assert!((2 * SMALL..=grows_to).contains(&bytes), "{bytes}");
+    }
+}
+
+/// An endpoint whose downloads over HTTP/2 come in flights of this size, one in each round trip, to a client with these
+/// windows for a stream and for the connection.
+fn downloads(flight: i64, (stream, connection): (i64, i64)) -> Observations {
+    const STREAM: u64 = 1;
+    let mut made = step(StepKind::Download, Version::Http2);
+    let mut row = request(0, 1_000, 30_000);
+    row.stream = Some(STREAM);
+    made.requests.push(row);
+    for n in 1..=20 {
+        let time_us = 1_000 + 30_000 * n;
+        made.pieces.push(Piece {
+            time: at_us(time_us),
+            connection: 0,
+            stream: STREAM,
+            bytes: flight.unsigned_abs(),
+        });
+        let mut data = facts(Way::Received, DATA, STREAM);
+        data.length = flight.unsigned_abs();
+        data.stream_window = Some(stream - flight);
+        data.connection_window = Some(connection - flight);
+        made.frames.push(frame(time_us, data));
+        for (id, window) in [(STREAM, stream), (0, connection)] {
+            let mut update = facts(Way::Sent, WINDOW_UPDATE, id);
+            update.value = Some(flight.unsigned_abs());
+            update.stream_window = (id != 0).then_some(window);
+            update.connection_window = (id == 0).then_some(window);
+            made.frames.push(frame(time_us, update));
+        }
+    }
+    let mut seen = healthy(FAR.round_trip);
+    seen.steps
+        .retain(|step| (step.kind, step.version) != (StepKind::Download, Version::Http2));
+    seen.steps.push(made);
+    seen
+}
+
+/// The only fault.
+fn only(seen: &Observations) -> Found {
+    let mut found = Diagnosis::of(seen).faults;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+/// As with curl, which once had 64 KiB for a stream.
+#[test]
+fn download_through_a_small_window_of_the_client_is_a_fault_with_the_rate_that_it_allows() {
+    let found = only(&downloads(65_536, (65_536, 1 << 24)));
+    assert_eq!(found.fault, Fault::ClientWindow);
+    assert_eq!(found.lost, Some(ms(19 * 30)));
+    assert!(
+        found.sentence.contains("own stream window: 65,536 bytes"),
+        "{}",
+        found.sentence
+    );
+    let evidence = found.evidence.join("; ");
+    for part in [
+        "round trip of 30.0 ms is 17.5 Mbit/s",
+        "measured over HTTP/2: ",
+    ] {
+        assert!(evidence.contains(part), "{evidence}");
+    }
+    assert!(
+        found
+            .fix
+            .contains("SETTINGS_INITIAL_WINDOW_SIZE of the client")
+    );
+    let found = only(&downloads(65_536, (1 << 24, 65_536)));
+    assert!(found.sentence.contains("own connection window: 65,536"));
+    assert!(
+        found.fix.contains("WINDOW_UPDATE for stream 0"),
+        "{}",
+        found.fix
+    );
+    // The same flights through large windows are the server's.
+    let large = Diagnosis::of(&downloads(65_536, (1 << 24, 1 << 24)));
+    assert_eq!(large.faults, []);
+    assert!(large.endpoint.notes.is_empty());
 }

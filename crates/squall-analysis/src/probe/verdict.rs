@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::endpoint::Endpoint;
 use super::fault::{Fault, Found, Matters};
-use super::observed::Observations;
+use super::observed::{Observations, StepKind};
 use crate::figure;
 
 /// The answer.
@@ -79,10 +79,13 @@ fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
         .versions
         .iter()
         .any(|facts| !facts.uploads.is_empty());
-    let uploads = if has_upload {
-        "and uploads"
-    } else {
-        "but no uploads (--upload SIZE sends some)"
+    // Without downloads, robots.txt disallows them, and mostly uploads too.
+    let has_download = (seen.steps.iter()).any(|step| step.kind == StepKind::Download);
+    let transfers = match (has_download, has_upload) {
+        (true, true) => "downloads and uploads",
+        (true, false) => "downloads but no uploads (--upload SIZE sends some)",
+        (false, true) => "uploads but no downloads",
+        (false, false) => "but no downloads and no uploads",
     };
     Verdict {
         is_sound: true,
@@ -92,7 +95,7 @@ fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
             seen.url
         ),
         cause: format!(
-            "squall looked for {} faults over {}: small requests, downloads {uploads}.",
+            "squall looked for {} faults over {}: small requests, {transfers}.",
             Fault::ALL.len(),
             names.join(", ")
         ),

@@ -29,8 +29,8 @@ const GROWTH: f64 = 1.5;
 const LONG_WAIT: Duration = Duration::from_millis(1);
 /// An upload that waited for this share of its time did little else.
 const NEARLY_ALL: f64 = 0.8;
-/// An increment of this many initial windows is a grant.
-const GRANT: f64 = 2.0;
+/// An increment of this many windows is a grant. A window that doubles whenever half of it is used up gets at most two.
+const GRANT: f64 = 4.0;
 
 /// When and by how much a server opens the window of an upload again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,7 +52,7 @@ pub enum UpdatePolicy {
         /// The mean increment.
         bytes: u64,
     },
-    /// In grants much larger than the initial window.
+    /// In grants much larger than the window before.
     Grants {
         /// The largest.
         bytes: u64,
@@ -188,6 +188,8 @@ struct Reader {
 struct Window {
     at_first_data: Option<i64>,
     largest: i64,
+    /// Whether an update gave much more than the window had been.
+    has_grant: bool,
     /// Since the first DATA frame of the upload.
     ledger: Option<Ledger>,
 }
@@ -212,13 +214,15 @@ impl Window {
 
     /// After an update by `increment`, when the upload had sent `sent` bytes.
     fn opened(&mut self, now: Option<i64>, increment: Option<u64>, sent: u64) {
-        self.largest = self.largest.max(now.unwrap_or(0));
+        let increment = increment.unwrap_or(0);
         if let Some(ledger) = &mut self.ledger {
+            self.has_grant |= increment as f64 >= GRANT * self.largest as f64;
             ledger.updates.push(Update {
-                bytes: increment.unwrap_or(0),
+                bytes: increment,
                 sent,
             });
         }
+        self.largest = self.largest.max(now.unwrap_or(0));
     }
 }
 
@@ -381,11 +385,9 @@ impl Reader {
         }
         let initial = stream.first as f64;
         let increments = || stream.updates.iter().map(|update| update.bytes);
-        let largest_increment = increments().max().unwrap_or(0);
-        if largest_increment as f64 >= GRANT * initial {
-            return UpdatePolicy::Grants {
-                bytes: largest_increment,
-            };
+        if self.stream.has_grant {
+            let bytes = increments().max().unwrap_or(0);
+            return UpdatePolicy::Grants { bytes };
         }
         let bytes = increments().sum::<u64>() / updates;
         if updates as f64 >= UPDATES_PER_DATA * self.data_frames as f64 {

@@ -129,8 +129,58 @@ pub struct LinkThreadHealth {
 pub struct SharedMemory {
     /// Pages in use, at most.
     pub most_pages: u64,
+    /// Once it began, the kernel goes on shrinking until no more than this is in use: the first number. 0 in records from
+    /// before it was recorded.
+    #[serde(default)]
+    pub low_pages: u64,
     /// Above this, the kernel shrinks the windows of every socket: the second number of net.ipv4.tcp_mem or udp_mem.
     pub pressure_pages: u64,
+}
+
+/// What the kernel counted of scarce memory for TCP (TcpExt of /proc/net/netstat), added in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpShortage {
+    /// How often it began to save memory because of all sockets, as the hosts and the machine saw it: TCPMemoryPressures.
+    pub pressures: u64,
+    /// For how many milliseconds, counted when it ends: TCPMemoryPressuresChrono.
+    pub pressed_ms: u64,
+    /// How often it freed memory in a receive queue of the hosts: PruneCalled.
+    pub pruned: u64,
+    /// How many packets it joined for that in receive queues of the hosts: TCPRcvCollapsed.
+    pub collapsed: u64,
+}
+
+impl TcpShortage {
+    /// What both counted.
+    #[must_use]
+    pub fn plus(self, other: TcpShortage) -> TcpShortage {
+        TcpShortage {
+            pressures: self.pressures + other.pressures,
+            pressed_ms: self.pressed_ms + other.pressed_ms,
+            pruned: self.pruned + other.pruned,
+            collapsed: self.collapsed + other.collapsed,
+        }
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: TcpShortage) -> TcpShortage {
+        TcpShortage {
+            pressures: self.pressures.saturating_sub(earlier.pressures),
+            pressed_ms: self.pressed_ms.saturating_sub(earlier.pressed_ms),
+            pruned: self.pruned.saturating_sub(earlier.pruned),
+            collapsed: self.collapsed.saturating_sub(earlier.collapsed),
+        }
+    }
+}
+
+/// The most files that all programs of the machine had open in a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFiles {
+    /// Open files, at most.
+    pub most: u64,
+    /// From this many on, only root may open further ones: fs.file-max.
+    pub limit: u64,
 }
 
 /// What a trial's hosts shared with the machine's other programs.
@@ -142,9 +192,22 @@ pub struct MachineHealth {
     /// The memory of UDP sockets; `None` if it was not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_memory: Option<SharedMemory>,
-    /// For how long the kernel stopped squall's cgroup because its processor time was used up; `None` if not visible.
+    /// What the kernel counted of scarce memory for TCP; `None` in records from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_shortage: Option<TcpShortage>,
+    /// Open files; `None` if not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<OpenFiles>,
+    /// For how long the kernel stopped squall's cgroup, or one above it, because its processor time was used up; `None` if
+    /// not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Duration>,
+    /// How long all processors together were ready while the hypervisor ran something else; `None` if not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<Duration>,
+    /// How often squall's cgroup, or one above it, reached its limit of memory; `None` if not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_reached: Option<u64>,
 }
 
 /// How well squall's own machinery worked in a trial.

@@ -280,6 +280,9 @@ fn server_transport(parameters: &quiche::TransportParams) -> ServerTransport {
     let millis = |millis: u64| Duration::from_nanos(millis.saturating_mul(1_000_000));
     ServerTransport {
         max_idle_timeout: millis(parameters.max_idle_timeout),
+        initial_max_data_bytes: parameters.initial_max_data,
+        initial_max_stream_data_bytes: parameters.initial_max_stream_data_bidi_remote,
+        initial_max_streams_bidi: parameters.initial_max_streams_bidi,
         max_udp_payload_bytes: parameters.max_udp_payload_size,
         ack_delay_exponent: parameters.ack_delay_exponent,
         max_ack_delay: millis(parameters.max_ack_delay),

@@ -115,6 +115,7 @@ proptest! {
         drive_values::alt_svc(&input);
         drive_values::percent_encoded(&input);
         drive_values::range(&input);
+        drive_values::robots(&input);
         drive_values::traced(&input);
         drive_values::range(&[&length[..], &input].concat());
     }

@@ -1,4 +1,4 @@
-//! CSV: all columns of requests.parquet, with the meaning that docs/RECORD.md defines, and tables of finished figures.
+//! CSV: all columns of requests.parquet, with the meaning that docs/RECORD.md defines.
 
 use std::fmt;
 use std::io::Write;
@@ -49,33 +49,6 @@ impl<W: Write> CsvExport<W> {
         }
         self.lines.add(format_args!("{COLUMNS}\n"))
     }
-}
-
-/// Writes a table with these columns. An empty cell is a null.
-///
-/// ```
-/// use squall_record::export::write_csv;
-///
-/// let rows = [vec!["h2".to_owned(), "delay 1ms, loss 0%".to_owned()]];
-/// let text = write_csv(Vec::new(), &["variant", "condition"], rows)?;
-/// assert_eq!(text, b"variant,condition\nh2,\"delay 1ms, loss 0%\"\n");
-/// # Ok::<(), squall_record::export::ExportError>(())
-/// ```
-///
-/// # Errors
-/// The operating system refused to write.
-pub fn write_csv<W: Write>(
-    writer: W,
-    columns: &[&str],
-    rows: impl IntoIterator<Item = Vec<String>>,
-) -> Result<W, ExportError> {
-    let mut lines = Lines::new("CSV", writer);
-    lines.add(format_args!("{}\n", columns.join(",")))?;
-    for row in rows {
-        let cells: Vec<String> = row.iter().map(|cell| Cell(cell).to_string()).collect();
-        lines.add(format_args!("{}\n", cells.join(",")))?;
-    }
-    lines.finish()
 }
 
 /// A request's cells in the order of the columns.

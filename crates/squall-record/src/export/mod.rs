@@ -1,6 +1,6 @@
 //! Exports records in the formats of other programs: of requests CSV, vegeta's results, h2load's log, HAR and two of
-//! HdrHistogram; of whole trials traces, qlog, time-sequence graphs and packet headers. [`OpenMetricsExport`] and
-//! [`write_csv`] take finished figures.
+//! HdrHistogram; of whole trials traces, qlog, time-sequence graphs and packet headers. [`OpenMetricsExport`],
+//! [`write_figures_csv`] and [`write_figures_parquet`] take finished figures.
 //!
 //! Each export of requests but [`write_har`] is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory
 //! does not grow with the rows. A row's times count from the load's start; formats with wall-clock times need to know when
@@ -20,6 +20,7 @@
 //! ```
 
 mod csv;
+mod figures;
 mod h2load;
 mod har;
 mod histogram;
@@ -36,12 +37,14 @@ mod vegeta;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use parquet::errors::ParquetError;
 use serde_json::Value;
 use squall_base::Time;
 use squall_base::civil;
 use squall_base::record::{Phase, RequestRecord};
 
-pub use csv::{CsvExport, write_csv};
+pub use csv::CsvExport;
+pub use figures::{FigureColumn, write_figures_csv, write_figures_parquet};
 pub use h2load::H2loadExport;
 pub use har::{HarRequest, write_har};
 pub use interval_log::IntervalLogExport;
@@ -63,6 +66,12 @@ pub enum ExportError {
         format: &'static str,
         /// The error of the operating system.
         source: io::Error,
+    },
+    /// A Parquet table could not be encoded, or its bytes could not be written.
+    #[error("cannot write the Parquet table: {source}; check the space left on its disk")]
+    Table {
+        /// The encoder's error.
+        source: ParquetError,
     },
     /// A histogram could not be encoded.
     #[error("cannot encode a histogram for the {format}: {source}; this is a fault of squall's")]

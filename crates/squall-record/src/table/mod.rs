@@ -1,8 +1,9 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
 //! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
-//! file; `columns` turns them back cell by cell, and `within` finds those of a range. The tables are `requests`,
-//! `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops`. Nothing here interprets a row.
+//! file; `columns` turns them back cell by cell, and `within` finds those of a range. `guarded` catches panics of the parquet
+//! crate. The tables are `requests`, `exchanges`, `frames`, `packets`, `sockets`, `causes` and `drops`. Nothing here
+//! interprets a row.
 
 mod causes;
 mod cell;
@@ -10,6 +11,7 @@ mod columns;
 mod drops;
 mod exchanges;
 mod frames;
+mod guarded;
 mod packets;
 mod packing;
 mod positioned;

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
@@ -27,6 +26,7 @@ use super::TableRow;
 use super::cell::{Every, Only, Selection};
 use super::columns::Columns;
 use super::frames::Kinds;
+use super::guarded::guarded;
 use super::positioned::PositionedFile;
 use super::schema::{Column, Role, SCHEMA_KEY, TABLE_KEY, dictionary};
 use super::sealed::Row;
@@ -326,12 +326,6 @@ fn is_all_null(metadata: &ParquetMetaData, column: &Column) -> bool {
         let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
         nulls.is_some_and(|nulls| u64::try_from(chunk.num_values()) == Ok(nulls))
     })
-}
-
-/// Runs `decode`, a call into the parquet crate, and turns a panic there into an error: version 60 asserts on some
-/// numbers of a corrupt file. Nothing that `decode` has touched is used after a panic.
-fn guarded<T>(path: &Path, decode: impl FnOnce() -> T) -> Result<T, RecordError> {
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| RecordError::Undecodable(path.into()))
 }
 
 fn check_metadata<R: TableRow>(path: &Path, metadata: &FileMetaData) -> Result<(), RecordError> {

@@ -48,7 +48,9 @@ impl TimeAxis {
         let (from, to) = (millis(self.from), millis(self.to));
         let place = |value: f64| LEFT + (RIGHT - LEFT) * (value - from) / (to - from).max(1e-9);
         let ticks = ticks(from, to, TICKS_ACROSS);
-        ticks.map(|value| (place(value), label(value))).collect()
+        ticks
+            .map(|value| (place(value), tick_label(value)))
+            .collect()
     }
 }
 
@@ -104,16 +106,23 @@ fn ticks(low: f64, high: f64, most: f64) -> impl Iterator<Item = f64> {
 }
 
 /// A number without the rounding error of binary fractions, and never `-0`.
-fn label(value: f64) -> String {
+fn tick_label(value: f64) -> String {
     ((value * 1e9).round() / 1e9 + 0.0).to_string()
 }
 
-/// One chart.
-pub(super) struct Chart<'a> {
+/// What a chart is called.
+pub(super) struct ChartTexts<'a> {
+    /// Names its files within the request or connection (assets/export.js).
+    pub(super) name: String,
     /// What it shows, with the unit.
     pub(super) title: &'a str,
     /// What can be seen in it, for readers who do not see it.
     pub(super) label: String,
+}
+
+/// One chart.
+pub(super) struct Chart<'a> {
+    pub(super) texts: ChartTexts<'a>,
     pub(super) time: TimeAxis,
     pub(super) values: ValueAxis,
     /// The markup of what is between the axes.
@@ -122,10 +131,11 @@ pub(super) struct Chart<'a> {
 
 impl Chart<'_> {
     pub(super) fn push(&self, page: &mut String) {
-        begin(page, HEIGHT, &self.label);
+        let ChartTexts { name, title, label } = &self.texts;
+        begin(page, HEIGHT, label, name);
         page.push_str(&format!(
             "<text x=\"{LEFT}\" y=\"12\">{}</text>\n",
-            escaped(self.title)
+            escaped(title)
         ));
         for value in ticks(self.values.low, self.values.high, TICKS_UP) {
             let y = self.values.height(value);
@@ -133,7 +143,7 @@ impl Chart<'_> {
                 "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/><text class=\"of-y\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
                 LEFT - 6.0,
                 y + 3.5,
-                label(value),
+                tick_label(value),
             ));
         }
         push_times(page, self.time, BOTTOM + 14.0);
@@ -142,11 +152,13 @@ impl Chart<'_> {
     }
 }
 
-/// Begins a drawing of this height; `label` is for readers who do not see it.
-pub(super) fn begin(page: &mut String, height: f64, label: &str) {
+/// Begins a drawing of this height; `label` is for readers who do not see it, `name` names its files within the request or
+/// connection (assets/export.js).
+pub(super) fn begin(page: &mut String, height: f64, label: &str, name: &str) {
     page.push_str(&format!(
-        "<svg class=\"drawing\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">\n",
-        escaped(label)
+        "<svg class=\"drawing\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\" data-plot=\"{}\">\n",
+        escaped(label),
+        escaped(name)
     ));
 }
 

@@ -12,7 +12,7 @@ use squall_analysis::{Thinned, figure};
 use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
 
-use super::chart::{Chart, TimeAxis, ValueAxis, area, band, crosses, dots, steps};
+use super::chart::{Chart, ChartTexts, TimeAxis, ValueAxis, area, band, crosses, dots, steps};
 use super::links::Page;
 use super::text::{SERIES, escaped};
 use crate::palette::CauseLook;
@@ -71,6 +71,34 @@ impl Colours {
     }
 }
 
+/// What a direction is called: in words, and in the names of files.
+#[derive(Clone, Copy, Debug)]
+struct DirectionNames {
+    words: &'static str,
+    name: &'static str,
+}
+
+impl DirectionNames {
+    fn of(direction: Direction) -> DirectionNames {
+        let words = match direction {
+            Direction::Up => "From client to server",
+            Direction::Down => "From server to client",
+        };
+        DirectionNames {
+            words,
+            name: direction.name(),
+        }
+    }
+
+    fn texts<'a>(self, aspect: &str, title: &'a str, label: String) -> ChartTexts<'a> {
+        ChartTexts {
+            name: format!("{}-{aspect}", self.name),
+            title,
+            label,
+        }
+    }
+}
+
 /// A window of the connection.
 struct View<'a> {
     window: &'a TraceWindow,
@@ -119,10 +147,8 @@ impl View<'_> {
         trace: &DirectionTrace,
         senders: &SenderRows,
     ) {
-        let words = match direction {
-            Direction::Up => "From client to server",
-            Direction::Down => "From server to client",
-        };
+        let of = DirectionNames::of(direction);
+        let words = of.words;
         page.push_str(&format!("<h4>{words}</h4>\n"));
         if trace.packets.kept.is_empty() {
             page.push_str("<p class=\"hint\">No packet with payload.</p>\n");
@@ -131,20 +157,21 @@ impl View<'_> {
         page.push_str(&format!(
             "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Charts: {words}\">\n"
         ));
-        self.push_sequence(page, words, trace);
-        self.push_sizes(page, words, trace);
-        self.push_throughput(page, words, trace);
-        self.push_in_flight(page, words, trace, senders);
-        self.push_windows(page, words, trace, senders);
-        self.push_round_trips(page, words, senders);
+        self.push_sequence(page, of, trace);
+        self.push_sizes(page, of, trace);
+        self.push_throughput(page, of, trace);
+        self.push_in_flight(page, of, trace, senders);
+        self.push_windows(page, of, trace, senders);
+        self.push_round_trips(page, of, senders);
         page.push_str("</div>\n");
         push_marks(page, trace, senders);
-        push_figures(page, trace);
+        push_figures(page, of, trace);
     }
 
-    fn push_sequence(&self, page: &mut String, words: &str, trace: &DirectionTrace) {
+    fn push_sequence(&self, page: &mut String, of: DirectionNames, trace: &DirectionTrace) {
         let label = format!(
-            "{words}: packets over time, {} of them lost, {} with repeated bytes",
+            "{}: packets over time, {} of them lost, {} with repeated bytes",
+            of.words,
             figure::count(trace.lost),
             figure::count(trace.repeated)
         );
@@ -156,7 +183,8 @@ impl View<'_> {
             );
             let acks = acks(trace, |to| kilobytes(to.saturating_sub(base)));
             let values = |packet: &TracePacket| kilobytes(packet.end.saturating_sub(base));
-            self.push_packets(page, (title.as_str(), label), &trace.packets, values, &acks);
+            let texts = of.texts("sequence", &title, label);
+            self.push_packets(page, texts, &trace.packets, values, &acks);
             return;
         }
         let base = trace.numbers.kept.iter().map(|it| it.start).min();
@@ -164,18 +192,18 @@ impl View<'_> {
         let title = format!("Packet numbers from {base}; line: largest acknowledged");
         let acks = acks(trace, |to| to as f64 - 1.0 - base);
         let number = |packet: &TracePacket| packet.start as f64 - base;
-        let texts = (title.as_str(), label.clone());
+        let texts = of.texts("packet-numbers", &title, label.clone());
         self.push_packets(page, texts, &trace.numbers, number, &acks);
-        let title = "Offset in its stream in kB";
+        let texts = of.texts("stream-offsets", "Offset in its stream in kB", label);
         let offset = |packet: &TracePacket| kilobytes(packet.end);
-        self.push_packets(page, (title, label), &trace.packets, offset, &[]);
+        self.push_packets(page, texts, &trace.packets, offset, &[]);
     }
 
     /// A chart with a mark for each packet, and a line below them.
     fn push_packets(
         &self,
         page: &mut String,
-        (title, label): (&str, String),
+        texts: ChartTexts<'_>,
         packets: &Thinned<TracePacket>,
         value: impl Fn(&TracePacket) -> f64,
         line: &[(Time, f64)],
@@ -205,8 +233,7 @@ impl View<'_> {
         shapes += &dots("dots again", again.into_iter());
         shapes += &crosses("packet lost", lost.into_iter());
         let chart = Chart {
-            title,
-            label,
+            texts,
             time,
             values,
             shapes,
@@ -214,19 +241,20 @@ impl View<'_> {
         chart.push(page);
     }
 
-    fn push_sizes(&self, page: &mut String, words: &str, trace: &DirectionTrace) {
+    fn push_sizes(&self, page: &mut String, of: DirectionNames, trace: &DirectionTrace) {
         let sizes = trace.packets.kept.iter().map(|it| it.end - it.start);
         let most = sizes.max().unwrap_or(0);
         let label = format!(
-            "{words}: payload of packets, at most {} bytes",
+            "{}: payload of packets, at most {} bytes",
+            of.words,
             figure::count(most)
         );
         let size = |packet: &TracePacket| (packet.end - packet.start) as f64;
-        let title = "Payload of a packet in bytes";
-        self.push_packets(page, (title, label), &trace.packets, size, &[]);
+        let texts = of.texts("packet-sizes", "Payload of a packet in bytes", label);
+        self.push_packets(page, texts, &trace.packets, size, &[]);
     }
 
-    fn push_throughput(&self, page: &mut String, words: &str, trace: &DirectionTrace) {
+    fn push_throughput(&self, page: &mut String, of: DirectionNames, trace: &DirectionTrace) {
         let seconds = trace.interval.as_secs_f64().max(1e-9);
         let rate = |bytes: u64| bytes as f64 * 8.0 / 1e6 / seconds;
         let rates: Vec<f64> = trace.delivered.iter().map(|bytes| rate(*bytes)).collect();
@@ -243,12 +271,13 @@ impl View<'_> {
             "Payload that arrived in Mbit/s, in intervals of {} ms",
             figure::millis(trace.interval)
         );
+        let label = format!(
+            "{}: throughput, at most {} Mbit/s",
+            of.words,
+            figure::three_digits(most)
+        );
         let chart = Chart {
-            title: &title,
-            label: format!(
-                "{words}: throughput, at most {} Mbit/s",
-                figure::three_digits(most)
-            ),
+            texts: of.texts("throughput", &title, label),
             time,
             values,
             shapes: area(values, places, end(0)),
@@ -259,7 +288,7 @@ impl View<'_> {
     fn push_in_flight(
         &self,
         page: &mut String,
-        words: &str,
+        of: DirectionNames,
         trace: &DirectionTrace,
         senders: &SenderRows,
     ) {
@@ -278,29 +307,26 @@ impl View<'_> {
             Cause::SendBuffer,
             Cause::Loss,
         ];
-        self.push_lines(
-            page,
-            (
-                "In flight in kB; dashed: congestion window; shaded: the sender had to wait",
-                format!(
-                    "{words}: bytes in flight, at most {} kB",
-                    figure::three_digits(most)
-                ),
-            ),
-            &[("line", in_flight), ("line limit", windows)],
-            self.bands(trace, &causes),
+        let title = "In flight in kB; dashed: congestion window; shaded: the sender had to wait";
+        let label = format!(
+            "{}: bytes in flight, at most {} kB",
+            of.words,
+            figure::three_digits(most)
         );
+        let lines = [("line", in_flight), ("line limit", windows)];
+        let bands = self.bands(trace, &causes);
+        self.push_lines(page, of.texts("in-flight", title, label), &lines, bands);
     }
 
     fn push_windows(
         &self,
         page: &mut String,
-        words: &str,
+        of: DirectionNames,
         trace: &DirectionTrace,
         senders: &SenderRows,
     ) {
         let levels = &senders.levels.kept;
-        let of = |wanted: Option<u64>| -> Line {
+        let line = |wanted: Option<u64>| -> Line {
             let own = levels.iter().filter(|it| it.stream == wanted);
             own.map(|it| (it.at, it.bytes as f64 / 1e3)).collect()
         };
@@ -308,22 +334,16 @@ impl View<'_> {
         if levels.is_empty() && bands.is_empty() {
             return;
         }
-        let mut lines = vec![("line limit", of(None))];
+        let mut lines = vec![("line limit", line(None))];
         for request in self.window.requests.iter().filter(|it| it.stream.is_some()) {
-            lines.push(("line", of(request.stream)));
+            lines.push(("line", line(request.stream)));
         }
-        self.push_lines(
-            page,
-            (
-                "Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left",
-                format!("{words}: what flow control let the sender send"),
-            ),
-            &lines,
-            bands,
-        );
+        let title = "Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left";
+        let label = format!("{}: what flow control let the sender send", of.words);
+        self.push_lines(page, of.texts("windows", title, label), &lines, bands);
     }
 
-    fn push_round_trips(&self, page: &mut String, words: &str, senders: &SenderRows) {
+    fn push_round_trips(&self, page: &mut String, of: DirectionNames, senders: &SenderRows) {
         let samples = senders.samples.kept.iter();
         let times: Line = samples
             .filter_map(|it| Some((it.at, it.rtt?.as_millis_f64())))
@@ -331,20 +351,16 @@ impl View<'_> {
         if times.is_empty() {
             return;
         }
-        let label = format!("{words}: round-trip time");
-        self.push_lines(
-            page,
-            ("Smoothed round-trip time in ms", label),
-            &[("line", times)],
-            String::new(),
-        );
+        let label = format!("{}: round-trip time", of.words);
+        let texts = of.texts("round-trips", "Smoothed round-trip time in ms", label);
+        self.push_lines(page, texts, &[("line", times)], String::new());
     }
 
     /// A chart with lines of steps over shaded times.
     fn push_lines(
         &self,
         page: &mut String,
-        (title, label): (&str, String),
+        texts: ChartTexts<'_>,
         lines: &[(&str, Line)],
         bands: String,
     ) {
@@ -358,8 +374,7 @@ impl View<'_> {
             shapes += &steps(class, places);
         }
         let chart = Chart {
-            title,
-            label,
+            texts,
             time,
             values,
             shapes,
@@ -422,7 +437,7 @@ fn push_marks(page: &mut String, trace: &DirectionTrace, senders: &SenderRows) {
 }
 
 /// A direction in numbers: its packets, and how long its sender had to wait for what.
-fn push_figures(page: &mut String, trace: &DirectionTrace) {
+fn push_figures(page: &mut String, of: DirectionNames, trace: &DirectionTrace) {
     let mut rows = vec![
         ("packets".to_owned(), figure::count(trace.packets.all)),
         ("lost".to_owned(), figure::count(trace.lost)),
@@ -444,7 +459,10 @@ fn push_figures(page: &mut String, trace: &DirectionTrace) {
         let name = format!("{} {}, ms", CauseLook::of(cause).letter, cause.name());
         (name, figure::millis(wait))
     }));
-    page.push_str("<table class=\"numbers\"><tbody>\n");
+    page.push_str(&format!(
+        "<table class=\"numbers\" data-name=\"{}-figures\"><tbody>\n",
+        of.name
+    ));
     for (name, value) in rows {
         page.push_str(&format!(
             "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>\n"

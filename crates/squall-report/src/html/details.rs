@@ -163,7 +163,7 @@ impl Details {
              {slowest}<p class=\"hint\">{} in full, with what their connections did meanwhile: of each variant and condition the \
              slowest and a median one, and the evidence of findings, as far as there is room. Rings in the plots below are \
              these requests. <code>squall explain</code> shows any other one.</p>\n<details{}><summary>List</summary>\n\
-             <table class=\"numbers\"><thead><tr><th scope=\"col\">request</th>",
+             <table class=\"numbers\" data-name=\"requests-in-detail\"><thead><tr><th scope=\"col\">request</th>",
             figure::counted(self.count as u64, "request", "requests"),
             // A long list would hide what is below it.
             if self.count <= UNFOLDED { " open" } else { "" },

@@ -44,8 +44,9 @@ fn push_finding(page: &mut String, found: &MergedFinding<'_>, details: &Details)
         format!(" <span class=\"fix\">Fix: {}</span>", fixes.join("; "))
     };
     page.push_str(&format!(
-        "<details class=\"finding {}\"><summary><b>{}</b>{fixes}</summary>\n<p>{}</p>\n<ul>\n",
+        "<details class=\"finding {}\" data-finding=\"{}\"><summary><b>{}</b>{fixes}</summary>\n<p>{}</p>\n<ul>\n",
         finding.severity.name(),
+        escaped(&id(finding)),
         escaped(&line(found)),
         explained(&finding.explanation),
     ));
@@ -60,6 +61,14 @@ fn push_finding(page: &mut String, found: &MergedFinding<'_>, details: &Details)
         ));
     }
     page.push_str("</ul>\n</details>\n");
+}
+
+/// What the address calls a finding that is unfolded (assets/switches.js): its name, and its hop if it has one.
+fn id(finding: &Finding) -> String {
+    match finding.hop {
+        Some(hop) => format!("{}-{hop}", finding.name),
+        None => finding.name.clone(),
+    }
 }
 
 /// Title, severity, the highest cost, and where it is seen.

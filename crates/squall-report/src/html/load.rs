@@ -335,7 +335,7 @@ fn push_variant(
         language,
     };
     page.push_str(&format!(
-        "<details><summary>All figures as text</summary>\n<pre>{}</pre></details>\n</section>\n",
+        "<details><summary>All figures as text</summary>\n<pre tabindex=\"0\">{}</pre></details>\n</section>\n",
         escaped(&summary_text(&variant.last, &format))
     ));
 }

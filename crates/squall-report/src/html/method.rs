@@ -92,13 +92,20 @@ impl Method {
     }
 }
 
-/// Appends the section. `profile` is the run's.
-pub(super) fn push(page: &mut String, profile: &str, method: &Method) {
+/// Appends the section. `profile` is the run's, `document` where the server of a live page has docs/METHOD.md.
+pub(super) fn push(page: &mut String, profile: &str, method: &Method, document: Option<&str>) {
     page.push_str(
         "<section class=\"method\" id=\"method\" tabindex=\"-1\" aria-label=\"Method and environment\">\n\
-         <h2>Method and environment</h2>\n\
-         <p>docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is.</p>\n",
+         <h2>Method and environment</h2>\n",
     );
+    match document {
+        Some(path) => page.push_str(&format!(
+            "<p>How each number is obtained, and how large its error is: <a href=\"{path}\">docs/METHOD.md</a></p>\n"
+        )),
+        None => page.push_str(
+            "<p>docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is.</p>\n",
+        ),
+    }
     push_command(page, profile, method);
     push_facts(page, method);
     push_seeds(page, &method.trials.seeds);
@@ -215,7 +222,7 @@ mod tests {
 
     fn page(method: &Method) -> String {
         let mut page = String::new();
-        push(&mut page, "quick <1>", method);
+        push(&mut page, "quick <1>", method, None);
         page
     }
 
@@ -238,6 +245,20 @@ mod tests {
         assert!(
             page.contains("<dt>processor</dt><dd>Chip &lt;9&gt;</dd>"),
             "{page}"
+        );
+    }
+
+    #[test]
+    fn document_about_the_method_is_a_link_only_where_a_server_has_it() {
+        let mut live = String::new();
+        push(&mut live, "quick", &Method::default(), Some("/METHOD.md"));
+        let link = "<a href=\"/METHOD.md\">docs/METHOD.md</a>";
+        assert!(live.contains(link), "{live}");
+        let report = page(&Method::default());
+        assert!(
+            report.contains("<p>docs/METHOD.md, which comes with squall, ")
+                && !report.contains("<a "),
+            "{report}"
         );
     }
 

@@ -7,8 +7,9 @@
 //! inserts markup that was made and escaped here.)
 //!
 //! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
-//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed) and
-//! `deliveries` (what the link delivered). `details` are single requests in full (`request`, `connection`, both over `chart`).
+//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed),
+//! `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full (`request`,
+//! `connection`, both over `chart`).
 //! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`,
 //! `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
@@ -22,6 +23,7 @@ mod deliveries;
 mod details;
 mod findings;
 mod grid;
+mod heat;
 mod links;
 pub(crate) mod load;
 mod load_course;
@@ -68,10 +70,10 @@ const MODULES: [&str; 13] = [
     include_str!("../../assets/paint.js"),
     include_str!("../../assets/hover.js"),
     include_str!("../../assets/ticks.js"),
+    include_str!("../../assets/export.js"),
     include_str!("../../assets/details.js"),
     include_str!("../../assets/scatter.js"),
     include_str!("../../assets/state.js"),
-    include_str!("../../assets/export.js"),
     include_str!("../../assets/switches.js"),
     include_str!("../../assets/page.js"),
 ];
@@ -79,6 +81,9 @@ const MODULES: [&str; 13] = [
 /// The most bytes of a page that draws many requests: small enough to send, and to open at once. Fewer points are drawn to stay
 /// below it.
 const PAGE_AT_MOST: usize = 4_900_000;
+
+/// Where `squall view` serves docs/METHOD.md.
+const METHOD_PATH: &str = "/METHOD.md";
 
 /// What the page may do: run its inline scripts and styles, draw the images that it makes itself, and fetch nothing.
 const POLICY: &str =
@@ -176,7 +181,8 @@ fn run_page(
         section::push(&mut page, index, condition, &parts);
     }
     if let Some(method) = extras.method {
-        method::push(&mut page, &summary.profile, method);
+        let document = extras.source.map(|_| METHOD_PATH);
+        method::push(&mut page, &summary.profile, method, document);
     }
     page.push_str(
         "<noscript><p class=\"note\">The plots of single requests, and requests in full, need scripts; everything else does \

@@ -33,15 +33,18 @@ pub struct SweepPage<'a> {
 pub fn sweep_page(it: &SweepPage<'_>) -> String {
     let sweep = it.sweep;
     let mut page = super::begin_page("probe", POLICY);
+    let window = sweep.upload_window.as_deref();
+    let window = window.map(|window| format!("<p class=\"reason\">{}</p>\n", escaped(window)));
     page.push_str(&format!(
         "<header>\n<p class=\"recipe\">squall <b>probe</b></p>\n<h1>{} over the {}</h1>\n<dl class=\"facts\">\n\
          <div><dt>began</dt><dd>{}</dd></div>\n<div><dt>report by</dt><dd>squall {}</dd></div>\n</dl>\n</header>\n<main>\n\
-         <div class=\"overview\">\n<p class=\"answer\">{}</p>\n</div>\n",
+         <div class=\"overview\">\n<p class=\"answer\">{}</p>\n{}</div>\n",
         shown(&sweep.url),
         escaped(&sweep.condition),
         date::utc(it.started_unix_ns),
         env!("CARGO_PKG_VERSION"),
         escaped(&sweep.crossover),
+        window.unwrap_or_default(),
     ));
     for measure in SweepMeasure::ALL {
         if sweep.has(measure) {
@@ -192,6 +195,7 @@ mod tests {
         });
         for part in [
             "<p class=\"answer\">Downloads: HTTP/1.1 is fastest at 10ms",
+            "65,535 bytes at every delay.</p>",
             "data-name=\"downloads\"",
             "data-name=\"first-byte\"",
             "aria-label=\"Downloads in Mbit/s over the delay\"",

@@ -55,7 +55,7 @@ pub(super) fn push(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     page.push_str(
         "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Drawing of the request\">\n",
     );
-    chart::begin(page, drawing.bottom + 18.0, &summary(it));
+    chart::begin(page, drawing.bottom + 18.0, &summary(it), "waterfall");
     page.push_str(&drawing.markup);
     chart::push_times(page, drawing.time, drawing.bottom + 14.0);
     page.push_str("</svg></div>\n");
@@ -360,8 +360,8 @@ fn push_named(page: &mut String, words: &str, requests: Vec<(u64, String)>, of: 
 /// The stages as a table, those of each hop after those of the whole path.
 fn push_stages(page: &mut String, it: &Explanation) {
     page.push_str(
-        "<details><summary>Stages as a table</summary>\n<table class=\"numbers\"><thead><tr><th scope=\"col\">hop</th>\
-         <th scope=\"col\">from ms</th><th scope=\"col\">to ms</th><th scope=\"col\">ms</th><th scope=\"col\">cause</th>\
+        "<details><summary>Stages as a table</summary>\n<table class=\"numbers\" data-name=\"stages\"><thead><tr>\
+         <th scope=\"col\">hop</th><th scope=\"col\">from ms</th><th scope=\"col\">to ms</th><th scope=\"col\">ms</th><th scope=\"col\">cause</th>\
          </tr></thead>\n<tbody>\n",
     );
     let whole = it
@@ -409,8 +409,8 @@ fn push_frames(page: &mut String, frames: &Thinned<FrameTick>, origin: Time) {
         return;
     }
     page.push_str(
-        "<details><summary>Frames as a table</summary>\n<table class=\"numbers\"><thead><tr><th scope=\"col\">ms</th>\
-         <th scope=\"col\">hop</th><th scope=\"col\">side</th><th scope=\"col\">frame</th><th scope=\"col\">bytes</th>\
+        "<details><summary>Frames as a table</summary>\n<table class=\"numbers\" data-name=\"frames\"><thead><tr>\
+         <th scope=\"col\">ms</th><th scope=\"col\">hop</th><th scope=\"col\">side</th><th scope=\"col\">frame</th><th scope=\"col\">bytes</th>\
          </tr></thead>\n<tbody>\n",
     );
     for frame in frames.kept.iter().take(ROWS) {

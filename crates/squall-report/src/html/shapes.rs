@@ -1,5 +1,5 @@
 //! How the response times of a condition are distributed, and how its requests went over time: percentile curves, box plots,
-//! and requests in flight.
+//! and requests in flight. Heat maps, which have their place between them, are `heat`'s.
 //!
 //! It is pure markup, with the same axes for all variants of a condition. Each trial has its own curve and box, so that
 //! repetitions are side by side. squall-analysis' `shape` computes what is drawn.
@@ -7,12 +7,13 @@
 use squall_analysis::{ConditionSummary, Course, PercentilePoint, Quantile, Quartiles, figure};
 
 use super::deliveries::{Axis, Graph, LEFT as GRAPH_LEFT};
+use super::heat;
 use super::plot::{self, Area, LogAxis, WIDTH};
 use super::text::{SERIES, escaped, swatch};
 use crate::points::TrialPoints;
 
 /// A trial with the place of its variant.
-type Drawn<'a> = (usize, &'a TrialPoints);
+pub(super) type Drawn<'a> = (usize, &'a TrialPoints);
 
 /// Appends the drawings of one condition; nothing if no trial has enough requests. `plots` are the whole run's.
 pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[TrialPoints]) {
@@ -36,6 +37,7 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[Tri
     push_curves(page, axis, &trials);
     push_boxes(page, axis, &trials);
     page.push_str("</div>\n");
+    heat::push(page, condition, &trials);
     push_courses(page, condition, &trials);
 }
 

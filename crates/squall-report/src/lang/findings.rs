@@ -552,7 +552,9 @@ pub(super) const FIXES: &[Phrase] = &[
         "\"half\", or every quarter of the window",
         "\"half\"，或每用去四分之一窗口",
     ),
+    phrase("every quarter of the window", "每用去四分之一窗口"),
     phrase("{key}, or more connections", "{key}，或更多连接"),
+    phrase("HTTP/3, or more connections", "HTTP/3，或更多连接"),
     phrase(
         "http2.max_concurrent_streams of the client: what the server allows, until its SETTINGS have come",
         "客户端的 http2.max_concurrent_streams：在收到服务器的 SETTINGS 之前设为服务器允许的值",
@@ -565,6 +567,7 @@ pub(super) const FIXES: &[Phrase] = &[
         "connections: more of them, or HTTP/2",
         "connections：更多连接，或使用 HTTP/2",
     ),
+    phrase("connections: more of them", "connections：更多连接"),
     phrase(
         "connections = N, so that losses are spread",
         "connections = N，使丢包分散",
@@ -582,6 +585,7 @@ pub(super) const FIXES: &[Phrase] = &[
         "http2.data_size: 16384, gathered before it is sent",
         "http2.data_size：16384，攒够后再发送",
     ),
+    phrase("tls.records = \"4KiB\"", "tls.records = \"4KiB\""),
     phrase("tcp.no_delay = true", "tcp.no_delay = true"),
     phrase(
         "tcp.receive_buffer = \"kernel\" (tcp_rmem), or larger",
@@ -596,6 +600,22 @@ pub(super) const FIXES: &[Phrase] = &[
         "tcp.slow_start_after_idle = false",
     ),
     phrase("http3.pacing = true", "http3.pacing = true"),
+    phrase(
+        "a longer queue at the bottleneck: bbr, which paces, is in force",
+        "在瓶颈处使用更长的队列：bbr 已启用，它会平滑发送",
+    ),
+    phrase(
+        "a longer queue at the bottleneck: http3.pacing is in force",
+        "在瓶颈处使用更长的队列：http3.pacing 已启用",
+    ),
+    phrase(
+        "tcp.receive_buffer: larger than the kernel's (tcp_rmem), which is in force",
+        "tcp.receive_buffer：大于已启用的内核值 (tcp_rmem)",
+    ),
+    phrase(
+        "tcp.send_buffer: larger than the kernel's (tcp_wmem), which is in force",
+        "tcp.send_buffer：大于已启用的内核值 (tcp_wmem)",
+    ),
     phrase(
         "tcp.congestion_control = \"bbr\", which paces",
         "tcp.congestion_control = \"bbr\"，它会调速发送",
@@ -666,6 +686,11 @@ pub(super) const FIXES: &[Phrase] = &[
     phrase(
         "net.core.rmem_max and rmem_default of its host",
         "其主机的 net.core.rmem_max 与 rmem_default",
+    ),
+    phrase("a faster reader", "加快读取"),
+    phrase(
+        "a larger --tls-dyn-rec-warmup-threshold",
+        "更大的 --tls-dyn-rec-warmup-threshold",
     ),
     phrase(
         "a faster reader, or larger buffers in the program",

@@ -1,10 +1,11 @@
 //! The languages of a report: English, in which every sentence is made, and Chinese.
 //!
 //! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
-//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`; for the other commands `load`, `compare`,
-//! `probe`, `probe_facts`, `probe_fixes`) have each of these texts once, with the Chinese beside it. A [`Translator`] finds
-//! the entry from which a text was made (`matching`) and translates it; `markup` does so for a whole page. Text that is in no
-//! table, such as names, settings and a peer's messages, stays as it is. No figure is computed or rounded here.
+//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`; for a run while it works `progress`; for the
+//! other commands `load`, `compare`, `probe`, `probe_facts`, `probe_fixes`) have each of these texts once, with the Chinese
+//! beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup` does so for a
+//! whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No figure is computed or
+//! rounded here.
 
 mod compare;
 mod explain;
@@ -16,6 +17,7 @@ mod page;
 mod probe;
 mod probe_facts;
 mod probe_fixes;
+mod progress;
 mod script;
 mod sentences;
 mod words;
@@ -98,6 +100,7 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
         probe_facts::PHRASES,
         probe_fixes::FIXES,
         probe_fixes::SETTINGS,
+        progress::PHRASES,
     ];
     tables.into_iter().flatten()
 }
@@ -173,6 +176,9 @@ impl Translator {
                 endpoint.address.clone(),
             ]);
             names.extend(endpoint.server.clone());
+            names.extend(endpoint.addresses.iter().cloned());
+            let others = endpoint.coalescing.iter();
+            names.extend(others.map(|other| other.name.clone()));
         }
         names.remove("");
         Translator::of(language, names)

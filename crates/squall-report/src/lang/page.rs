@@ -141,6 +141,21 @@ pub(super) const PHRASES: &[Phrase] = &[
         "Box plots of the response time, one for each trial",
         "响应时间的箱线图，每次试验一个",
     ),
+    phrase(
+        "All requests of each variant’s valid trials together, warm-up included, by when they were due and by response time. The stronger the colour, the more requests; the legend has the least number for each step",
+        "各变体有效试验的全部请求合在一起（含预热），按到期时间与响应时间排列。颜色越强，请求越多；图例为每一级的最少请求数",
+    ),
+    phrase(
+        "heat map of requests by start time and response time",
+        "按开始时间与响应时间的请求热图",
+    ),
+    phrase("most often {#a} to {#b} ms", "最常见为 {a} 至 {b} ms"),
+    phrase("{#n} request", "{n} 个请求"),
+    phrase("{#n} requests", "{n} 个请求"),
+    phrase("{#n} valid trial", "{n} 次有效试验"),
+    phrase("{#n} valid trials", "{n} 次有效试验"),
+    phrase("unfinished", "未完成"),
+    phrase("failed", "失败"),
     phrase("repetition {#n}", "第 {n} 次重复"),
     phrase("Repetition {#n}", "第 {n} 次重复"),
     phrase(
@@ -205,6 +220,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is",
         "squall 附带的 docs/METHOD.md 说明了每个数值如何得出以及误差多大",
+    ),
+    phrase(
+        "How each number is obtained, and how large its error is",
+        "每个数值如何得出以及误差多大",
     ),
     phrase("Repeat it", "重复该运行"),
     phrase(

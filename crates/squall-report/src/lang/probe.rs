@@ -23,6 +23,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "squall looked for {#n} faults over {=versions}: small requests, downloads but no uploads (--upload SIZE sends some)",
         "squall 在 {versions} 上检查了 {n} 种问题：小请求与下载，但没有上传（用 --upload SIZE 发送）",
     ),
+    phrase(
+        "squall looked for {#n} faults over {=versions}: small requests, uploads but no downloads",
+        "squall 在 {versions} 上检查了 {n} 种问题：小请求与上传，但没有下载",
+    ),
+    phrase(
+        "squall looked for {#n} faults over {=versions}: small requests, but no downloads and no uploads",
+        "squall 在 {versions} 上检查了 {n} 种问题：小请求，但没有下载与上传",
+    ),
     phrase("Nothing slows HTTP down here", "这里没有什么拖慢 HTTP"),
     phrase("{time} lost for each {per}", "每次{per}损失 {time}"),
     phrase("{time} for each {per}", "每次{per}损失 {time}"),
@@ -41,6 +49,8 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("small request", "小请求"),
     phrase("download after a pause", "停顿后的下载"),
     phrase("request during a download", "下载期间的请求"),
+    phrase("request during an upload", "上传期间的请求"),
+    phrase("concurrent request", "并发请求"),
     // Titles.
     phrase("No answer", "没有应答"),
     phrase("The URL is answered with an error", "该 URL 以错误应答"),
@@ -77,10 +87,19 @@ pub(super) const PHRASES: &[Phrase] = &[
         "上传先被存储再转发",
     ),
     phrase("Requests are not multiplexed", "请求未被多路复用"),
+    phrase("Requests are not handled concurrently", "请求未被并发处理"),
     phrase("Connections end after few requests", "连接在少量请求后结束"),
     phrase("Text without compression", "文本未压缩"),
     phrase("The server takes long to answer", "服务器应答缓慢"),
     phrase("HTTP/2 slower than HTTP/1.1", "HTTP/2 比 HTTP/1.1 慢"),
+    phrase(
+        "HTTP/3 slower than the other versions",
+        "HTTP/3 比其他版本慢",
+    ),
+    phrase(
+        "This client's windows too small for downloads",
+        "本客户端的窗口对下载而言过小",
+    ),
     // What happens, and what shows it.
     phrase("{~url} gave no HTTP response", "{url} 没有给出 HTTP 响应"),
     phrase(
@@ -154,13 +173,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "响应通告了 HTTP/3，但其握手失败：客户端尝试后回退",
     ),
     phrase(
-        "During downloads a round trip takes {a} instead of {b}: a queue on the way fills up",
-        "下载期间一个往返需要 {a}，而不是 {b}：路径上的某个队列被填满",
+        "During {what} a round trip takes {a} instead of {b}: a queue on the way fills up",
+        "{what}期间一个往返需要 {a}，而不是 {b}：路径上的某个队列被填满",
     ),
     phrase(
-        "{#n} TCP handshakes beside downloads over six connections",
-        "在六个连接的下载期间进行了 {n} 次 TCP 握手",
+        "{#n} TCP handshakes beside {what}",
+        "在{what}期间进行了 {n} 次 TCP 握手",
     ),
+    phrase("downloads over six connections", "六个连接的下载"),
     phrase(
         "Packets are lost on the way, so senders slow down and wait for repairs",
         "数据包在途中丢失，发送方因此减速并等待修复",
@@ -206,6 +226,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "服务器通告 MAX_CONCURRENT_STREAMS=1（RFC 9113, 6.5.2）",
     ),
     phrase(
+        "Over {~version} the server handles the requests of a connection one after the other: a second one waits until the first is answered",
+        "在 {version} 上，服务器逐个处理一个连接的请求：第二个请求要等到第一个得到应答",
+    ),
+    phrase(
+        "of two requests sent together, the first took {a} and the second {b}",
+        "同时发出的两个请求中，第一个耗时 {a}，第二个耗时 {b}",
+    ),
+    phrase(
         "The server ends a connection after {#n} request (with a GOAWAY), and clients connect again",
         "服务器在 {n} 个请求之后以 GOAWAY 结束连接，客户端重新连接",
     ),
@@ -234,12 +262,44 @@ pub(super) const PHRASES: &[Phrase] = &[
         "服务器需要 {time} 才开始响应，各个版本以及已打开的连接上都是如此",
     ),
     phrase(
-        "Downloads over HTTP/2 are slower than over one connection of HTTP/1.1, in every round",
-        "每一轮中，HTTP/2 上的下载都比单个 HTTP/1.1 连接慢",
+        "Downloads over {~version} are slower than over one connection of {~other}, in every round",
+        "每一轮中，{version} 上的下载都比单个 {other} 连接慢",
     ),
     phrase(
-        "at most {a} over HTTP/2, at least {b} over HTTP/1.1",
-        "HTTP/2 上至多 {a}，HTTP/1.1 上至少 {b}",
+        "Uploads over {~version} are slower than over one connection of {~other}, in every round",
+        "每一轮中，{version} 上的上传都比单个 {other} 连接慢",
+    ),
+    phrase("at most {a} over {~version}", "在 {version} 上至多 {a}"),
+    phrase("at least {b} over {~version}", "在 {version} 上至少 {b}"),
+    phrase("no loss was seen over QUIC", "QUIC 上没有发现丢包"),
+    phrase(
+        "an upload waited {time} for QUIC's flow control",
+        "一次上传为 QUIC 的流量控制等待了 {time}",
+    ),
+    phrase(
+        "no upload reached a limit of QUIC's flow control",
+        "没有上传达到 QUIC 流量控制的限额",
+    ),
+    phrase(
+        "{#a} of the first {#b} datagrams of a download came in bursts",
+        "一次下载的前 {b} 个数据报中有 {a} 个成批到达",
+    ),
+    // Windows of downloads.
+    phrase(
+        "Downloads over {~version} wait for this client's own windows",
+        "{version} 上的下载在等待本客户端自身的窗口",
+    ),
+    phrase(
+        "Downloads over {~version} wait for this client's own connection window: {#n} bytes per round trip",
+        "{version} 上的下载在等待本客户端自身的连接窗口：每个往返 {n} 字节",
+    ),
+    phrase(
+        "Downloads over {~version} wait for this client's own stream window: {#n} bytes per round trip",
+        "{version} 上的下载在等待本客户端自身的流窗口：每个往返 {n} 字节",
+    ),
+    phrase(
+        "this client keeps some of each window, so {#n} bytes per round trip are expected: {rate}",
+        "本客户端会保留每个窗口的一部分，因此预期每个往返 {n} 字节：{rate}",
     ),
     // Windows of uploads.
     phrase("the server {policy}", "服务器{policy}"),
@@ -350,8 +410,12 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 字节的下载太短，看不出速率与多路复用；用 --download 可指定更长的下载",
     ),
     phrase(
-        "{~version}: this client's own windows held downloads up, so their rate says nothing about the server: lower --bytes, raise net.ipv4.tcp_rmem, or give larger windows with --set",
-        "{version}：本客户端自身的窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，提高 net.ipv4.tcp_rmem，或用 --set 给出更大的窗口",
+        "robots.txt of the server disallows {~path}: squall leaves out downloads, uploads and many requests there; --ignore-robots sends them",
+        "服务器的 robots.txt 不允许 {path}：squall 在那里不进行下载、上传与大量请求；用 --ignore-robots 可照常发送",
+    ),
+    phrase(
+        "{~version}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: lower --bytes, or raise net.ipv4.tcp_rmem",
+        "{version}：本机的 TCP 接收窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，或提高 net.ipv4.tcp_rmem",
     ),
     // What will be sent.
     phrase(
@@ -375,12 +439,20 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 个 POST 请求，共 {size}，发往 {url}",
     ),
     phrase(
+        "{#n} POST requests with {size} in all as multipart/form-data, to {~url}",
+        "{n} 个 POST 请求，以 multipart/form-data 共发送 {size}，发往 {url}",
+    ),
+    phrase(
         "over one connection at a time (HTTP/1.1: up to {#n}), and TCP handshakes",
         "一次使用一个连接（HTTP/1.1 最多 {n} 个），以及 TCP 握手",
     ),
     phrase(
         "It watches an idle connection of each version for up to {~time}",
         "并观察每个版本的一个空闲连接，最长 {time}",
+    ),
+    phrase(
+        "It looks up at most {#n} other names of the certificate",
+        "并查询证书的至多 {n} 个其他名称的地址",
     ),
     phrase(
         "squall probe makes {#n} probes, one after the other, within {~time} in all, behind",
@@ -417,6 +489,18 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "No two versions have figures to compare over the {condition}",
         "没有两个版本有可按{condition}比较的数值",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 grows with the round trip: {#a} bytes at {~near}, {#b} bytes at {~far}",
+        "HTTP/2 上传的流窗口随往返时间增长：在 {near} 时 {a} 字节，在 {far} 时 {b} 字节",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 does not grow with the round trip: {#a} bytes at every delay",
+        "HTTP/2 上传的流窗口不随往返时间增长：在每个时延下都是 {a} 字节",
+    ),
+    phrase(
+        "The stream's window of uploads over HTTP/2 does not grow with the round trip: {#a} to {#b} bytes",
+        "HTTP/2 上传的流窗口不随往返时间增长：{a} 至 {b} 字节",
     ),
     phrase("delay", "时延"),
     phrase("jitter", "抖动"),

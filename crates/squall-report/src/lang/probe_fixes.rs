@@ -42,6 +42,12 @@ pub(super) const FIXES: &[Phrase] = fixes! {
         => "在连接开始时对流 0 发送 WINDOW_UPDATE（RFC 9113, 6.9.2）：至少为流窗口的大小",
     "larger initial_max_stream_data_bidi_remote and initial_max_data (RFC 9000, section 18.2), raised before they are used up"
         => "更大的 initial_max_stream_data_bidi_remote 与 initial_max_data（RFC 9000, 18.2），并在耗尽之前提高",
+    "a larger SETTINGS_INITIAL_WINDOW_SIZE of the client (RFC 9113, section 6.5.2); nghttp and h2load have --window-bits, curl has no option for it"
+        => "客户端使用更大的 SETTINGS_INITIAL_WINDOW_SIZE（RFC 9113, 6.5.2）；nghttp 与 h2load 有 --window-bits，curl 没有对应的选项",
+    "a WINDOW_UPDATE for stream 0 by the client at the connection's start (RFC 9113, section 6.9.2); nghttp and h2load have --connection-window-bits, curl has no option for it"
+        => "客户端在连接开始时对流 0 发送 WINDOW_UPDATE（RFC 9113, 6.9.2）；nghttp 与 h2load 有 --connection-window-bits，curl 没有对应的选项",
+    "larger initial_max_stream_data_bidi_local and initial_max_data of the client (RFC 9000, section 18.2)"
+        => "客户端使用更大的 initial_max_stream_data_bidi_local 与 initial_max_data（RFC 9000, 18.2）",
     "send WINDOW_UPDATE when half of the window is used up (RFC 9113, section 6.9)"
         => "在窗口用去一半时发送 WINDOW_UPDATE（RFC 9113, 6.9）",
     "TCP_NODELAY on the server's sockets, and one write for each response"
@@ -66,6 +72,8 @@ pub(super) const FIXES: &[Phrase] = fixes! {
         => "让请求消息体以流的方式通过代理，而不是先存储",
     "handle the streams of a connection concurrently (RFC 9113, section 5)"
         => "并发处理一个连接的各个流（RFC 9113, 5）",
+    "handle the requests of a connection concurrently: more threads or workers, no lock around each request"
+        => "并发处理一个连接的请求：更多线程或工作进程，不要在每个请求外加锁",
     "more requests per connection, or no limit"
         => "允许每个连接承载更多请求，或不设上限",
     "content-encoding: gzip or br for text (RFC 9110, section 8.4)"
@@ -74,6 +82,8 @@ pub(super) const FIXES: &[Phrase] = fixes! {
         => "请剖析应用程序的性能；耗时的不是网络",
     "compare the server's processor time for both; check its TLS record and DATA frame sizes"
         => "请比较服务器在两者上的处理器时间；并检查其 TLS 记录与 DATA 帧的大小",
+    "find what limits UDP, mostly the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
+        => "请找出是什么限制了 UDP，多半是服务器或某个网络：请从另一个网络比较；在服务器上使用更大的 UDP 缓冲区与分段卸载（Linux 上为 UDP_SEGMENT）",
 };
 
 /// Settings of servers, which stand behind the name of the server.

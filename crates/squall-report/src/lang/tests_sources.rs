@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 /// Sources with sentences that people read.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 24] = [
     "squall-analysis/src/probe/detect.rs",
+    "squall-analysis/src/probe/detect_slow.rs",
     "squall-analysis/src/probe/detect_windows.rs",
     "squall-analysis/src/probe/downloads.rs",
     "squall-analysis/src/probe/endpoint.rs",
@@ -31,11 +32,12 @@ const SOURCES: [&str; 22] = [
     "squall/src/commands/differing_keys.rs",
     "squall/src/probe/ask.rs",
     "squall/src/probe/drive.rs",
+    "squall/src/probe/robots.rs",
 ];
 
 /// Text that is no sentence of its own, but a part of one or what another program says. Sentences with these parts in them are
 /// below.
-const PARTS: [&str; 28] = [
+const PARTS: [&str; 31] = [
     "does not speak TLS",
     "not trusted",
     "reset the stream",
@@ -45,8 +47,11 @@ const PARTS: [&str; 28] = [
     "7 were dropped by this machine, whose receive buffer was full",
     "by closing it",
     "The server ends a connection after 7 (7), and clients connect again.",
-    "but no uploads (--upload SIZE sends some)",
-    "squall looked for 7 faults over 7: small requests, downloads 7.",
+    "downloads and uploads",
+    "downloads but no uploads (--upload SIZE sends some)",
+    "uploads but no downloads",
+    "but no downloads and no uploads",
+    "squall looked for 7 faults over 7: small requests, 7.",
     "lets the window grow, to 7 bytes here",
     "its header fields",
     "its server field",
@@ -67,7 +72,7 @@ const PARTS: [&str; 28] = [
 ];
 
 /// Sentences as they are made of such parts.
-const MADE: [&str; 30] = [
+const MADE: [&str; 40] = [
     "sent again: 30 of 1,000 segments with data (3.0 %)",
     "lost over QUIC: 30 of 1,000 packets sent (3.0 %)",
     "1 datagram were dropped by this machine, whose receive buffer was full",
@@ -76,7 +81,16 @@ const MADE: [&str; 30] = [
     "The server ends a connection after 100 requests (with a GOAWAY), and clients connect again.",
     "squall looked for 22 faults over HTTP/1.1, HTTP/2: small requests, downloads and uploads.",
     "squall looked for 22 faults over HTTP/2: small requests, downloads but no uploads (--upload SIZE sends some).",
+    "squall looked for 23 faults over HTTP/2: small requests, but no downloads and no uploads.",
+    "squall looked for 23 faults over HTTP/2: small requests, uploads but no downloads.",
+    "During uploads a round trip takes 210 ms instead of 30.0 ms: a queue on the way fills up.",
+    "12 TCP handshakes beside downloads over six connections",
+    "addresses: 192.0.2.1, 192.0.2.2",
+    "TCP handshake: IPv4: 12.0 ms; IPv6: no connection",
+    "coalescing: a.test: same address; b.test: another address; c.test: no address found",
+    "slow requests: HTTP/2: handled concurrently; HTTP/3: handled one after the other",
     "the server lets the window grow, to 200,000 bytes here",
+    "announced windows: 65,535 bytes for a stream, 4,194,304 for the connection",
     "upload windows: 65,535 bytes for a stream, 65,535 for the connection; the server gives back half of the window at a time; \
      waited 2.30 s for the stream's and 0 us for the connection's",
     "recognised as: Go net/http, by its header fields",
@@ -101,6 +115,7 @@ const MADE: [&str; 30] = [
     "path (\"client ~h1~> server\", now \"client ~h2~> server\"), hops.0.tcp.buffers (a list of 2, now a list of 1), \
      hops.0.tcp.max_cwnd (not set, now 10), 5 more",
     "HTTP/2: connected, but no response in time",
+    "downloads: at most 15.6 Mbit/s over HTTP/3, at least 60.6 Mbit/s over HTTP/1.1",
     "Downloads: HTTP/1.1 is fastest at 10ms, HTTP/2 is fastest from 50ms to 200ms, elsewhere no version is ahead by more than \
      10 %; first byte: HTTP/2 is fastest at every delay.",
     "HTTP/2 over the delay: the probe ended without a result (exit status: 1)",

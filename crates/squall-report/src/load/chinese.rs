@@ -206,7 +206,10 @@ fn page_in_chinese_has_no_english_text() {
         assert_eq!(english(text), Vec::<&str>::new(), "{text}");
     }
     // The text of all figures is Chinese, too.
-    assert!(page.contains("<pre>20.0 s 内 2,000 个请求："), "{page}");
+    assert!(
+        page.contains("<pre tabindex=\"0\">20.0 s 内 2,000 个请求："),
+        "{page}"
+    );
     assert_eq!(load_page_in(Language::En, &load), load_page(&load));
     assert_eq!(
         page.matches("<svg").count(),

@@ -1,4 +1,4 @@
-//! The facts of a probe about handshakes, idle connections, priorities and QUIC's transport, as rows of text.
+//! The facts of a probe about addresses, handshakes, idle connections, priorities and QUIC's transport, as rows of text.
 //!
 //! Versions with the same value share a part of a row. Nothing is judged here; `facts` has the other rows and calls this.
 
@@ -14,6 +14,38 @@ const INITIAL_SEGMENTS: u64 = 10;
 /// The name of a fact, and its text.
 type Row = (&'static str, String);
 
+/// All addresses if there are several, and a TCP handshake over each family if there are two.
+pub(super) fn addresses(endpoint: &Endpoint) -> Vec<Row> {
+    let mut rows = Vec::new();
+    if endpoint.addresses.len() > 1 {
+        rows.push(("addresses", endpoint.addresses.join(", ")));
+    }
+    if endpoint.families.len() > 1 {
+        let families = endpoint.families.iter();
+        let said = families.map(|facts| {
+            let connect = facts.connect.map(figure::time);
+            let connect = connect.unwrap_or_else(|| "no connection".to_owned());
+            (facts.family, connect)
+        });
+        rows.push(("TCP handshake", by_version(said)));
+    }
+    rows
+}
+
+/// Whether other names of the certificate lead to the same address.
+fn coalescing(endpoint: &Endpoint) -> String {
+    let names = endpoint.coalescing.iter();
+    let parts = names.map(|other| {
+        let said = match other.has_same_address {
+            Some(true) => "same address",
+            Some(false) => "another address",
+            None => "no address found",
+        };
+        format!("{}: {said}", other.name)
+    });
+    parts.collect::<Vec<String>>().join("; ")
+}
+
 /// What the handshakes of TLS and QUIC showed.
 pub(super) fn handshakes(endpoint: &Endpoint) -> Vec<Row> {
     let of = |value: fn(&HandshakeFacts) -> Option<String>| {
@@ -25,6 +57,7 @@ pub(super) fn handshakes(endpoint: &Endpoint) -> Vec<Row> {
         ("ClientHello", of(client_hello)),
         ("certificates", with_window(endpoint, of(certificates))),
         ("certificate also covers", of(other_names)),
+        ("coalescing", coalescing(endpoint)),
         ("resumption", of(resumption)),
     ];
     rows.into_iter()
@@ -44,6 +77,12 @@ pub(super) fn connections(endpoint: &Endpoint) -> Vec<Row> {
     let priorities = by_version(priorities.map(|(version, found)| (*version, priority(*found))));
     if !priorities.is_empty() {
         rows.push(("priorities", priorities));
+    }
+    let concurrency = endpoint.concurrency.iter();
+    let concurrency =
+        by_version(concurrency.map(|pair| (pair.version, concurrent(pair.is_concurrent))));
+    if !concurrency.is_empty() {
+        rows.push(("slow requests", concurrency));
     }
     if let Some(quic) = &endpoint.quic_transport {
         rows.push(("QUIC", quic_text(quic)));
@@ -159,6 +198,15 @@ fn priority(found: Priorities) -> String {
     said.to_owned()
 }
 
+fn concurrent(is_concurrent: bool) -> String {
+    let said = if is_concurrent {
+        "handled concurrently"
+    } else {
+        "handled one after the other"
+    };
+    said.to_owned()
+}
+
 fn quic_text(quic: &QuicTransport) -> String {
     let announced = &quic.parameters;
     let migration = if announced.disables_active_migration {
@@ -172,9 +220,13 @@ fn quic_text(quic: &QuicTransport) -> String {
         "no Retry"
     };
     format!(
-        "{retry}, largest datagram {} bytes; max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
+        "{retry}, largest datagram {} bytes; initial_max_data {}, initial_max_stream_data_bidi_remote {}, \
+         initial_max_streams_bidi {}, max_idle_timeout {}, max_udp_payload_size {}, ack_delay_exponent {}, \
          max_ack_delay {}, active_connection_id_limit {}, active migration {migration}",
         figure::count(quic.largest_datagram_bytes),
+        figure::count(announced.initial_max_data_bytes),
+        figure::count(announced.initial_max_stream_data_bytes),
+        figure::count(announced.initial_max_streams_bidi),
         figure::time(announced.max_idle_timeout),
         figure::count(announced.max_udp_payload_bytes),
         announced.ack_delay_exponent,
@@ -195,7 +247,8 @@ fn pacing_text(pacing: Pacing) -> String {
 #[cfg(test)]
 mod tests {
     use squall_analysis::probe::{
-        ClientHello, Diagnosis, IdleConnection, Observations, TransportParameters,
+        ClientHello, Diagnosis, FamilyFacts, IdleConnection, Observations, OtherName,
+        TransportParameters,
     };
     use squall_base::Duration;
 
@@ -256,6 +309,41 @@ mod tests {
     }
 
     #[test]
+    fn addresses_and_other_names_are_in_words() {
+        let mut endpoint = endpoint();
+        let family = |family, address: &str, connect| FamilyFacts {
+            family,
+            address: address.to_owned(),
+            connect,
+        };
+        let v4 = family("IPv4", "192.0.2.1", Some(ms(12)));
+        endpoint.addresses = vec!["192.0.2.1".to_owned()];
+        endpoint.families = vec![v4];
+        assert!(addresses(&endpoint).is_empty(), "the asked one");
+        endpoint.addresses.push("2001:db8::1".to_owned());
+        endpoint.families.push(family("IPv6", "2001:db8::1", None));
+        let expected = [
+            ("addresses", "192.0.2.1, 2001:db8::1".to_owned()),
+            (
+                "TCP handshake",
+                "IPv4: 12.0 ms; IPv6: no connection".to_owned(),
+            ),
+        ];
+        assert_eq!(addresses(&endpoint), expected);
+        let name = |name: &str, has_same_address| OtherName {
+            name: name.to_owned(),
+            has_same_address,
+        };
+        endpoint.coalescing = vec![
+            name("a.test", Some(true)),
+            name("b.test", Some(false)),
+            name("c.test", None),
+        ];
+        let said = "a.test: same address; b.test: another address; c.test: no address found";
+        assert_eq!(handshakes(&endpoint), [("coalescing", said.to_owned())]);
+    }
+
+    #[test]
     fn idle_connections_and_priorities_are_in_words() {
         let mut endpoint = endpoint();
         let of = |version, announced, was_ended| KeepAlive {
@@ -292,6 +380,9 @@ mod tests {
         endpoint.quic_transport = Some(QuicTransport {
             parameters: TransportParameters {
                 max_idle_timeout: ms(30_000),
+                initial_max_data_bytes: 10_000_000,
+                initial_max_stream_data_bytes: 65_536,
+                initial_max_streams_bidi: 100,
                 max_udp_payload_bytes: 1_350,
                 ack_delay_exponent: 3,
                 max_ack_delay: ms(25),
@@ -312,6 +403,12 @@ mod tests {
         };
         assert!(
             quic.starts_with("no Retry, largest datagram 1,350 bytes; "),
+            "{quic}"
+        );
+        assert!(
+            quic.contains(
+                "initial_max_stream_data_bidi_remote 65,536, initial_max_streams_bidi 100,"
+            ),
             "{quic}"
         );
         assert!(

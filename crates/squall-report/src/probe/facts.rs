@@ -9,6 +9,7 @@ use squall_analysis::probe::{
     Diagnosis, DownloadTime, Endpoint, QuicFacts, Rates, Upload, VersionFacts,
 };
 use squall_base::Duration;
+use squall_base::plan::Version;
 
 use super::behaviour;
 
@@ -49,30 +50,36 @@ pub(crate) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the windows allow at several round trips, with what was measured; empty if no window limits uploads.
+/// What the windows and limits allow at several round trips, with what was measured; empty if none limits uploads.
 pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
+    let mut rows = http2_predictions(endpoint);
+    let of_http3 = &endpoint.http3_predictions;
+    if of_http3.is_empty() {
+        return rows;
+    }
+    if rows.is_empty() {
+        rows.push(round_trips_of(of_http3.iter().map(|it| it.round_trip)));
+    }
+    let mut row = vec!["HTTP/3 upload, at most Mbit/s".to_owned()];
+    row.extend(of_http3.iter().map(|it| mbit(it.bytes_per_s)));
+    rows.extend([row, measured_upload(endpoint, "HTTP/3")]);
+    rows
+}
+
+fn http2_predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let Some(windows) = &endpoint.upload_windows else {
         return Vec::new();
     };
-    if endpoint.predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
+    let predictions = &endpoint.predictions;
+    if predictions.is_empty() || windows.limit_bytes() >= UNLIMITED {
         return Vec::new();
     }
-    let mut heading = vec!["round trip".to_owned()];
+    let heading = round_trips_of(predictions.iter().map(|it| it.round_trip));
     let mut row = vec!["HTTP/2 upload, at most Mbit/s".to_owned()];
-    for prediction in &endpoint.predictions {
-        heading.push(format!("{:.0} ms", prediction.round_trip.as_millis_f64()));
-        row.push(mbit(prediction.bytes_per_s));
-    }
+    row.extend(predictions.iter().map(|it| mbit(it.bytes_per_s)));
     let mut expected = vec!["expected, by its window updates".to_owned()];
-    let by_updates = endpoint.predictions.iter();
-    expected.extend(by_updates.map(|prediction| mbit(prediction.expected_bytes_per_s)));
-    let mut measured = vec![format!("measured at {}, Mbit/s", span(endpoint.round_trip))];
-    let upload = endpoint
-        .versions
-        .iter()
-        .find(|facts| facts.version == "HTTP/2");
-    let upload = upload.and_then(VersionFacts::upload_rate);
-    measured.push(upload.map_or_else(|| UNKNOWN.to_owned(), mbit));
+    expected.extend(predictions.iter().map(|it| mbit(it.expected_bytes_per_s)));
+    let measured = measured_upload(endpoint, "HTTP/2");
     // Mostly both are nearly the same.
     if windows.keeps_some() {
         return vec![heading, row, expected, measured];
@@ -80,9 +87,28 @@ pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     vec![heading, row, measured]
 }
 
+/// The heading of a table over round trips.
+fn round_trips_of(round_trips: impl Iterator<Item = Duration>) -> Vec<String> {
+    let mut heading = vec!["round trip".to_owned()];
+    heading.extend(round_trips.map(|rtt| format!("{:.0} ms", rtt.as_millis_f64())));
+    heading
+}
+
+/// The middle rate of uploads over a version, at the round trip of this path.
+fn measured_upload(endpoint: &Endpoint, version: &str) -> Vec<String> {
+    let mut versions = endpoint.versions.iter();
+    let facts = versions.find(|facts| facts.version == version);
+    let upload = facts.and_then(VersionFacts::upload_rate);
+    vec![
+        format!("measured at {}, Mbit/s", span(endpoint.round_trip)),
+        upload.map_or_else(|| UNKNOWN.to_owned(), mbit),
+    ]
+}
+
 /// The other facts, each with its name.
 pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![("asked", endpoint.address.clone())];
+    facts.extend(behaviour::addresses(endpoint));
     if let Some(server) = &endpoint.server {
         facts.push(("server field", server.clone()));
     }
@@ -101,14 +127,9 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             facts.push(("handshake", said));
         }
     }
+    facts.extend(quic_handshake(endpoint));
     facts.extend(behaviour::handshakes(endpoint));
-    if !endpoint.settings.is_empty() {
-        let settings = endpoint.settings.iter();
-        let words: Vec<String> = settings
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        facts.push(("SETTINGS", words.join(" ")));
-    }
+    facts.extend(announced(endpoint));
     if let Some(windows) = &endpoint.upload_windows {
         let said = format!(
             "{} bytes for a stream, {} for the connection; the server {}; waited {} for the stream's and {} for the connection's",
@@ -142,10 +163,34 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// What the server announced over HTTP/2, whether it answered or not. The windows are left out if an upload shows more.
+pub(super) fn announced(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if !endpoint.settings.is_empty() {
+        let settings = endpoint.settings.iter();
+        let words: Vec<String> = settings
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        facts.push(("SETTINGS", words.join(" ")));
+    }
+    let windows = endpoint.announced_windows;
+    if let Some(windows) = windows.filter(|_| endpoint.upload_windows.is_none()) {
+        let said = format!(
+            "{} bytes for a stream, {} for the connection",
+            figure::count(windows.stream_bytes),
+            figure::count(windows.connection_bytes)
+        );
+        facts.push(("announced windows", said));
+    }
+    facts
+}
+
 fn round_trips(endpoint: &Endpoint) -> String {
     let loaded = endpoint.connect_loaded;
     let loaded = loaded.map(|loaded| format!(", {} during downloads", figure::time(loaded)));
-    span(endpoint.round_trip) + &loaded.unwrap_or_default()
+    let uploading = endpoint.connect_uploading;
+    let uploading = uploading.map(|loaded| format!(", {} during uploads", figure::time(loaded)));
+    span(endpoint.round_trip) + &loaded.unwrap_or_default() + &uploading.unwrap_or_default()
 }
 
 fn tls_text(endpoint: &Endpoint) -> String {
@@ -157,11 +202,23 @@ fn tls_text(endpoint: &Endpoint) -> String {
         text += &format!(", {group}");
     }
     if let Some(took) = tls.handshake {
-        text += &format!(", handshake {}", figure::time(took));
-        if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
-            let times = took.as_secs_f64() / round_trip.as_secs_f64();
-            text += &format!(" ({times:.1} round trips)");
-        }
+        text += &format!(", handshake {}", handshake_time(endpoint, took));
+    }
+    text
+}
+
+/// The handshake of QUIC, if there was one.
+fn quic_handshake(endpoint: &Endpoint) -> Option<(&'static str, String)> {
+    let took = endpoint.version(Version::Http3)?.latency.handshake?;
+    Some(("QUIC handshake", handshake_time(endpoint, took)))
+}
+
+/// The time of a handshake; in round trips, too, if they are not too short.
+fn handshake_time(endpoint: &Endpoint, took: Duration) -> String {
+    let mut text = figure::time(took);
+    if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
+        let times = took.as_secs_f64() / round_trip.as_secs_f64();
+        text += &format!(" ({times:.1} round trips)");
     }
     text
 }
@@ -421,11 +478,152 @@ pub(super) fn range(rates: &Rates) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use squall_analysis::probe::{
+        Latency, LimitPrediction, Observations, Prediction, TlsFacts, UpdatePolicy, UploadWindows,
+    };
+
     use super::*;
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
+    }
+
+    /// An upload of 2 MB in 1.6 s, which waited for nothing.
+    fn upload() -> Upload {
+        Upload {
+            bytes: 2_000_000,
+            took: ms(1_600),
+            is_answered: true,
+            stream_window: Duration::ZERO,
+            connection_window: Duration::ZERO,
+            congestion_window: Duration::ZERO,
+            receive_window: Duration::ZERO,
+            send_buffer: Duration::ZERO,
+            answer: None,
+            answer_to_short: None,
+        }
+    }
+
+    fn version(name: &'static str, uploads: Vec<Upload>) -> VersionFacts {
+        VersionFacts {
+            version: name,
+            problem: None,
+            latency: Latency::default(),
+            download: Rates::default(),
+            download_times: Vec::new(),
+            download_six: Rates::default(),
+            client_windows: None,
+            uploads,
+        }
+    }
+
+    /// Gives an endpoint uploads at 30 ms, which windows of 65,535 bytes limit; the server keeps three eighths of each.
+    pub(crate) fn limit(endpoint: &mut Endpoint) {
+        const WINDOW: u64 = 65_535;
+        const CARRIED: u64 = 40_960;
+        endpoint.round_trip = Some(ms(30));
+        endpoint.versions = vec![version("HTTP/2", vec![upload()])];
+        endpoint.upload_windows = Some(UploadWindows {
+            stream_bytes: WINDOW,
+            connection_bytes: WINDOW,
+            largest_stream_bytes: WINDOW,
+            largest_connection_bytes: WINDOW,
+            round_trip_bytes: CARRIED,
+            policy: UpdatePolicy::Half,
+            data_frames: 123,
+            updates: 60,
+            sending: ms(1_570),
+            blocked_by_stream: ms(1_500),
+            blocked_by_connection: Duration::ZERO,
+        });
+        let predict = |millis| {
+            let seconds = ms(millis).as_secs_f64();
+            Prediction {
+                round_trip: ms(millis),
+                bytes_per_s: WINDOW as f64 / seconds,
+                expected_bytes_per_s: CARRIED as f64 / seconds,
+            }
+        };
+        endpoint.predictions = [10, 30, 60, 100, 200].map(predict).to_vec();
+    }
+
+    fn endpoint() -> Endpoint {
+        Diagnosis::of(&Observations::default()).endpoint
+    }
+
+    #[test]
+    fn rates_that_windows_allow_are_beside_what_was_measured() {
+        let mut limited = endpoint();
+        limit(&mut limited);
+        let expected = [
+            "round trip | 10 ms | 30 ms | 60 ms | 100 ms | 200 ms",
+            "HTTP/2 upload, at most Mbit/s | 52.4 | 17.5 | 8.74 | 5.24 | 2.62",
+            "expected, by its window updates | 32.8 | 10.9 | 5.46 | 3.28 | 1.64",
+            "measured at 30.0 ms, Mbit/s | 10.0",
+        ];
+        let rows = |endpoint: &Endpoint| -> Vec<String> {
+            let rows = predictions(endpoint).into_iter();
+            rows.map(|row| row.join(" | ")).collect()
+        };
+        assert_eq!(rows(&limited), expected);
+        let windows = limited.upload_windows.as_mut().expect("windows");
+        windows.round_trip_bytes = windows.limit_bytes();
+        assert_eq!(rows(&limited), [expected[0], expected[1], expected[3]]);
+        limited.predictions.clear();
+        assert_eq!(rows(&limited), [""; 0]);
+    }
+
+    #[test]
+    fn handshakes_are_in_round_trips_where_these_are_long_enough() {
+        let mut endpoint = endpoint();
+        endpoint.tls = Some(TlsFacts {
+            cipher: "1.3 TLS_AES_128_GCM_SHA256".to_owned(),
+            group: Some("X25519".to_owned()),
+            handshake: Some(ms(33)),
+            server_bytes: None,
+            segment_bytes: 1_448,
+        });
+        let mut http3 = version("HTTP/3", Vec::new());
+        http3.latency.handshake = Some(ms(63));
+        endpoint.versions.push(http3);
+        for (round_trip, tls, quic) in [
+            (
+                Some(ms(30)),
+                "33.0 ms (1.1 round trips)",
+                "63.0 ms (2.1 round trips)",
+            ),
+            (Some(Duration::from_micros(500)), "33.0 ms", "63.0 ms"),
+            (None, "33.0 ms", "63.0 ms"),
+        ] {
+            endpoint.round_trip = round_trip;
+            let facts = facts(&endpoint);
+            let of = |name: &str| facts.iter().find(|(fact, _)| *fact == name);
+            let (_, said) = of("TLS").expect("a fact");
+            let before = "1.3 TLS_AES_128_GCM_SHA256, X25519, handshake ";
+            assert_eq!(*said, format!("{before}{tls}"));
+            let (_, said) = of("QUIC handshake").expect("a fact");
+            assert_eq!(said, quic);
+        }
+    }
+
+    #[test]
+    fn uploads_name_what_they_waited_for_by_its_share() {
+        let limited = Upload {
+            took: ms(1_000),
+            congestion_window: ms(750),
+            receive_window: ms(140),
+            stream_window: ms(4),
+            ..upload()
+        };
+        assert_eq!(
+            waits(&version("HTTP/1.1", vec![limited.clone(), limited])),
+            "HTTP/1.1: for the congestion window 75 %, TCP's receive window 14 %"
+        );
+        assert_eq!(
+            waits(&version("HTTP/2", vec![upload()])),
+            "HTTP/2: for nothing that can be named"
+        );
     }
 
     #[test]
@@ -442,6 +640,23 @@ mod tests {
             "the request's round trip 15 %, the server's slow start 60 %, bytes without a pause (at the rate of the link or \
              the server) 25 %"
         );
+    }
+
+    #[test]
+    fn limits_of_http3_are_a_row_over_round_trips() {
+        let mut endpoint = Diagnosis::of(&Observations::default()).endpoint;
+        assert!(predictions(&endpoint).is_empty());
+        endpoint.round_trip = Some(ms(30));
+        endpoint.http3_predictions = [10, 100]
+            .map(|round_trip| LimitPrediction {
+                round_trip: ms(round_trip),
+                bytes_per_s: 65_536e3 / round_trip as f64,
+            })
+            .to_vec();
+        let rows = predictions(&endpoint);
+        assert_eq!(rows[0], ["round trip", "10 ms", "100 ms"]);
+        assert_eq!(rows[1], ["HTTP/3 upload, at most Mbit/s", "52.4", "5.24"]);
+        assert_eq!(rows[2], ["measured at 30.0 ms, Mbit/s", "-"]);
     }
 
     #[test]

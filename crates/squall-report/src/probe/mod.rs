@@ -128,12 +128,11 @@ fn single(
         .any(|facts| facts.problem.is_none());
     if !has_answer {
         // There are no figures, and the answer has every reason.
-        writer.paragraph(
-            text,
-            Style::Plain,
-            "  ",
-            &format!("asked: {}", endpoint.address),
-        );
+        let mut facts = vec![("asked", endpoint.address.clone())];
+        facts.extend(facts::announced(endpoint));
+        for (name, value) in facts {
+            writer.paragraph(text, Style::Plain, "  ", &format!("{name}: {value}"));
+        }
         return;
     }
     text.push('\n');
@@ -167,10 +166,12 @@ fn table(text: &mut String, rows: &[Vec<String>], translator: &Translator) {
 
 #[cfg(test)]
 mod tests {
-    use squall_analysis::probe::{Http3Reach, Observations};
+    use squall_analysis::probe::{AnnouncedWindows, Fault, Http3Reach, Observations};
+    use squall_base::Duration;
     use squall_base::plan::Version;
 
     use super::*;
+    use crate::columns::width_of;
 
     fn silent() -> Diagnosis {
         Diagnosis::of(&Observations {
@@ -202,6 +203,62 @@ mod tests {
             !text.contains('\u{1b}'),
             "foreign text cannot control the terminal"
         );
+    }
+
+    /// An endpoint with a URL of 139 characters, two faults, and windows that limit uploads.
+    fn limited() -> Diagnosis {
+        let url = format!("https://server.example/{}", "a".repeat(116));
+        assert_eq!(url.len(), 139);
+        let mut diagnosis = Diagnosis::of(&Observations {
+            url: url.clone(),
+            address: "192.0.2.1:443".to_owned(),
+            ..Observations::default()
+        });
+        let found = |fault: Fault| Found {
+            fault,
+            matters: Matters::FartherAway,
+            sentence: format!("{url} is slow."),
+            evidence: vec![format!("asked: {url}")],
+            lost: Some(Duration::from_millis(2_460)),
+            per: "upload of 10 MB at 100 ms",
+            fix: format!("{}: {url}", fault.general_fix()),
+        };
+        diagnosis.faults = vec![found(Fault::StreamWindow), found(Fault::Loss)];
+        facts::tests::limit(&mut diagnosis.endpoint);
+        diagnosis
+    }
+
+    #[test]
+    fn long_urls_are_broken_so_that_no_line_is_longer_than_80_columns() {
+        for language in [Language::En, Language::Zh] {
+            for of in [vec![limited()], vec![limited(), limited()]] {
+                let text = text_in(language, &of, (200, Colour::Plain));
+                let is_narrow = text.lines().all(|line| width_of(line) <= 80);
+                assert!(is_narrow, "{text}");
+                let whole: String = text.split_whitespace().collect();
+                assert!(whole.contains(&limited().endpoint.url), "{text}");
+            }
+            let text = text_in(language, &[limited()], (200, Colour::Plain));
+            assert!(text.contains("52.4"), "the predictions: {text}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_without_an_answer_announced_is_printed() {
+        let mut diagnosis = silent();
+        let settings = &mut diagnosis.endpoint.settings;
+        settings.insert("MAX_CONCURRENT_STREAMS".to_owned(), 7);
+        diagnosis.endpoint.announced_windows = Some(AnnouncedWindows {
+            stream_bytes: 65_535,
+            connection_bytes: 4_194_304,
+        });
+        let text = text(&[diagnosis], 80, Colour::Plain);
+        for line in [
+            "  SETTINGS: MAX_CONCURRENT_STREAMS=7\n",
+            "  announced windows: 65,535 bytes for a stream, 4,194,304 for the connection\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
     }
 
     #[test]

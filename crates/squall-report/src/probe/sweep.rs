@@ -32,6 +32,9 @@ pub fn sweep_text_in(
     let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
     let mut text = String::new();
     writer.paragraph(&mut text, Style::Bold, "", &sweep.crossover);
+    if let Some(window) = &sweep.upload_window {
+        writer.paragraph(&mut text, Style::Plain, "", window);
+    }
     for measure in SweepMeasure::ALL {
         if !sweep.has(measure) {
             continue;
@@ -63,6 +66,9 @@ pub fn sweep_markdown_in(language: Language, sweep: &Sweep) -> String {
         escaped(&translator.say(&sweep.crossover)),
         escaped(&sweep.url)
     );
+    if let Some(window) = &sweep.upload_window {
+        text += &format!("{}\n\n", escaped(&translator.say(window)));
+    }
     for measure in SweepMeasure::ALL {
         if sweep.has(measure) {
             text += &format!("{}\n\n", translator.say(title(measure)));
@@ -149,6 +155,7 @@ pub(crate) mod tests {
             headline: "Nothing is wrong".to_owned(),
             is_sound: true,
             round_trip: Some(Duration::from_millis(first_ms / 3)),
+            largest_stream_bytes: Some(65_535),
             versions: (["HTTP/1.1", "HTTP/2"].into_iter().zip(rates))
                 .map(|(version, rate)| SweepFigures {
                     version: version.to_owned(),
@@ -182,6 +189,7 @@ pub(crate) mod tests {
             text.starts_with("Downloads: HTTP/1.1 is fastest at 10ms, HTTP/2 is fastest at"),
             "{text}"
         );
+        assert!(text.contains("65,535 bytes at every delay."), "{text}");
         let is_narrow = text.lines().all(|line| line.chars().count() <= 80);
         assert!(is_narrow, "{text}");
         assert!(!text.contains("Uploads in"), "{text}");

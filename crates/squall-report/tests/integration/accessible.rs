@@ -1,9 +1,10 @@
-//! The page as axe-core judges it, in a real Chromium: in light and dark, on a phone and on a desk, with and without a
-//! dialog.
+//! The page with all its parts as axe-core judges it, in a real Chromium: in light and dark, on a phone and on a desk, with
+//! and without a dialog.
 //!
 //! `support::axe` has its rules. The live page of `squall view` is checked in the tests of the binary.
 
-use crate::details::{open, shows};
+use crate::details::shows;
+use crate::full::open;
 use crate::support::axe::{self, check};
 
 #[test]

@@ -6,8 +6,12 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use squall_base::record::{Outcome, Validity};
+use squall_base::Duration;
+use squall_base::record::{DropRecord, Outcome, Validity};
+use squall_report::{TrialPoints, html};
 
+use crate::page::drop_at;
+use crate::support::chromium;
 use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
 
@@ -124,6 +128,63 @@ fn every_request_is_drawn_in_every_plot() {
         (decoded[2].as_f64().unwrap() - latency_ms).abs() < 1e-3,
         "{decoded}"
     );
+}
+
+/// The times in seconds at which a row of a plot's marks has a pixel of this colour. `row` counts from the time axis.
+const MARKS: &str = "(plot, colour, row) => { \
+     const { scatter } = squall.sections[2].scatters[plot]; scatter.draw(); \
+     const { frame, plot: { ctx } } = scatter; \
+     const ink = new OffscreenCanvas(1, 1).getContext('2d'); \
+     ink.fillStyle = scatter.colour(colour); ink.fillRect(0, 0, 1, 1); \
+     const wanted = String(ink.getImageData(0, 0, 1, 1).data); \
+     const { data } = ctx.getImageData(frame.left, frame.top + frame.height - 6 * row - 3, frame.width, 1); \
+     return [...Array(frame.width).keys()].filter((x) => String(data.slice(4 * x, 4 * x + 4)) === wanted) \
+         .map((x) => x / frame.xScale + frame.xFrom); }";
+
+#[test]
+fn each_dropped_packet_is_a_mark_on_the_time_axis_in_a_row_for_its_variant() {
+    let run = run(&NAMES, Size::SMALL);
+    // Of the first two variants under the last condition: at each second, and half a second later.
+    let drops = |first_ms: u64| (1..9).map(move |n| Duration::from_millis(1_000 * n + first_ms));
+    let plots = run.plots().into_iter().zip(&run.records);
+    let plots: Vec<TrialPoints> = plots
+        .map(|(points, (record, _))| {
+            let rows: Vec<DropRecord> = match record.trial.index {
+                6 => drops(0).map(|at| drop_at(record, at)).collect(),
+                7 => drops(500).map(|at| drop_at(record, at)).collect(),
+                _ => Vec::new(),
+            };
+            points.with_drops(record, &rows)
+        })
+        .collect();
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("drops.html");
+    std::fs::write(&file, html(&run.summary(), &plots, &[], &[])).unwrap();
+    let Some(mut page) = chromium::open(&file, 1_400, 900) else {
+        return;
+    };
+    page.prefer("light");
+    show_overlay(&mut page);
+    page.middle_of("#condition-2 .multiple .plot");
+    page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.points > 0");
+    // The overlay has a row for each of its variants; with one variant, drops have the colour of what they lead to.
+    for (plot, colour, row, first_ms) in [
+        (0, "--series-0", 0, 0),
+        (0, "--series-1", 1, 500),
+        (1, "--cause-loss", 0, 0),
+    ] {
+        let marks = page.eval(&format!("({MARKS})({plot}, {colour:?}, {row})"));
+        let marks: Vec<f64> = serde_json::from_value(marks).unwrap();
+        let expected: Vec<f64> = drops(first_ms).map(Duration::as_secs_f64).collect();
+        assert_eq!(marks.len(), expected.len(), "{colour}: {marks:?}");
+        let mut pairs = marks.iter().zip(&expected);
+        assert!(
+            pairs.all(|(mark, drop)| (mark - drop).abs() < 0.05),
+            "{colour}: {marks:?}"
+        );
+    }
+    // A plot of one variant has one row.
+    let none = page.eval(&format!("({MARKS})(1, '--cause-loss', 1)"));
+    assert_eq!(none, json!([]));
 }
 
 #[test]

@@ -9,8 +9,9 @@ use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, RequestRecord, Validity};
 use squall_report::{Colour, Detail, TrialPoints, html, terminal};
 
+use crate::support::chromium::{self, Page};
+use crate::support::overlay;
 use crate::support::run::{Run, Size, run};
-use crate::support::{chromium, overlay};
 
 /// The round trip is distance, the next 100 ms are loss, the rest is hol.
 pub(crate) fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
@@ -161,31 +162,92 @@ fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
     let plain = terminal(&summary, 100, Colour::Plain, Detail::Usual);
     let coloured = terminal(&summary, 100, Colour::Ansi, Detail::Usual);
     assert!(!plain.contains('\u{1b}'));
-    let distance = "\u{1b}[97;48;5;66mD";
+    let distance = "\u{1b}[97;48;5;67mD";
     assert!(coloured.contains(distance), "{coloured}");
 }
 
-#[test]
-fn points_have_the_colour_of_their_cause_if_one_variant_is_drawn() {
+/// A page with the causes of all requests, scrolled to the small plots of the last condition. `name` is that of its file.
+fn by_cause(name: &str) -> Option<Page> {
     let run = run(&overlay::NAMES, Size::SMALL);
     let plots: Vec<TrialPoints> = run
         .records
         .iter()
         .map(|(record, requests)| TrialPoints::of(record, requests).with_causes(&causes(requests)))
         .collect();
-    let file = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("by-cause.html");
+    let file = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
     std::fs::write(
         &file,
         html(&summary(&run, &overlay::NAMES), &plots, &[], &[]),
     )
     .unwrap();
-    let Some(mut page) = chromium::open(&file, 1400, 900) else {
-        return;
-    };
+    let mut page = chromium::open(&file, 1400, 900)?;
     page.wait_for("document.querySelectorAll('#condition-2 .multiple .plot').length > 0");
     page.middle_of("#condition-2 .multiple .plot");
     page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.points > 0");
     page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.x !== undefined");
+    Some(page)
+}
+
+/// The colours of the pixels of a plot of the last condition: 0 is the overlay, 1 the small plot of the first variant. Red is
+/// in the lowest byte.
+fn pixels(page: &mut Page, plot: usize) -> Vec<u64> {
+    let pixels = page.eval(&format!(
+        "[...new Set(squall.sections[2].scatters[{plot}].scatter.raster.pixels)].map((p) => p >>> 0)"
+    ));
+    serde_json::from_value(pixels).unwrap()
+}
+
+/// Those of style.css for the first variant, and for two causes.
+const FIRST_VARIANT: u64 = 0xffb2_7200;
+const DISTANCE: u64 = 0xff94_7a5b;
+const HOL: u64 = 0xff00_50c7;
+
+#[test]
+fn colours_of_points_stand_for_what_is_chosen() {
+    let Some(mut page) = by_cause("colouring") else {
+        return;
+    };
+    overlay::show_overlay(&mut page);
+    // The choice, and whether the overlay and the small plots show causes.
+    for (choice, overlay, multiple) in [
+        ("cause", true, true),
+        ("variant", false, false),
+        ("both", false, true),
+    ] {
+        page.eval(&format!(
+            "(() => {{ const choice = document.querySelector('#condition-2 .colouring'); choice.value = {choice:?}; \
+             choice.dispatchEvent(new Event('change')); }})()"
+        ));
+        page.wait_for(&format!(
+            "[{overlay}, {multiple}].every((is, plot) => \
+             (squall.sections[2].scatters[plot].scatter.layers[0].causes !== null) === is)"
+        ));
+        for (plot, is_by_cause) in [overlay, multiple].into_iter().enumerate() {
+            // Both may be out of sight, where nothing is drawn.
+            page.eval(&format!(
+                "squall.sections[2].scatters[{plot}].scatter.draw()"
+            ));
+            let colours = pixels(&mut page, plot);
+            for (colour, is_drawn) in [
+                (FIRST_VARIANT, !is_by_cause),
+                (DISTANCE, is_by_cause),
+                (HOL, is_by_cause),
+            ] {
+                assert_eq!(
+                    colours.contains(&colour),
+                    is_drawn,
+                    "{choice}, plot {plot}: {colour:x} in {colours:x?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn points_have_the_colour_of_their_cause_if_one_variant_is_drawn() {
+    let Some(mut page) = by_cause("by-cause") else {
+        return;
+    };
     assert_eq!(
         page.events("Runtime.exceptionThrown"),
         Vec::<serde_json::Value>::new()
@@ -200,18 +262,9 @@ fn points_have_the_colour_of_their_cause_if_one_variant_is_drawn() {
         codes,
         serde_json::json!([code(Cause::Distance), code(Cause::Hol)])
     );
-    // Its pixels have the colours of style.css for these causes, red in the lowest byte.
-    let pixels = page.eval(
-        "[...new Set(squall.sections[2].scatters[1].scatter.raster.pixels)].map((p) => p >>> 0)",
-    );
-    let pixels: Vec<u64> = pixels
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(serde_json::Value::as_u64)
-        .collect();
-    for (cause, colour) in [("distance", 0xff94_7a5b), ("hol", 0xff00_50c7)] {
-        assert!(pixels.contains(&colour), "{cause}: {pixels:x?}");
+    let colours = pixels(&mut page, 1);
+    for colour in [DISTANCE, HOL] {
+        assert!(colours.contains(&colour), "{colour:x} in {colours:x?}");
     }
     // The overlay distinguishes variants instead.
     let overlay = page.eval("squall.sections[2].scatters[0].scatter?.layers[0].causes ?? null");

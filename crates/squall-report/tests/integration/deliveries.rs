@@ -18,7 +18,7 @@ use crate::support::run::{Run, Size, run};
 
 /// A delivery of 150 intervals for the first trial of each variant under the last condition: a band without gaps, then
 /// one in which every other interval is empty.
-fn deliveries(run: &Run) -> Vec<Delivery> {
+pub(crate) fn deliveries(run: &Run) -> Vec<Delivery> {
     let condition = run.plan.conditions.last().unwrap();
     let first_trials = (run.records.iter())
         .map(|(record, _)| &record.trial)

@@ -26,12 +26,13 @@ use squall_base::record::{Cause, FrameLayer, Side, TrialRecord, Way};
 use squall_report::{TrialPoints, html};
 
 use crate::explain::{at, explanation, stage};
+use crate::reading::saved;
 use crate::support::chromium::{self, Page};
 use crate::support::overlay::{NAMES, show_overlay};
 use crate::support::run::{Run, Size, run};
 
 /// The first trial of the last condition: of the variants of its overlay, the first.
-const TRIAL: u32 = 6;
+pub(crate) const TRIAL: u32 = 6;
 /// A measured request.
 pub(crate) const REQUEST: u64 = 1_000;
 
@@ -117,7 +118,7 @@ fn connection() -> ConnectionDetail {
     }
 }
 
-fn detail(record: &TrialRecord) -> TrialDetail {
+pub(crate) fn detail(record: &TrialRecord) -> TrialDetail {
     let frame = FrameTick {
         at: at(25_000),
         hop: 1,
@@ -163,7 +164,14 @@ fn page_of(run: &Run, change: impl Fn(&mut TrialDetail), cells: &[CellFindings])
 /// A finding of the trial, with these requests as evidence.
 pub(crate) fn found(run: &Run, requests: Vec<u64>) -> CellFindings {
     let mut records = run.records.iter().map(|(record, _)| record);
-    let record = records.find(|it| it.trial.index == TRIAL).unwrap();
+    found_in(
+        records.find(|it| it.trial.index == TRIAL).unwrap(),
+        requests,
+    )
+}
+
+/// A finding of a trial, with these requests as evidence.
+pub(crate) fn found_in(record: &TrialRecord, requests: Vec<u64>) -> CellFindings {
     CellFindings {
         variant: record.trial.variant.name.clone(),
         condition: record.trial.condition.clone(),
@@ -279,6 +287,64 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     assert!(
         markup.contains("<tr><th scope=\"row\">N window_connection, ms</th><td>35.0</td></tr>")
     );
+}
+
+/// The chart of a connection with this title.
+fn chart<'a>(markup: &'a str, title: &str) -> &'a str {
+    let mut charts = markup.split("<svg ").skip(1);
+    let chart = charts.find(|chart| chart.contains(title));
+    let chart = chart.unwrap_or_else(|| panic!("no {title} in {markup}"));
+    chart.split("</svg>").next().unwrap()
+}
+
+#[test]
+fn windows_of_the_connection_and_of_the_requests_stream_are_lines() {
+    const TITLE: &str = ">Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left<";
+    let run = run(&NAMES, Size::SMALL);
+    // Values in bytes at times in microseconds, of the connection or of a stream.
+    let windows = |levels: &[(Option<u64>, u64, i64)]| {
+        let levels = levels.iter().map(|&(stream, micros, bytes)| WindowLevel {
+            at: at(micros),
+            stream,
+            bytes,
+        });
+        let levels: Vec<WindowLevel> = levels.collect();
+        let change = |detail: &mut TrialDetail| {
+            detail.connections[0].senders[0][1].levels = all(levels.clone());
+        };
+        unpacked(&page_of(&run, change, &[]), "connection-6-1-0")
+    };
+    let connection = [(None, 10_000, 80_000), (None, 25_000, 0)];
+    // The request's stream is 15.
+    let own = [(Some(15), 10_000, 40_000), (Some(15), 60_000, 20_000)];
+    let other = [(Some(17), 20_000, 30_000)];
+    let markup = windows(&[&connection[..], &own, &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line limit\"").count(), 1);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
+    let (_, line) = drawn.split_once("<path class=\"line\" d=\"M").unwrap();
+    let line = line.split('"').next().unwrap();
+    // One step, downwards; the connection's line begins above it.
+    assert_eq!(line.matches('H').count(), 1, "{line}");
+    let heights = |path: &str| -> [f64; 2] {
+        let numbers = path.split(['M', 'H', 'V', ' ']).filter(|it| !it.is_empty());
+        let numbers: Vec<f64> = numbers.map(|it| it.parse().unwrap()).collect();
+        // Across and down of the first point, then across and down of the step.
+        [numbers[1], numbers[3]]
+    };
+    let (_, limit) = drawn
+        .split_once("<path class=\"line limit\" d=\"M")
+        .unwrap();
+    let limit = heights(limit.split('"').next().unwrap());
+    let line = heights(line);
+    assert!(
+        line[1] > line[0] && limit[0] < line[0],
+        "{line:?} {limit:?}"
+    );
+    // Without a level of the stream there is no line for it.
+    let markup = windows(&[&connection[..], &other].concat());
+    let drawn = chart(&markup, TITLE);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 0, "{drawn}");
 }
 
 #[test]
@@ -404,4 +470,101 @@ fn address_opens_a_request_and_other_words_in_it_are_kept() {
         page.eval("document.getElementById('detail').open"),
         json!(false)
     );
+}
+
+/// Goes to a request or connection, and waits until it is shown.
+fn show(page: &mut Page, id: &str) {
+    page.eval(&format!("location.hash = '#{id}'"));
+    page.wait_for(&shows(id));
+}
+
+#[test]
+fn list_is_saved_as_csv() {
+    let Some(mut page) = open("details-list-file", 1_400) else {
+        return;
+    };
+    let list = saved(&mut page, "#details table + .save");
+    assert_eq!(page.text("saved.name"), "requests-in-detail.csv");
+    let mut rows = list.lines();
+    assert_eq!(
+        rows.next(),
+        Some("request,variant,condition,repetition,response time in ms,mostly,connection,why")
+    );
+    let row = rows.next().unwrap();
+    assert!(
+        row.starts_with("request 1000,h1,\"delay ") && row.ends_with(",0,the slowest <of all>"),
+        "{row}"
+    );
+}
+
+#[test]
+fn drawings_and_tables_of_a_request_and_of_a_connection_are_saved_as_files() {
+    let Some(mut page) = open("details-files", 1_400) else {
+        return;
+    };
+    // Shown again, they have the same names.
+    for id in ["request-6-1000", "connection-6-1-0", "request-6-1000"] {
+        show(&mut page, id);
+        let drawings = page.eval("document.querySelectorAll('#detail .drawing').length");
+        let count = |format: &str| {
+            format!(
+                "document.querySelectorAll('#detail .save[aria-label^=\"Download as {format}\"]').length"
+            )
+        };
+        for format in ["SVG", "PNG"] {
+            assert_eq!(page.eval(&count(format)), drawings, "{id}: {format}");
+        }
+        let tables = page.eval("document.querySelectorAll('#detail table').length");
+        assert_eq!(page.eval(&count("CSV")), tables, "{id}");
+        let drawing = saved(&mut page, "#detail .drawing + .save");
+        let (name, title) = if id.starts_with("request") {
+            (
+                "request-6-1000-waterfall.svg",
+                "<title>What request 1000 waited for in 125 ms",
+            )
+        } else {
+            (
+                "connection-6-1-0-down-sequence.svg",
+                "<title>From server to client: packets over time",
+            )
+        };
+        assert_eq!(page.text("saved.name"), name);
+        assert!(
+            drawing.starts_with("<svg") && drawing.contains(title),
+            "{drawing}"
+        );
+        // The styles of the page are not in a file, so the colours are written out.
+        assert!(drawing.contains("rgb("), "{drawing}");
+    }
+    let stages = saved(&mut page, "#detail table[data-name=stages] + .save");
+    assert_eq!(page.text("saved.name"), "request-6-1000-stages.csv");
+    assert!(
+        stages.starts_with("hop,from ms,to ms,ms,cause\r\nall,"),
+        "{stages}"
+    );
+    let of_page = page
+        .eval("squall.allPlotNames().filter((name) => !/^(response-time|condition)-/.test(name))");
+    assert_eq!(
+        of_page,
+        json!([]),
+        "`squall export` has only those of the page"
+    );
+    assert_eq!(
+        page.events("Runtime.exceptionThrown"),
+        Vec::<serde_json::Value>::new()
+    );
+}
+
+#[test]
+fn every_drawing_and_table_of_a_dialog_has_a_name_for_its_files() {
+    let page = page(&run(&NAMES, Size::SMALL));
+    for id in ["request-6-1000", "connection-6-1-0"] {
+        let markup = unpacked(&page, id);
+        for (kind, name) in [("<svg ", " data-plot=\""), ("<table ", " data-name=\"")] {
+            let tags = markup.split(kind).skip(1);
+            let tags: Vec<&str> = tags.filter_map(|it| it.split('>').next()).collect();
+            assert!(!tags.is_empty(), "{id}: no {kind}");
+            assert!(tags.iter().all(|tag| tag.contains(name)), "{tags:?}");
+        }
+    }
 }

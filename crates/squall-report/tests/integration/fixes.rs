@@ -11,9 +11,14 @@ use crate::support::run::{Size, run};
 
 const RESULT: &str = "p99 412 ms -> 118 ms, 0.29x (0.27x to 0.31x), a proven gain by 6 pairs";
 
-/// A run that tried a fix under its first condition, and could not try another.
 fn summary() -> RunSummary {
     let mut summary = run(&["h1", "h2 <x1>"], Size::SMALL).summary();
+    add_fixes(&mut summary, "h2 <x1>");
+    summary
+}
+
+/// As if the run had tried a fix for this variant under its first condition, and could not try another.
+pub(crate) fn add_fixes(summary: &mut RunSummary, variant: &str) {
     let condition = &summary.conditions[0];
     let mut verdicts = condition.verdicts.iter();
     let comparison = verdicts.find_map(|verdict| match verdict {
@@ -34,7 +39,7 @@ fn summary() -> RunSummary {
     summary.tried_fixes = vec![TriedFix {
         finding: "stream_window".to_owned(),
         title: "Stream window too small".to_owned(),
-        variant: "h2 <x1>".to_owned(),
+        variant: variant.to_owned(),
         station: "client".to_owned(),
         changes: vec![
             change("http2.stream_window"),
@@ -50,7 +55,6 @@ fn summary() -> RunSummary {
         setting: "tcp_nodelay on".to_owned(),
         why: "no setting of a recipe does this".to_owned(),
     }];
-    summary
 }
 
 #[test]

@@ -25,9 +25,10 @@ use crate::support::run::{Size, run, spoil};
 
 const LETTERS: &[u8] = include_bytes!("golden/blocks.ttf");
 
-/// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts.
+/// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts. Hides the buttons between
+/// the drawings of a dialog, too, which are no part of them.
 const STYLE: &str = "*, *::before, *::after { font-family: Blocks !important; font-synthesis: none !important; } \
-                     #condition-0, #condition-1, .courses, .details, .method { display: none !important; }";
+                     #condition-0, #condition-1, .courses, .details, .method, #detail .save { display: none !important; }";
 
 /// A part of the page, and what makes it that part: without `essential`, its picture must differ.
 struct View {
@@ -48,7 +49,7 @@ const fn view(name: &'static str, selector: &'static str, essential: &'static st
 }
 
 /// Dialogs come last: they cover the page.
-const VIEWS: [View; 10] = [
+const VIEWS: [View; 11] = [
     view("answer", ".overview", ".overview .answer"),
     view("bars", ".bars [data-statistic=p99] svg", ".bar-value"),
     view(
@@ -67,6 +68,11 @@ const VIEWS: [View; 10] = [
         "boxes",
         "#condition-2 .shapes figure:last-of-type svg",
         ".shapes .box",
+    ),
+    view(
+        "heat",
+        "#condition-2 .heat-maps figure:first-of-type svg",
+        ".heat-maps .heat",
     ),
     view(
         "dots",

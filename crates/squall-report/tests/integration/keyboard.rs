@@ -103,7 +103,11 @@ fn finding_opens_with_enter_and_its_request_closes_with_escape() {
         assert_eq!(is_inside, json!(true));
     }
     page.press("Escape");
-    page.wait_for("!document.getElementById('detail').open && location.hash === ''");
+    // The finding stays unfolded, which the address keeps.
+    let address = "location.hash === '#findings=head_of_line'";
+    page.wait_for(&format!(
+        "!document.getElementById('detail').open && {address}"
+    ));
     let is_back = page.eval("document.activeElement.matches('.finding a')");
     assert_eq!(is_back, json!(true), "the focus returns to the link");
     check_silent(&mut page);

@@ -5,6 +5,7 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use squall_analysis::{HeatMap, HeatRow, figure};
 use squall_base::plan::Condition;
 use squall_base::record::{
     Direction, DropRecord, Fate, Outcome, PacketRef, Repair, TrialRecord, Validity,
@@ -12,6 +13,7 @@ use squall_base::record::{
 use squall_base::{Duration, Time};
 use squall_report::{TrialPoints, html};
 
+use crate::full::{self, REASON};
 use crate::support::overlay::NAMES;
 use crate::support::run::{Run, Size, run, spoil};
 
@@ -49,6 +51,23 @@ fn answer_is_one_clause_with_its_certainty_and_the_health_of_the_run() {
     let folded = between(top, "<details class=\"more\">", "</details>");
     assert!(folded.contains("<p class=\"how-sure\">"), "{folded}");
     assert!(!folded.contains("class=\"warnings\""), "{folded}");
+}
+
+#[test]
+fn reason_is_a_sentence_below_the_answer() {
+    let run = run(&NAMES, Size::SMALL);
+    let mut summary = run.summary();
+    let without = html(&summary, &[], &[], &[]);
+    assert!(!without.contains("class=\"reason\""));
+    full::add_reason(&mut summary);
+    let page = html(&summary, &[], &[], &[]);
+    let below = between(&page, "<p class=\"answer\">", "<p class=\"health ");
+    let (_, reason) = below.split_once("</p>\n").unwrap();
+    assert_eq!(reason, format!("<p class=\"reason\">Why: {REASON}</p>\n"));
+    // All that is known of why is among the numbers.
+    let folded = between(&page, "<details class=\"more\">", "</details>");
+    let why = format!(" Why: hol leads where they differ. {REASON}</p>");
+    assert!(folded.contains(&why), "{folded}");
 }
 
 #[test]
@@ -167,6 +186,79 @@ fn distributions_have_a_curve_and_a_box_for_each_trial() {
     }
 }
 
+/// The lines of fields that a heat map paints: the first column of each, and how many fields it has.
+fn painted(map: &str) -> Vec<(u32, u32)> {
+    let paths = map.split("<path class=\"heat\"").skip(1);
+    let paths = paths.map(|rest| between(rest, " d=\"M", "\""));
+    let lines = paths.flat_map(|path| path.split('M'));
+    let numbers = lines.map(|line| {
+        let (place, length) = line.split_once('h').unwrap();
+        let (column, _) = place.split_once(' ').unwrap();
+        (column.parse().unwrap(), length.parse().unwrap())
+    });
+    numbers.collect()
+}
+
+#[test]
+fn heat_map_of_a_variant_has_all_requests_of_its_valid_trials() {
+    let mut run = run(&NAMES, Size::SMALL);
+    let (first, requests) = &mut run.records[0];
+    let trial = first.trial.clone();
+    spoil(requests, 0, 20, Outcome::Censored);
+    spoil(requests, 100, 30, Outcome::StreamReset);
+    let is_own = |other: &TrialRecord| {
+        let other = &other.trial;
+        other.variant == trial.variant && other.condition == trial.condition
+    };
+    let own = run.records.iter().filter(|(record, _)| is_own(record));
+    let maps: Vec<HeatMap> = own
+        .clone()
+        .map(|(record, rows)| HeatMap::of(record, rows))
+        .collect();
+    let sum = HeatMap::sum(&maps.iter().collect::<Vec<_>>()).unwrap();
+    let total: usize = own.map(|(_, rows)| rows.len()).sum();
+    assert_eq!((maps.len(), sum.total()), (2, total as u64));
+
+    let page = page(&run);
+    assert_eq!(page.matches("data-plot=\"heat map\"").count(), 9);
+    let label = format!(
+        "aria-label=\"{}: heat map of requests by start time and response time, most often ",
+        trial.variant.name
+    );
+    let caption = format!(
+        "{} requests, 2 valid trials, {} failed, {} unfinished</figcaption>",
+        figure::count(sum.total()),
+        sum.in_row(HeatRow::Failed),
+        sum.in_row(HeatRow::Unfinished),
+    );
+    let figures = page.split("<figure>").filter(|it| it.contains(&label));
+    let figures: Vec<&str> = figures.filter(|it| it.contains(&caption)).collect();
+    let [map] = figures.as_slice() else {
+        panic!("{} figures have {caption}", figures.len());
+    };
+    let (map, _) = map.split_once("</figure>").unwrap();
+    let lines = painted(map);
+    let fields: u32 = lines.iter().map(|(_, fields)| fields).sum();
+    assert_eq!(fields as usize, sum.counts.len());
+    let ends = lines.iter().map(|(from, fields)| from + fields);
+    assert!(ends.max() <= Some(sum.columns), "{map}");
+    for text in ["failed", "unfinished", "1+", "100 ms"] {
+        assert!(map.contains(&format!(">{text}</text>")), "{text}: {map}");
+    }
+    assert!(map.contains(" s</text>"), "{map}");
+}
+
+#[test]
+fn heat_maps_leave_out_invalid_trials() {
+    let mut run = run(&NAMES, Size::SMALL);
+    for (record, _) in &mut run.records {
+        record.health.validity = Validity::Invalid {
+            reasons: vec!["the link was late".to_owned()],
+        };
+    }
+    assert!(!page(&run).contains("data-plot=\"heat map\""));
+}
+
 #[test]
 fn every_drawing_of_a_run_has_a_name_for_its_files() {
     let page = page(&run(&NAMES, Size::SMALL));
@@ -175,8 +267,8 @@ fn every_drawing_of_a_run_has_a_name_for_its_files() {
         .skip(1)
         .filter_map(|it| it.split('>').next());
     let drawings: Vec<&str> = drawings.filter(|it| it.contains("role=\"img\"")).collect();
-    // The bars of four statistics; for each condition, percentiles, boxes, and two courses of each variant.
-    assert_eq!(drawings.len(), 4 + 3 * (2 + 2 * 3), "{drawings:?}");
+    // The bars of four statistics; for each condition, percentiles, boxes, and a heat map and two courses of each variant.
+    assert_eq!(drawings.len(), 4 + 3 * (2 + 3 * 3), "{drawings:?}");
     for drawing in drawings {
         assert!(drawing.contains(" data-plot=\""), "{drawing}");
     }
@@ -192,7 +284,7 @@ fn unfinished_requests_are_a_dashed_end_of_their_curve() {
 }
 
 /// A packet that the link dropped at this time after the load's start.
-fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
+pub(crate) fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
     DropRecord {
         packet: PacketRef {
             hop: 1,
@@ -241,7 +333,7 @@ fn terms_are_explained_where_they_stand() {
     }
 }
 
-/// Nine cells with eight trials each, without the points of single requests: text, bars, grids, curves, boxes and courses.
+/// Nine cells with eight trials each, without the points of single requests: text, bars, grids, curves, boxes, maps and courses.
 #[test]
 fn drawings_take_little_of_the_page() {
     let run = run(&NAMES, REPEATED);
@@ -256,5 +348,5 @@ fn drawings_take_little_of_the_page() {
         .map(|rest| rest.split("</script>").next().unwrap().len())
         .sum();
     let drawings = page.len() - without.len() - points;
-    assert!(drawings < 200_000, "{drawings} bytes");
+    assert!(drawings < 300_000, "{drawings} bytes");
 }

@@ -37,6 +37,7 @@ fn version(version: &'static str, bytes_per_s: f64) -> VersionFacts {
         download: rates.clone(),
         download_six: rates,
         download_times: Vec::new(),
+        client_windows: None,
         uploads: Vec::new(),
     }
 }
@@ -123,6 +124,7 @@ pub(crate) fn swept() -> Sweep {
         headline: "Stream window too small for uploads: 2.38 s lost for each upload".to_owned(),
         is_sound: delay < 50,
         round_trip: Some(ms(2 * delay)),
+        largest_stream_bytes: Some(65_535),
         versions: ["HTTP/1.1", "HTTP/2", "HTTP/3"]
             .map(|version| SweepFigures {
                 version: version.to_owned(),

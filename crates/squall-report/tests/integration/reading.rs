@@ -3,10 +3,16 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 use squall_base::record::Outcome;
+use squall_report::{TrialPoints, html};
 
-use crate::support::chromium::Page;
+use crate::causes::{causes, summary};
+use crate::details::found;
+use crate::full;
+use crate::support::chromium::{self, Page};
 use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
 
@@ -33,13 +39,13 @@ fn check_silent(page: &mut Page) {
 }
 
 #[test]
-fn phone_shows_everything_without_scrolling_sideways() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("phone", &run) else {
+fn phone_shows_every_part_without_scrolling_sideways() {
+    let Some(mut page) = full::open("phone", 1_280) else {
         return;
     };
     page.resize(390, 844);
     page.wait_for("innerWidth === 390");
+    page.eval("document.querySelectorAll('main details').forEach((it) => { it.open = true; }); 0");
     // A scroll bar at the side may take some of the width.
     let fits = "document.documentElement.scrollWidth <= innerWidth";
     assert_eq!(page.eval(fits), json!(true));
@@ -48,6 +54,14 @@ fn phone_shows_everything_without_scrolling_sideways() {
          || it.getBoundingClientRect().right > 390).map((it) => it.className)",
     );
     assert_eq!(cut, json!([]));
+    // None of the parts is hidden, empty or beyond the edge.
+    for part in full::PARTS {
+        let sound = format!(
+            "[...document.querySelectorAll({part:?})].some((it) => {{ const box = it.getBoundingClientRect(); \
+             return it.checkVisibility() && box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= 391; }})"
+        );
+        assert_eq!(page.eval(&sound), json!(true), "{part}");
+    }
     // Every cell says what it is.
     let label =
         "getComputedStyle(document.querySelector('#condition-2 .numbers td'), '::before').content";
@@ -83,10 +97,80 @@ fn choices_are_kept_in_the_address() {
     check_silent(&mut page);
 }
 
-/// Clicks this button, and returns the file that it saves.
-fn saved(page: &mut Page, button: &str) -> String {
+/// A page with a finding, and with the causes of every request.
+fn open_with_causes(name: &str) -> Option<Page> {
+    let run = run(&NAMES, Size::SMALL);
+    let plots = run.plots().into_iter().zip(&run.records);
+    let plots: Vec<TrialPoints> = plots
+        .map(|(points, (_, requests))| points.with_causes(&causes(requests)))
+        .collect();
+    let cells = [found(&run, Vec::new())];
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+    std::fs::write(&file, html(&summary(&run, &NAMES), &plots, &cells, &[])).unwrap();
+    chromium::open(&file, 1_400, 900)
+}
+
+/// Chooses a value of a select of the last condition.
+fn choose_in_plots(page: &mut Page, select: &str, value: &str) {
+    page.eval(&format!(
+        "(() => {{ const s = document.querySelector('#condition-2 .controls {select}'); s.value = {value:?}; \
+         s.dispatchEvent(new Event('change')); }})()"
+    ));
+}
+
+#[test]
+fn what_is_drawn_and_what_is_unfolded_is_kept_in_the_address() {
+    let Some(mut page) = open_with_causes("drawn") else {
+        return;
+    };
+    show_overlay(&mut page);
+    choose_in_plots(&mut page, "select:not(.colouring)", "1");
+    choose_in_plots(&mut page, ".colouring", "cause");
+    page.click("#condition-2 .log");
+    page.click("#condition-2 .toggles label:nth-of-type(1) input");
+    page.click(".finding > summary");
+    page.wait_for("location.hash.includes('&findings=')");
+    let kept = "#repetition-2=2&colour-2=cause&axis-2=log&shown-2=1&findings=head_of_line";
+    assert_eq!(page.text("location.hash"), kept);
+
+    page.eval("globalThis.isOld = true");
+    page.call("Page.reload", json!({}));
+    page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
+    show_overlay(&mut page);
+    assert_eq!(overlay_data(&mut page, "scale"), "log");
+    assert_eq!(overlay_data(&mut page, "layers"), "h2c x1");
+    let label = page
+        .text("document.querySelector('#condition-2 .overlay .plot').getAttribute('aria-label')");
+    assert!(label.ends_with("h2c x1, repetition 2"), "{label}");
+    let drawn = "squall.sections[2].scatters[0].scatter.layers[0].causes !== null";
+    assert_eq!(page.eval(drawn), json!(true));
+    let controls = page.eval(
+        "[...document.querySelectorAll('#condition-2 .controls select')].map((it) => it.value)",
+    );
+    assert_eq!(controls, json!(["1", "cause"]));
+    let boxes =
+        "[...document.querySelectorAll('#condition-2 [type=checkbox]')].map((it) => it.checked)";
+    assert_eq!(page.eval(boxes), json!([true, false, true, false]));
+    assert_eq!(
+        page.eval("document.querySelector('.finding').open"),
+        json!(true)
+    );
+    assert_eq!(page.text("location.hash"), kept);
+
+    // What is usual takes no place in the address.
+    choose_in_plots(&mut page, "select:not(.colouring)", "0");
+    choose_in_plots(&mut page, ".colouring", "both");
+    page.click("#condition-2 .log");
+    page.click("#condition-2 .toggles label:nth-of-type(1) input");
+    page.click(".finding > summary");
+    page.wait_for("location.hash === ''");
+    check_silent(&mut page);
+}
+
+/// Clicks this button, and returns the file that it saves. Its name is then in `saved.name`.
+pub(crate) fn saved(page: &mut Page, button: &str) -> String {
     page.eval(
-        "globalThis.saved = []; HTMLAnchorElement.prototype.click = () => {}; \
+        "globalThis.saved = []; HTMLAnchorElement.prototype.click = function () { saved.name = this.download; }; \
          URL.createObjectURL = (file) => { saved.push(file); return ''; }; URL.revokeObjectURL = () => {};",
     );
     page.eval(&format!("document.querySelector({button:?}).click()"));
@@ -200,6 +284,7 @@ fn every_plot_is_made_by_its_name_whether_or_not_it_is_in_view() {
         "response-time-mean",
         "condition-0-percentiles",
         "condition-2-boxes",
+        "condition-1-heat-map-h2c-x1",
         "condition-1-requests-in-flight-h1",
         "condition-1-requests-per-second-h2c-..-x1",
         "condition-0-requests",

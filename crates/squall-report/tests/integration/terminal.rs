@@ -3,12 +3,21 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
+use squall_analysis::findings::Fix;
 use squall_analysis::{Threshold, TrialReadings, TrialSource};
 use squall_base::Duration;
 use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
 use squall_base::record::{Outcome, Validity};
-use squall_report::{Colour, Detail, changes, terminal};
+use squall_report::{Colour, Detail, changes, findings, fixes, terminal};
+use unicode_width::UnicodeWidthStr;
 
+use crate::causes;
+use crate::details::found;
+use crate::fixes::add_fixes;
+use crate::full::{self, REASON};
+use crate::support::overlay::NAMES;
 use crate::support::run::{Run, Size, run, spoil};
 
 #[test]
@@ -57,6 +66,25 @@ fn of_pages(mut run: Run) -> Run {
         };
     }
     run
+}
+
+#[test]
+fn why_the_answer_is_so_is_printed_below_how_sure_it_is() {
+    let mut summary = run(&["h1", "h2c x1"], Size::SMALL).summary();
+    let without = terminal(&summary, 400, Colour::Plain, Detail::Brief);
+    assert!(!without.contains("Why: "), "{without}");
+    full::add_reason(&mut summary);
+    let how_sure = &summary.answer.as_ref().unwrap().how_sure;
+    for detail in [Detail::Brief, Detail::Usual, Detail::Full] {
+        let text = terminal(&summary, 400, Colour::Plain, detail);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], how_sure, "{text}");
+        assert_eq!(
+            lines[2],
+            format!("Why: hol leads where they differ. {REASON}"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -266,6 +294,70 @@ fn no_line_is_wider_than_the_terminal_and_columns_without_figures_are_left_out()
                 !text.contains("95 % of p99") && !text.contains('…'),
                 "{text}"
             );
+        }
+    }
+}
+
+#[test]
+fn chinese_question_of_an_english_report_fits_the_terminal() {
+    let mut summary = run(&["h1", "h2c x1"], Size::SMALL).summary();
+    summary.question = "丢包对 HTTP/2 的影响，与 HTTP/1.1 相比有多大？".repeat(3);
+    for width in [60, 80, 200] {
+        let text = terminal(&summary, width, Colour::Plain, Detail::Usual);
+        let widest = text.lines().map(UnicodeWidthStr::width).max();
+        assert!(widest <= Some(width), "{width}:\n{text}");
+        assert!(text.contains("\nThe question: 丢包对 HTTP/2"), "{text}");
+    }
+}
+
+/// The run's report, findings and tried fixes, as a run prints them.
+fn everything(width: usize, detail: Detail) -> String {
+    let run = run(&NAMES, Size::SMALL);
+    let mut summary = causes::summary(&run, &NAMES);
+    full::add_reason(&mut summary);
+    add_fixes(&mut summary, NAMES[1]);
+    let mut cells = [found(&run, vec![7])];
+    let finding = &mut cells[0].findings[0].finding;
+    finding.fixes.push(Fix {
+        station: "server".to_owned(),
+        setting: "a sender that sends again without waiting for a timeout".to_owned(),
+        changes: Vec::new(),
+    });
+    let colour = Colour::Plain;
+    terminal(&summary, width, colour, detail)
+        + &findings(&cells, width, colour, detail)
+        + &fixes(&summary, width, colour, detail)
+}
+
+#[test]
+fn causes_findings_and_tried_fixes_fit_the_terminal_and_no_word_is_cut() {
+    for detail in [Detail::Usual, Detail::Full] {
+        let wide = everything(10_000, detail);
+        let whole: BTreeSet<&str> = wide.split_whitespace().collect();
+        for part in [
+            "where the time went",
+            "Why: ",
+            "What is wrong",
+            "Tried fixes",
+            "Not tried for h1",
+        ] {
+            assert!(wide.contains(part), "no {part}:\n{wide}");
+        }
+        for width in [60, 80, 200] {
+            let text = everything(width, detail);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}:\n{text}");
+            assert!(!text.contains('…'), "{width}:\n{text}");
+            let cut = text.split_whitespace().find(|word| !whole.contains(word));
+            assert_eq!(cut, None, "{width}:\n{text}");
+            // Nothing of the sentences is lost.
+            let joined = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+            for sentence in [
+                REASON,
+                "http2.connection_window = 1MiB on client: p99 412 ms",
+            ] {
+                assert!(joined.contains(sentence), "{width}:\n{text}");
+            }
         }
     }
 }

@@ -120,7 +120,7 @@ impl AddressBook {
 }
 
 /// The addresses of a name without duplicates, in the resolver's order.
-fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>> {
+pub(super) fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>> {
     let found = (host, port).to_socket_addrs();
     let found = found.map_err(|error| lookup_error(host, &error))?;
     let mut all: Vec<SocketAddr> = Vec::new();

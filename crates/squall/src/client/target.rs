@@ -18,7 +18,7 @@ use squall_stations::client::{Route, Target};
 
 use super::flags::ConnectionFlags;
 use super::proxy_url::{ProxyUrl, host_with_port};
-use super::reach::{AddressBook, ProbeTransport};
+use super::reach::{AddressBook, ProbeTransport, resolve};
 use crate::limits;
 use crate::outcome::BadInput;
 use squall_http::values::alt_svc::Alternative;
@@ -129,7 +129,7 @@ impl HttpUrl {
     }
 
     /// The name or address that the server's certificate must be valid for, wherever the connection goes.
-    pub(super) fn server_name(&self) -> &str {
+    pub(crate) fn server_name(&self) -> &str {
         &self.host
     }
 
@@ -149,6 +149,13 @@ impl HttpUrl {
                 (host, alternative.port)
             }
         })
+    }
+
+    /// All addresses to which connections over TCP may go, in the resolver's order; empty if they cannot be looked up.
+    pub(crate) fn addresses(&self, flags: &ConnectionFlags) -> Vec<SocketAddr> {
+        let destination = self.destination(flags.connect_to.as_deref());
+        let found = destination.map(|(host, port)| resolve(host, port, flags.family()));
+        found.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// The value of Alt-Used, if requests go to an alternative (RFC 7838, section 5).

@@ -8,6 +8,7 @@ use squall_recipe::{bundled, redacted};
 use squall_record::{RunFolder, read_json, read_text_at_most};
 use squall_report::Method;
 
+use crate::command_line::without_credentials;
 use crate::environment::RunBeginning;
 use crate::limits;
 
@@ -19,8 +20,17 @@ pub(super) fn read_method(folder: &RunFolder, plan: &Plan) -> Method {
     let Some(beginning) = beginning else {
         return Method::new(None, recipe, Vec::new());
     };
-    let command = command_line(beginning.command(), plan);
+    let words: Vec<String> = (words_of(&beginning, plan).iter())
+        .map(|word| in_shell(word))
+        .collect();
+    let command = (!words.is_empty()).then(|| words.join(" "));
     Method::new(command, recipe, beginning.facts())
+}
+
+/// The words of the command that makes the same run, as results show them; empty if they are not known.
+pub(super) fn command_words(folder: &RunFolder, plan: &Plan) -> Vec<String> {
+    let beginning: Option<RunBeginning> = read_json(folder.environment()).ok();
+    beginning.map_or_else(Vec::new, |beginning| words_of(&beginning, plan))
 }
 
 /// The recipe as people may see it. What looks like a secret in a recipe that comes with squall is made up.
@@ -32,16 +42,20 @@ fn without_secrets(recipe: String) -> String {
     }
 }
 
-/// The command for a shell, with the fixes that the run was asked to try, perhaps only when it was resumed.
-fn command_line(words: &[String], plan: &Plan) -> Option<String> {
-    let mut quoted: Vec<String> = words.iter().map(|word| in_shell(word)).collect();
-    if quoted.is_empty() {
-        return None;
+/// The words of the command that makes the same run, without what may be a credential; empty if they are not known.
+fn words_of(beginning: &RunBeginning, plan: &Plan) -> Vec<String> {
+    let fixes = plan.fixes.as_ref().map(|fixes| fixes.at_most);
+    shown_words(beginning.command(), fixes)
+}
+
+/// `words` without what may be a credential, with the number of fixes that the run was asked to try, perhaps only when it was
+/// resumed.
+fn shown_words(words: &[String], fixes: Option<u32>) -> Vec<String> {
+    let mut shown = without_credentials(words.iter().cloned());
+    if let Some(at_most) = fixes.filter(|_| !shown.is_empty()) {
+        shown.push(format!("--try-fix={at_most}"));
     }
-    if let Some(fixes) = &plan.fixes {
-        quoted.push(format!("--try-fix={}", fixes.at_most));
-    }
-    Some(quoted.join(" "))
+    shown
 }
 
 /// A word as a POSIX shell reads it back.
@@ -57,6 +71,14 @@ pub(crate) fn in_shell(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_has_the_fixes_to_try_and_no_credential() {
+        let words = ["squall", "run", "https://me:hidden@host/mine.toml"].map(str::to_owned);
+        let shown = shown_words(&words, Some(2)).join(" ");
+        assert_eq!(shown, "squall run https://...@host/mine.toml --try-fix=2");
+        assert!(shown_words(&[], Some(2)).is_empty());
+    }
 
     #[test]
     fn words_are_quoted_for_a_shell_where_they_must_be() {

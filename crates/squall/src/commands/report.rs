@@ -26,7 +26,7 @@ use squall_report::{
 };
 
 use super::details::read_details;
-use super::method::read_method;
+use super::method::{command_words, read_method};
 use super::named::{complete_trials, open_run};
 use crate::display::{self, ColourChoice, LanguageChoice};
 use crate::outcome::{BadInput, CommandOutcome, THRESHOLD_FAILED};
@@ -91,7 +91,7 @@ impl ReportFlags {
         }
     }
 
-    fn language(&self) -> Language {
+    pub(crate) fn language(&self) -> Language {
         self.lang.into()
     }
 }
@@ -288,6 +288,7 @@ fn make_results_for(
     })?;
     let cells = aggregate(&found);
     add_findings(&mut summary, &cells);
+    summary.command = command_words(folder, plan);
     let delivered = read_deliveries(folder, &summary, &phases)?;
     let chosen = choose_detailed(&candidates, &cells);
     for (points, of) in plots.iter_mut().zip(&candidates) {
@@ -298,8 +299,11 @@ fn make_results_for(
         None => html_with_method(&summary, &plots, &cells, &delivered, &method),
     };
     Ok(RunResults {
+        findings: RunFindings {
+            command: summary.command.clone(),
+            ..RunFindings::of(cells)
+        },
         summary,
-        findings: RunFindings::of(cells),
         page,
         had_secrets: plan.has_secrets() || plan.is_redacted(),
     })

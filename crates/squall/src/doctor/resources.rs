@@ -93,6 +93,7 @@ pub(super) fn socket_memory(state: &SharedState) -> Check {
             let SocketMemory {
                 in_use_pages,
                 pressure_pages,
+                ..
             } = memory;
             format!("{protocol} {in_use_pages} of {pressure_pages} pages")
         })
@@ -178,6 +179,7 @@ mod tests {
         let state = |in_use_pages| SharedState {
             tcp_memory: Some(SocketMemory {
                 in_use_pages,
+                low_pages: 75,
                 pressure_pages: 100,
             }),
             ..SharedState::default()

@@ -10,7 +10,7 @@ use crate::trials::TrialSelection;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  squall export runs/twilio-20261121T120000Z --to cells -o cells.csv\n  \
+    after_help = "Examples:\n  squall export runs/twilio-20261121T120000Z --to cells -o cells.parquet\n  \
     squall export runs/twilio-20261121T120000Z --variant h1 --to trace -o h1.json\n  \
     squall export runs/twilio-20261121T120000Z --trial 4 --to har -o 4.har\n  \
     squall export runs/twilio-20261121T120000Z --trial 4 --to pcapng -o 4.pcapng\n  \
@@ -119,7 +119,7 @@ pub(super) enum Format {
     Hlog,
     /// Every column of requests.parquet as CSV
     Csv,
-    /// The figures of every trial as CSV, a line each
+    /// The figures of every trial, a row each: Parquet into a file whose name ends in .parquet, otherwise CSV
     Cells,
     /// tcptrace's time-sequence graph of one TCP connection, for xplot
     Xpl,

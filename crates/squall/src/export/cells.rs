@@ -1,108 +1,174 @@
-//! The figures of trials as a table: a line for each trial, with its cell.
+//! The figures of trials as a table, CSV or Parquet: a row for each trial, with its cell.
 //!
-//! squall-analysis computes the figures. A cell of the table is empty if there are too few requests for its figure. A
-//! figure of which unfinished requests hide a part is a lower bound, and one that failed requests make infinite is
-//! empty; two columns name them.
+//! squall-analysis computes the figures. A figure is null if there are too few requests for it. One of which unfinished requests
+//! hide a part is a lower bound, and one that failed requests make infinite is null; two columns name them.
 
 use std::path::Path;
 
 use anyhow::Result;
 use squall_analysis::{Quantile, TrialStats, trial_stats};
+use squall_base::Duration;
 use squall_base::record::{TrialRecord, Validity};
-use squall_record::export::write_csv;
+use squall_record::export::{FigureColumn, write_figures_csv, write_figures_parquet};
 
 use super::destination::write_to;
 use super::requests_of;
 use crate::trials::SelectedTrial;
 
-const COLUMNS: [&str; 32] = [
-    "trial",
-    "folder",
-    "variant",
-    "path",
-    "condition",
-    "delay_up_ns",
-    "delay_down_ns",
-    "loss_up",
-    "loss_down",
-    "repetition",
-    "seed",
-    "attempt",
-    "validity",
-    "asked",
-    "answered",
-    "failed",
-    "censored",
-    "connections_opened",
-    "rate_asked_per_s",
-    "rate_achieved_per_s",
-    "throughput_bytes_per_s",
-    "own_error_ns",
-    "mean_ns",
-    "median_ns",
-    "p90_ns",
-    "p95_ns",
-    "p99_ns",
-    "p999_ns",
-    "max_ns",
-    "service_median_ns",
-    "lower_bounds",
-    "infinite",
+/// Reads one of the times of a trial.
+type TimeOf = fn(&TrialStats) -> Option<Quantile>;
+
+/// The times, in the order of their columns, whose names end in `_ns`.
+const TIMES: [(&str, TimeOf); 8] = [
+    ("mean_ns", |it| it.mean),
+    ("median_ns", |it| it.median),
+    ("p90_ns", |it| it.p90),
+    ("p95_ns", |it| it.p95),
+    ("p99_ns", |it| it.p99),
+    ("p999_ns", |it| it.p999),
+    ("max_ns", |it| it.max),
+    ("service_median_ns", |it| it.service_median),
 ];
 
-/// Writes the figures of the selected trials.
-pub(super) fn export(selected: &[SelectedTrial], output: Option<&Path>) -> Result<()> {
-    let mut rows = Vec::new();
-    for it in selected {
-        let stats = trial_stats(&it.record, &requests_of(it)?);
-        rows.push(row(&it.record, &stats));
-    }
-    write_to(output, |out| write_csv(out, &COLUMNS, rows))
+/// The rows of the table.
+struct Rows<'a> {
+    /// Each trial, with its figures.
+    trials: Vec<(&'a TrialRecord, TrialStats)>,
 }
 
-fn row(record: &TrialRecord, stats: &TrialStats) -> Vec<String> {
-    let condition = &stats.condition;
-    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let mut cells = vec![
-        stats.index.to_string(),
-        stats.folder.clone(),
-        stats.variant.clone(),
-        record.trial.variant.path.clone(),
-        condition.to_string(),
-        condition.delay.up.as_nanos().to_string(),
-        condition.delay.down.as_nanos().to_string(),
-        condition.loss.up.get().to_string(),
-        condition.loss.down.get().to_string(),
-        (stats.repetition + 1).to_string(),
-        stats.seed.to_string(),
-        stats.attempt.to_string(),
-        validity(&stats.validity).to_owned(),
-        stats.asked.to_string(),
-        stats.answered.to_string(),
-        stats.failed.to_string(),
-        stats.censored.to_string(),
-        stats.connections_opened.to_string(),
-        stats.rate_asked_per_s.to_string(),
-        stats.rate_achieved_per_s.to_string(),
-        number(stats.throughput_bytes_per_s),
-        stats.own_error.as_nanos().to_string(),
-    ];
-    let (mut lower_bounds, mut infinite) = (Vec::new(), Vec::new());
-    for (name, figure) in times(stats) {
-        let bound = figure.and_then(Quantile::lower_bound);
-        cells.push(
-            bound
-                .map(|time| time.as_nanos().to_string())
-                .unwrap_or_default(),
-        );
-        match figure {
-            Some(Quantile::AtLeast(_)) => lower_bounds.push(name),
-            Some(Quantile::Never) => infinite.push(name),
-            Some(Quantile::Exact(_)) | None => {}
-        }
+/// Writes the figures of the selected trials: as Parquet into a file whose name ends in `.parquet`, otherwise as CSV.
+pub(super) fn export(selected: &[SelectedTrial], output: Option<&Path>) -> Result<()> {
+    let mut trials = Vec::with_capacity(selected.len());
+    for it in selected {
+        let stats = trial_stats(&it.record, &requests_of(it)?);
+        trials.push((&it.record, stats));
     }
-    cells.extend([lower_bounds.join(" "), infinite.join(" ")]);
-    cells
+    let columns = Rows { trials }.columns();
+    if output.is_some_and(is_parquet) {
+        write_to(output, |out| write_figures_parquet(out, columns))
+    } else {
+        write_to(output, |out| write_figures_csv(out, &columns))
+    }
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "parquet")
+}
+
+impl Rows<'_> {
+    fn columns(&self) -> Vec<(&'static str, FigureColumn)> {
+        let mut columns = self.cells();
+        columns.extend(self.figures());
+        columns.extend(TIMES.map(|(name, time_of)| (name, self.times(time_of))));
+        columns.extend([
+            (
+                "lower_bounds",
+                self.names(|time| matches!(time, Quantile::AtLeast(_))),
+            ),
+            (
+                "infinite",
+                self.names(|time| matches!(time, Quantile::Never)),
+            ),
+        ]);
+        columns
+    }
+
+    /// What each trial is: its place in the run, and its cell.
+    fn cells(&self) -> Vec<(&'static str, FigureColumn)> {
+        let path = |record: &TrialRecord| Some(record.trial.variant.path.clone());
+        let paths = self.trials.iter().map(|(record, _)| path(record));
+        vec![
+            ("trial", self.counts(|it| it.index.into())),
+            ("folder", self.texts(|it| it.folder.clone())),
+            ("variant", self.texts(|it| it.variant.clone())),
+            ("path", FigureColumn::Texts(paths.collect())),
+            ("condition", self.texts(|it| it.condition.to_string())),
+            (
+                "delay_up_ns",
+                self.counts(|it| it.condition.delay.up.as_nanos()),
+            ),
+            (
+                "delay_down_ns",
+                self.counts(|it| it.condition.delay.down.as_nanos()),
+            ),
+            (
+                "loss_up",
+                self.numbers(|it| Some(it.condition.loss.up.get())),
+            ),
+            (
+                "loss_down",
+                self.numbers(|it| Some(it.condition.loss.down.get())),
+            ),
+            ("repetition", self.counts(|it| u64::from(it.repetition) + 1)),
+            ("seed", self.counts(|it| it.seed)),
+            ("attempt", self.counts(|it| it.attempt.into())),
+            (
+                "validity",
+                self.texts(|it| validity(&it.validity).to_owned()),
+            ),
+        ]
+    }
+
+    /// The figures that are no times of requests.
+    fn figures(&self) -> Vec<(&'static str, FigureColumn)> {
+        vec![
+            ("asked", self.counts(|it| it.asked)),
+            ("answered", self.counts(|it| it.answered)),
+            ("failed", self.counts(|it| it.failed)),
+            ("censored", self.counts(|it| it.censored)),
+            (
+                "connections_opened",
+                self.counts(|it| it.connections_opened.into()),
+            ),
+            (
+                "rate_asked_per_s",
+                self.numbers(|it| Some(it.rate_asked_per_s)),
+            ),
+            (
+                "rate_achieved_per_s",
+                self.numbers(|it| Some(it.rate_achieved_per_s)),
+            ),
+            (
+                "throughput_bytes_per_s",
+                self.numbers(|it| it.throughput_bytes_per_s),
+            ),
+            ("own_error_ns", self.counts(|it| it.own_error.as_nanos())),
+        ]
+    }
+
+    fn counts(&self, of: impl Fn(&TrialStats) -> u64) -> FigureColumn {
+        FigureColumn::Counts(self.each(|stats| Some(of(stats))))
+    }
+
+    fn numbers(&self, of: impl Fn(&TrialStats) -> Option<f64>) -> FigureColumn {
+        FigureColumn::Numbers(self.each(of))
+    }
+
+    fn texts(&self, of: impl Fn(&TrialStats) -> String) -> FigureColumn {
+        FigureColumn::Texts(self.each(|stats| Some(of(stats))))
+    }
+
+    fn times(&self, time_of: TimeOf) -> FigureColumn {
+        let bound = |stats: &TrialStats| time_of(stats).and_then(Quantile::lower_bound);
+        FigureColumn::Counts(self.each(|stats| bound(stats).map(Duration::as_nanos)))
+    }
+
+    /// The names of those times of each trial that are of a kind, without their unit; null if there are none.
+    fn names(&self, is_meant: impl Fn(Quantile) -> bool) -> FigureColumn {
+        FigureColumn::Texts(self.each(|stats| {
+            let meant = TIMES
+                .iter()
+                .filter(|(_, of)| of(stats).is_some_and(&is_meant));
+            let names: Vec<&str> = meant
+                .map(|(name, _)| name.trim_end_matches("_ns"))
+                .collect();
+            (!names.is_empty()).then(|| names.join(" "))
+        }))
+    }
+
+    fn each<T>(&self, of: impl Fn(&TrialStats) -> Option<T>) -> Vec<Option<T>> {
+        self.trials.iter().map(|(_, stats)| of(stats)).collect()
+    }
 }
 
 /// The word that trial.json has for it.
@@ -112,18 +178,4 @@ fn validity(validity: &Validity) -> &'static str {
         Validity::Limited { .. } => "limited",
         Validity::Invalid { .. } => "invalid",
     }
-}
-
-/// The times, in the order of the columns.
-fn times(stats: &TrialStats) -> [(&'static str, Option<Quantile>); 8] {
-    [
-        ("mean", stats.mean),
-        ("median", stats.median),
-        ("p90", stats.p90),
-        ("p95", stats.p95),
-        ("p99", stats.p99),
-        ("p999", stats.p999),
-        ("max", stats.max),
-        ("service_median", stats.service_median),
-    ]
 }

@@ -11,7 +11,13 @@ use crate::client::{ConnectionFlags, Http};
 use crate::commands::report::OutputFlags;
 use crate::display::LanguageChoice;
 
+// `Plan::new` refuses these three and says why, so the help does not offer them.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_arg("upgrade", |flag| flag.hide(true)),
+    mut_arg("proxy", |flag| flag.hide(true)),
+    mut_arg("unix_socket", |flag| flag.hide(true))
+)]
 #[command(after_help = "Examples:\n  squall probe https://server/\n  \
         squall probe https://server/ --download /large.bin --upload 5MB --upload-to /upload\n  \
         squall probe https://server/ https://cdn.server/ --markdown\n  \
@@ -31,6 +37,12 @@ pub(crate) struct Arguments {
     /// Where to send uploads: a path of the same server, or a URL on it [default: the URL]
     #[arg(long, value_name = "URL", requires = "upload")]
     pub(super) upload_to: Option<String>,
+    /// How uploads are sent: as plain bytes, or as a file in a form (multipart/form-data), as browsers do
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = UploadForm::Plain, requires = "upload")]
+    pub(super) upload_as: UploadForm,
+    /// Download and upload also where robots.txt of the server disallows it, and send many requests there
+    #[arg(long)]
+    pub(super) ignore_robots: bool,
     /// HTTP versions to probe, out of 1.1, 2 and 3, such as 1.1,2 [default: all that the URL's scheme allows]
     #[arg(
         long,
@@ -94,8 +106,36 @@ pub(crate) struct Arguments {
     pub(super) connection: ConnectionFlags,
 }
 
+/// The form of an upload's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum UploadForm {
+    /// The bytes themselves
+    Plain,
+    /// A file in a form (RFC 7578)
+    Multipart,
+}
+
 impl Arguments {
     pub(super) fn language(&self) -> Language {
         self.lang.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+
+    use super::*;
+
+    #[test]
+    fn help_offers_no_flag_that_the_plan_refuses() {
+        let mut command = Arguments::augment_args(clap::Command::new("probe"));
+        let help = command.render_long_help().to_string();
+        for refused in ["--upgrade", "--proxy", "--unix-socket"] {
+            assert!(!help.contains(refused), "{refused}: {help}");
+        }
+        for offered in ["--connect-to", "--http", "--cert", "--upload-to"] {
+            assert!(help.contains(offered), "{offered}: {help}");
+        }
     }
 }

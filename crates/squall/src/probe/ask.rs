@@ -63,6 +63,7 @@ impl Drive<'_> {
         let Some(head) = records.heads.into_iter().next() else {
             let why = failure(step).unwrap_or_else(|| "no response".to_owned());
             self.seen.failures.push((version, why));
+            self.seen.unanswered.push(records.step);
             return Ok(false);
         };
         if let Some(why) = failure(step) {
@@ -80,6 +81,9 @@ impl Drive<'_> {
         let coding = head.field("content-encoding").unwrap_or_default();
         self.seen.coding = Some((coding.to_owned(), step.body_bytes()));
         self.seen.heads.push(head);
+        if self.seen.heads.len() == 1 {
+            self.read_robots(version)?;
+        }
         Ok(true)
     }
 

@@ -1,5 +1,5 @@
-//! Steps that show how a server behaves rather than how fast it is: whether it resumes TLS sessions, honours priorities, and
-//! keeps idle connections.
+//! Steps that show how a server behaves rather than how fast it is: whether it handles slow requests concurrently, resumes TLS
+//! sessions, honours priorities, and keeps idle connections.
 //!
 //! Each is run once for each version, after the rounds of `drive`. squall-analysis says what follows from them.
 
@@ -12,12 +12,18 @@ use squall_base::plan::Version;
 use squall_linux::clock;
 use squall_stations::client::Target;
 
-use super::drive::{Drive, STEP_AT_LEAST};
-use super::plan::{PRIORITY_BYTES, RESUMPTION_REQUESTS, SMALL_BYTES};
+use super::drive::{Drive, STEP_AT_LEAST, STEP_AT_MOST, middle_first_byte};
+use super::plan::{PAIR_REQUESTS, PRIORITY_BYTES, RESUMPTION_REQUESTS, SMALL_BYTES};
 use super::step::{Load, Task};
 
 /// Shorter responses do not show in which order the server sends them.
 const PRIORITIES_NEED: u64 = 48 * 1024;
+/// If the first byte comes sooner, a second request cannot be sent well before it.
+const SLOW: Duration = Duration::from_millis(200);
+/// How long after the first of two slow requests the second one is sent.
+const PAIR_DELAY: Duration = Duration::from_millis(20);
+/// The most time for slow requests.
+const PAIR_AT_MOST: Duration = Duration::from_secs(15);
 
 impl Drive<'_> {
     /// All of them.
@@ -32,6 +38,36 @@ impl Drive<'_> {
             self.priorities(*version)?;
         }
         self.keep_idle(versions)
+    }
+
+    /// Two slow requests on one connection, 20 ms apart: a server that handles one after the other answers the second late.
+    pub(super) fn slow_pair(&mut self, version: Version) -> Result<()> {
+        let plan = self.plan();
+        let steps = self.seen.steps_of(StepKind::Small, version);
+        let usual = middle_first_byte(steps.flat_map(|step| &step.requests));
+        let Some(usual) = usual.filter(|usual| *usual > SLOW) else {
+            return Ok(());
+        };
+        if !self.may_load(&plan.url) || self.time().is_none() {
+            return Ok(());
+        }
+        let url = self.for_version(&plan.url, version);
+        let request = self.small_request(&url)?;
+        let task = Task {
+            kind: StepKind::SlowPair,
+            version,
+            round: 1,
+            requests: vec![request.clone(), request.clone(), request],
+            load: Load::PairBehind(PAIR_DELAY),
+            bytes_at_most: PAIR_REQUESTS * SMALL_BYTES,
+        };
+        // Three responses one after the other, and as much again for a server that slows down.
+        let needed = Duration::from_nanos(usual.as_nanos().saturating_mul(6));
+        let at_most = needed.clamp(STEP_AT_MOST, PAIR_AT_MOST);
+        let left = self.deadline.since(clock::now());
+        let records = self.environment.run(&url, task, at_most.min(left))?;
+        self.seen.steps.push(records.step);
+        Ok(())
     }
 
     /// Two connections one after the other, of which the second offers the first one's ticket.

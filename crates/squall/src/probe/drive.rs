@@ -14,6 +14,7 @@ use squall_base::record::RequestRecord;
 use squall_base::{Bytes, Duration, Time};
 use squall_http::Scheme;
 use squall_http::values::alt_svc::Alternative;
+use squall_http::values::robots::Robots;
 use squall_linux::clock;
 
 use super::plan::{
@@ -21,11 +22,11 @@ use super::plan::{
     SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
 use super::recording::Recording;
-use super::step::{Environment, Load, StepRecords, Task};
+use super::step::{Environment, Load, RunningStep, StepRecords, Task};
 use crate::client::{HttpUrl, PreparedRequest};
 
 /// The most time for one step.
-const STEP_AT_MOST: Duration = Duration::from_secs(5);
+pub(super) const STEP_AT_MOST: Duration = Duration::from_secs(5);
 /// A step with less time than this is left out.
 pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after which a congestion window may be small again: longer than most retransmission timeouts.
@@ -33,7 +34,9 @@ const PAUSE: Duration = Duration::from_millis(1_200);
 /// If a small response takes longer than this, round trip included, it is not requested many times.
 const CHEAP_AT_MOST: Duration = Duration::from_millis(400);
 /// Between two TCP handshakes that measure the round trip.
-const CONNECT_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+const CONNECT_EVERY: Duration = Duration::from_millis(100);
+/// How often a step is looked at while handshakes are made beside it.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
 /// Handshakes before anything is downloaded.
 const IDLE_CONNECTS: usize = 5;
 /// A response that fits twice into an initial congestion window takes one round trip, after a pause or not.
@@ -54,6 +57,8 @@ pub(super) struct Drive<'a> {
     pub(super) length: Option<u64>,
     /// Whether the server offers ranges.
     pub(super) has_ranges: bool,
+    /// What robots.txt of the server allows.
+    pub(super) robots: Robots,
     pub(super) is_out_of_time: bool,
 }
 
@@ -72,6 +77,7 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
         is_small: false,
         length: None,
         has_ranges: false,
+        robots: Robots::default(),
         is_out_of_time: false,
         environment,
     };
@@ -80,12 +86,14 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
         drive.seen.address.clone_from(&plan.url.authority);
     }
     if !versions.is_empty() {
+        drive.look_up_addresses();
         drive.seen.connects_idle = drive.connects(IDLE_CONNECTS);
         for round in 1..=plan.rounds {
             for version in &versions {
                 drive.round(*version, round)?;
             }
         }
+        drive.look_up_other_names();
         drive.once(&versions)?;
         drive.behaviour(&versions)?;
     }
@@ -167,7 +175,8 @@ impl<'a> Drive<'a> {
     fn small(&mut self, version: Version, round: u32) -> Result<()> {
         let plan = self.plan();
         let url = self.for_version(&plan.url, version);
-        let count = if round == 1 { SMALL_FIRST } else { SMALL_LATER };
+        let is_first = round == 1 && self.may_load(&url);
+        let count = if is_first { SMALL_FIRST } else { SMALL_LATER };
         let task = Task {
             kind: StepKind::Small,
             version,
@@ -187,6 +196,9 @@ impl<'a> Drive<'a> {
 
     fn download(&mut self, version: Version, round: u32) -> Result<()> {
         let plan = self.plan();
+        if !self.may_load(&plan.download) {
+            return Ok(());
+        }
         let url = self.for_version(&plan.download, version);
         let task = Task {
             kind: StepKind::Download,
@@ -221,6 +233,9 @@ impl<'a> Drive<'a> {
     /// Downloads over six connections, with TCP handshakes beside them.
     fn six_downloads(&mut self, round: u32) -> Result<()> {
         let plan = self.plan();
+        if !self.may_load(&plan.download) {
+            return Ok(());
+        }
         let Some(time) = self.time() else {
             return Ok(());
         };
@@ -233,24 +248,43 @@ impl<'a> Drive<'a> {
             bytes_at_most: plan.bytes,
         };
         let running = self.environment.start(&plan.download, task, time)?;
-        let address = self.seen.address.parse::<SocketAddr>().ok();
-        while !running.is_over() {
-            // The connections of the step are established first.
-            thread::sleep(CONNECT_EVERY);
-            if let Some(address) = address.filter(|_| !running.is_over()) {
-                let recording = &*self.environment.recording;
-                let span = connect(address, Duration::from_secs(1), recording);
-                self.seen.connects_loaded.extend(span);
-            }
-        }
+        let beside = self.connects_beside(&running);
+        self.seen.connects_loaded.extend(beside);
         let records = running.finish(self.environment.recording)?;
         self.seen.steps.push(records.step);
         Ok(())
     }
 
+    /// Times of TCP handshakes while a step is running, one after the other.
+    fn connects_beside(&self, running: &RunningStep) -> Vec<Duration> {
+        let mut spans = Vec::new();
+        let Ok(address) = self.seen.address.parse::<SocketAddr>() else {
+            return spans;
+        };
+        // The connections of the step are established first.
+        let mut due = clock::now() + CONNECT_EVERY;
+        while !running.is_over() {
+            if clock::now() < due {
+                thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            let recording = &*self.environment.recording;
+            spans.extend(connect(address, Duration::from_secs(1), recording));
+            due = clock::now() + CONNECT_EVERY;
+        }
+        spans
+    }
+
+    /// Uploads, with TCP handshakes beside them.
     fn upload(&mut self, version: Version, round: u32) -> Result<()> {
         let plan = self.plan();
         let Some((url, size)) = &plan.upload else {
+            return Ok(());
+        };
+        if !self.may_load(url) {
+            return Ok(());
+        }
+        let Some(time) = self.time() else {
             return Ok(());
         };
         let url = self.for_version(url, version);
@@ -263,7 +297,12 @@ impl<'a> Drive<'a> {
             load: Load::Chain(vec![Duration::ZERO; 2]),
             bytes_at_most: plan.bytes,
         };
-        let heads = self.keep(&url, task)?;
+        let running = self.environment.start(&url, task, time)?;
+        let beside = self.connects_beside(&running);
+        self.seen.connects_uploading.extend(beside);
+        let records = running.finish(self.environment.recording)?;
+        self.seen.steps.push(records.step);
+        let heads = records.heads;
         if round == 1 {
             let name = version_name(version);
             let refused = heads.iter().find(|head| head.status >= 400);
@@ -294,13 +333,14 @@ impl<'a> Drive<'a> {
     /// What is enough to see once: whether requests are multiplexed, and downloads around a pause.
     fn once(&mut self, versions: &[Version]) -> Result<()> {
         let is_short = self.length.is_some_and(|length| length < OVERLAP_NEEDS);
-        for version in versions
+        let with_streams = versions
             .iter()
-            .filter(|version| **version != Version::Http1)
-        {
+            .filter(|version| **version != Version::Http1);
+        for version in with_streams {
             if !is_short {
                 self.overlap(*version)?;
             }
+            self.slow_pair(*version)?;
         }
         if is_short {
             let length = self.length.unwrap_or(0);
@@ -325,6 +365,9 @@ impl<'a> Drive<'a> {
     /// before already showed that, or if their responses were errors or slow.
     fn many(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
+        if !self.may_load(&plan.url) {
+            return Ok(());
+        }
         let steps = self.seen.steps_of(StepKind::Small, version);
         let Some(largest) = largest_cheap(steps) else {
             return Ok(());
@@ -352,6 +395,9 @@ impl<'a> Drive<'a> {
 
     fn overlap(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
+        if !self.may_load(&plan.download) {
+            return Ok(());
+        }
         let url = self.for_version(&plan.download, version);
         let small = self.for_version(&plan.url, version);
         let requests = vec![plan.ask("GET", &url, &[])?, self.small_request(&small)?];
@@ -374,6 +420,9 @@ impl<'a> Drive<'a> {
         let plan = self.plan();
         let is_short = self.length.is_some_and(|length| length <= IDLE_BYTES);
         let is_too_short = self.length.is_some_and(|length| length < IDLE_NEEDS);
+        if !self.may_load(&plan.download) {
+            return Ok(());
+        }
         if is_too_short || (!is_short && !self.has_ranges) {
             return Ok(());
         }
@@ -411,7 +460,7 @@ impl<'a> Drive<'a> {
 /// The largest body of the small responses, if many more such requests would be cheap and show something new: each step used
 /// one connection, and all requests were answered without an error, most of them soon.
 fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<&RequestRecord> = Vec::new();
     for step in steps {
         let opened = step.requests.iter().filter(|row| row.opened_connection);
         if opened.count() > 1 {
@@ -422,18 +471,28 @@ fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
     if rows.iter().any(|row| !row.succeeded()) {
         return None;
     }
-    let took = |row: &&RequestRecord| Some(row.answered_first?.since(row.written_last?));
-    let mut spans: Vec<Duration> = rows.iter().filter_map(took).collect();
-    spans.sort_unstable();
-    let middle = *spans.get(spans.len() / 2)?;
-    if middle > CHEAP_AT_MOST {
+    if middle_first_byte(rows.iter().copied())? > CHEAP_AT_MOST {
         return None;
     }
     rows.iter().map(|row| row.response_body_bytes).max()
 }
 
+/// The middle time from a request to the first byte of its response.
+pub(super) fn middle_first_byte<'a>(
+    rows: impl Iterator<Item = &'a RequestRecord>,
+) -> Option<Duration> {
+    let took = |row: &RequestRecord| Some(row.answered_first?.since(row.written_last?));
+    let mut spans: Vec<Duration> = rows.filter_map(took).collect();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied()
+}
+
 /// The time of one TCP handshake; `None` if it failed or took longer than `at_most`.
-fn connect(address: SocketAddr, at_most: Duration, recording: &Recording) -> Option<Duration> {
+pub(super) fn connect(
+    address: SocketAddr,
+    at_most: Duration,
+    recording: &Recording,
+) -> Option<Duration> {
     let begun = clock::now();
     let stream = TcpStream::connect_timeout(&address, at_most.into()).ok()?;
     let took = clock::now().since(begun);

@@ -1,12 +1,13 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
-//! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `drive` is the course
-//! of a probe, and `behaviour` has its last steps. `step` is one load of the embedded client in it, and `observer` sees what
-//! that receives. `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
+//! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` what names
+//! lead to, `robots` what robots.txt allows, `drive` is the course of a probe, and `behaviour` has its last steps. `step` is
+//! one load of the embedded client in it, and `observer` sees what that receives. `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
 //! squall-analysis' `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command
 //! behind a link, and `sweep` behind several, for a `range` in the link's settings. It says what it will send before it
 //! sends anything.
 
+mod addresses;
 mod arguments;
 mod ask;
 mod behaviour;
@@ -18,6 +19,7 @@ mod observer;
 mod plan;
 mod range;
 mod recording;
+mod robots;
 mod step;
 mod sweep;
 

@@ -1,7 +1,7 @@
 //! Sees what a step's connections receive: heads, SETTINGS, the pieces of bodies and what handshakes show; and ends the step
 //! when it has received as many bytes as it may.
 //!
-//! Bodies are counted, never kept.
+//! Bodies are counted; only that of robots.txt is kept.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +36,8 @@ pub(super) struct Seen {
     /// Connections that the server ended, and when; the first ones.
     pub(super) ended: Vec<(u32, Time)>,
     pub(super) largest_datagram: u64,
+    /// The beginning of the response's body, if it is kept.
+    pub(super) body: Vec<u8>,
     bytes: u64,
 }
 
@@ -116,6 +118,8 @@ impl Observer for StepObserver {
         for event in &observation.inbox.events {
             seen.apply(event, observation.connection, observation.now);
         }
+        // Empty unless the step wants bodies.
+        seen.body.extend_from_slice(&observation.inbox.bodies);
         if seen.bytes >= self.bytes_at_most && !seen.was_cut {
             seen.was_cut = true;
             // If the client cannot be woken, its time limit ends it.
@@ -136,6 +140,9 @@ fn handshake(facts: HandshakeFacts) -> Handshake {
     });
     let transport = facts.transport.map(|announced| TransportParameters {
         max_idle_timeout: announced.max_idle_timeout,
+        initial_max_data_bytes: announced.initial_max_data_bytes,
+        initial_max_stream_data_bytes: announced.initial_max_stream_data_bytes,
+        initial_max_streams_bidi: announced.initial_max_streams_bidi,
         max_udp_payload_bytes: announced.max_udp_payload_bytes,
         ack_delay_exponent: announced.ack_delay_exponent,
         max_ack_delay: announced.max_ack_delay,

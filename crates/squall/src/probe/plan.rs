@@ -9,8 +9,11 @@ use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Bytes, Duration};
 use squall_http::{Body, Scheme};
 
-use super::arguments::Arguments;
-use crate::client::{ConnectionFlags, Http, HttpUrl, Payload, PreparedRequest, RequestFlags};
+use super::arguments::{Arguments, UploadForm};
+use crate::client::{
+    ConnectionFlags, FieldValue, Http, HttpUrl, Payload, PreparedRequest, RequestFlags,
+    encode_fields,
+};
 use crate::outcome::BadInput;
 
 /// Small requests of the first round, on one connection: enough to see that connections end after few.
@@ -37,6 +40,14 @@ pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
 pub(super) const RESUMPTION_REQUESTS: u64 = 2;
 /// The short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
+/// More than a form adds to the bytes of an upload.
+const FORM_BYTES: u64 = 256;
+/// How much of robots.txt is read: what RFC 9309, section 2.5, asks for at least.
+pub(super) const ROBOTS_BYTES: u64 = 500 * 1024;
+/// Other names of the certificate that are looked up.
+pub(super) const OTHER_NAMES: usize = 3;
+/// Small requests that show whether a slow server handles two of them concurrently: one opens the connection.
+pub(super) const PAIR_REQUESTS: u64 = 3;
 
 /// With less time, a server that is only slow would look silent.
 const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
@@ -53,6 +64,9 @@ pub(super) struct Plan {
     pub(super) url: HttpUrl,
     pub(super) download: HttpUrl,
     pub(super) upload: Option<(HttpUrl, Bytes)>,
+    upload_as: UploadForm,
+    /// Whether robots.txt is not asked for.
+    pub(super) ignores_robots: bool,
     pub(super) versions: Vec<Version>,
     pub(super) rounds: u32,
     pub(super) bytes: u64,
@@ -101,6 +115,8 @@ impl Plan {
         let plan = Plan {
             download,
             upload: arguments.upload.map(|size| (upload_to, size)),
+            upload_as: arguments.upload_as,
+            ignores_robots: arguments.ignore_robots,
             versions: wanted.iter().filter_map(|http| version(*http)).collect(),
             rounds: arguments.rounds,
             bytes: arguments.bytes.get().max(1),
@@ -159,13 +175,11 @@ impl Plan {
         (self.request).request_of(method, url, &own, Body::EMPTY.into())
     }
 
-    /// A request with a body of this size.
+    /// A request that uploads this many bytes.
     pub(super) fn post(&self, url: &HttpUrl, size: Bytes) -> Result<PreparedRequest> {
-        let own = [(
-            "content-type".to_owned(),
-            "application/octet-stream".to_owned(),
-        )];
-        (self.request).request_of("POST", url, &own, Payload::generated(size)?)
+        let (payload, content_type) = upload_body(self.upload_as, size)?;
+        let own = [("content-type".to_owned(), content_type)];
+        (self.request).request_of("POST", url, &own, payload)
     }
 
     /// What will be sent, in lines that fit into a terminal.
@@ -179,34 +193,50 @@ impl Plan {
         // For each version and round a download; once, an overlap of two and three around a pause.
         let requests =
             small + many + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
-        let requests = requests + few + prioritised;
+        let robots = u64::from(!self.ignores_robots);
+        let requests = requests + few + prioritised + robots;
         let down = (rounds * (versions + over_six)).saturating_mul(self.bytes);
         let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
         let down = down
             .saturating_add(once)
             .saturating_add(3 * IDLE_BYTES + (small + few) * SMALL_BYTES + many * MANY_BYTES)
-            .saturating_add(prioritised * PRIORITY_BYTES);
-        let upload = match &self.upload {
-            Some((url, size)) => format!(
-                "  {} POST requests with {} in all, to {}\n",
-                2 * rounds * versions,
-                megabytes(rounds * versions * (size.get() + SHORT_UPLOAD)),
-                url.to_text()
-            ),
-            None => String::new(),
-        };
+            .saturating_add(prioritised * PRIORITY_BYTES + robots * ROBOTS_BYTES);
+        let upload = self.announced_upload();
         let idle = match self.idle {
             Duration::ZERO => String::new(),
             idle => format!("  It watches an idle connection of each version for up to {idle}.\n"),
+        };
+        let names = if self.is_secure() && self.connection.connect_to.is_none() {
+            format!("  It looks up at most {OTHER_NAMES} other names of the certificate.\n")
+        } else {
+            String::new()
         };
         format!(
             "squall probe sends at most this to {}, within {}:\n  \
              {requests} GET and HEAD requests for {} of responses,\n  \
              {MANY} of them in a row for each version, with small responses\n{upload}  \
-             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n{idle}",
+             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n{idle}{names}",
             self.url.to_text(),
             self.duration,
             megabytes(down)
+        )
+    }
+
+    /// The line about uploads; empty if there are none.
+    fn announced_upload(&self) -> String {
+        let Some((url, size)) = &self.upload else {
+            return String::new();
+        };
+        let (form, form_bytes) = match self.upload_as {
+            UploadForm::Plain => ("", 0),
+            UploadForm::Multipart => (" as multipart/form-data", FORM_BYTES),
+        };
+        let pairs = u64::from(self.rounds) * self.versions.len() as u64;
+        format!(
+            "  {} POST requests with {} in all{form}, to {}\n",
+            2 * pairs,
+            megabytes(pairs * (size.get() + SHORT_UPLOAD + 2 * form_bytes)),
+            url.to_text()
         )
     }
 
@@ -217,10 +247,25 @@ impl Plan {
         let with_streams = with_streams.filter(|version| **version != Version::Http1);
         let resumptions = u64::from(self.is_secure()) * 2 * RESUMPTION_REQUESTS;
         let idle = u64::from(!self.idle.is_zero());
+        let with_streams = with_streams.count() as u64;
         (
-            versions * (resumptions + idle),
-            with_streams.count() as u64 * u64::from(PRIORITY_DOWNLOADS),
+            versions * (resumptions + idle) + with_streams * PAIR_REQUESTS,
+            with_streams * u64::from(PRIORITY_DOWNLOADS),
         )
+    }
+}
+
+/// A body that uploads this many bytes, and its content type.
+fn upload_body(form: UploadForm, size: Bytes) -> Result<(Payload, String)> {
+    match form {
+        UploadForm::Plain => Ok((
+            Payload::generated(size)?,
+            "application/octet-stream".to_owned(),
+        )),
+        UploadForm::Multipart => {
+            let name = "upload.bin".to_owned();
+            encode_fields(&[("file", FieldValue::Generated { size, name })])
+        }
     }
 }
 
@@ -327,6 +372,25 @@ mod tests {
         );
         let endless = own_windows(Bytes::new(u64::MAX), &[Http::Two]);
         assert_eq!(endless[1], "http2.connection_window=1536MiB");
+    }
+
+    #[test]
+    fn form_around_an_upload_is_as_long_as_announced_at_most() {
+        for size in [SHORT_UPLOAD, 5_000_000] {
+            let (payload, content_type) =
+                upload_body(UploadForm::Multipart, Bytes::new(size)).unwrap();
+            let length = payload.body.length().unwrap();
+            assert!(length > size && length <= size + FORM_BYTES, "{length}");
+            let boundary = content_type.strip_prefix("multipart/form-data; boundary=");
+            let end = format!("\r\n--{}--\r\n", boundary.expect("a boundary"));
+            let Body::Whole(body) = payload.body else {
+                panic!("it is in memory");
+            };
+            assert!(body.ends_with(end.as_bytes()));
+        }
+        let (payload, content_type) = upload_body(UploadForm::Plain, Bytes::new(10)).unwrap();
+        assert_eq!(payload.body.length(), Some(10));
+        assert_eq!(content_type, "application/octet-stream");
     }
 
     #[test]

@@ -196,6 +196,8 @@ fn purpose(step: &Step, endpoint: Option<char>) -> String {
         StepKind::Resumption => "a TLS handshake with a ticket",
         StepKind::Priorities => "downloads with priorities",
         StepKind::KeptIdle => "an idle connection",
+        StepKind::SlowPair => "two slow requests on one connection",
+        StepKind::Robots => "robots.txt",
     };
     let version = version_name(step.version);
     let endpoint = endpoint.map_or_else(String::new, |letter| format!("{letter}, "));

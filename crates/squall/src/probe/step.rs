@@ -57,6 +57,8 @@ pub(super) enum Load {
     Chain(Vec<Duration>),
     /// All requests from the start, the second one after this time.
     Beside(Duration),
+    /// The first request, and once it has succeeded the second, and after this time the third.
+    PairBehind(Duration),
     /// This many requests from the start, each once, on one connection.
     Together(u32),
 }
@@ -65,6 +67,8 @@ pub(super) enum Load {
 pub(super) struct StepRecords {
     pub(super) step: Step,
     pub(super) heads: Vec<Head>,
+    /// The body of the response; empty unless it is robots.txt.
+    pub(super) body: Vec<u8>,
 }
 
 /// What all steps of a probe share.
@@ -104,6 +108,16 @@ impl Load {
                     ..PageNode::plain(1)
                 };
                 (1, page(vec![PageNode::plain(0), second], time)?)
+            }
+            Load::PairBehind(delay) => {
+                let behind = |what, delay| PageNode {
+                    after: Some(0),
+                    delay,
+                    ..PageNode::plain(what)
+                };
+                let pair = [behind(1, Duration::ZERO), behind(2, *delay)];
+                let nodes = [PageNode::plain(0)].into_iter().chain(pair);
+                (1, page(nodes.collect(), time)?)
             }
             Load::Together(count) => (1, page((0..*count).map(PageNode::plain).collect(), time)?),
         })
@@ -266,7 +280,7 @@ impl Environment<'_> {
         };
         let observed = InboxOptions {
             fields: true,
-            bodies: false,
+            bodies: task.kind == StepKind::Robots,
             frames: self.plan.trace,
         };
         let (connections, workload) = task.load.workload(time)?;
@@ -344,6 +358,7 @@ impl RunningStep {
         Ok(StepRecords {
             step,
             heads: heads.collect(),
+            body: seen.body,
         })
     }
 }

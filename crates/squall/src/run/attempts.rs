@@ -52,7 +52,7 @@ pub(super) fn run_trial(
                 if failed == FAILED_ATTEMPTS {
                     bail!(said);
                 }
-                progress.repeat(trial, &said);
+                progress.repeat(trial, &said, &[]);
                 continue;
             }
         }
@@ -73,7 +73,6 @@ pub(super) fn run_trial(
             disturbed += 1;
             disturbed == DISTURBED_ATTEMPTS
         };
-        let reasons = reasons.join("; ");
         match (is_last, has_failed) {
             (true, false) => progress.end(trial, &super::outcome(&complete)?),
             (true, true) => {
@@ -81,13 +80,13 @@ pub(super) fn run_trial(
                 progress.end(trial, &format!("{}; {said}", super::outcome(&complete)?));
             }
             (false, false) => {
-                progress.repeat(trial, &format!("disturbed ({reasons})"));
+                progress.repeat(trial, "disturbed", reasons);
                 complete.discard()?;
             }
             (false, true) => {
                 let kept = run.folder.keep_attempt(&attempt_of(&record))?;
                 let said = described(&record.station_exits, &kept);
-                progress.repeat(trial, &format!("{said} ({reasons})"));
+                progress.repeat(trial, &said, reasons);
             }
         }
         if is_last {

@@ -11,6 +11,7 @@ use squall_base::plan::{
 use squall_linux::machine;
 use squall_recipe::{fix_trials_at_most, pair_trials, with_and_without};
 use squall_record::RunFolder;
+use squall_report::{Language, ProgressLines};
 
 use super::progress::Progress;
 use super::{extended, programs};
@@ -43,17 +44,19 @@ pub(super) fn ask_resumed(folder: &RunFolder, plan: &mut Plan, at_most: u32) -> 
 }
 
 /// How many trials the fixes of a plan add, as a line for `--dry-run`; empty if it tries none.
-pub(super) fn preview(plan: &Plan) -> String {
+pub(super) fn preview(plan: &Plan, language: Language) -> String {
     let Some(fixes) = &plan.fixes else {
         return String::new();
     };
     let trials = fix_trials_at_most(plan, fixes.at_most).unwrap_or_default();
-    let size = Progress::new(trials.iter().copied()).size();
-    format!("fixes to try, {} at most: {size}\n", fixes.at_most)
+    let size = Progress::new(trials.iter().copied(), language).size();
+    let lines = ProgressLines::of(language);
+    let heading = lines.say(&format!("fixes to try, {} at most", fixes.at_most));
+    lines.labelled(&heading, &size) + "\n"
 }
 
 /// Chooses the fixes to try by the findings of the planned trials, unless that was done before, and writes the plan.
-pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan) -> Result<()> {
+pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan, language: Language) -> Result<()> {
     let Some(FixesToTry {
         at_most,
         chosen: None,
@@ -63,7 +66,7 @@ pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan) -> Result<()> {
     };
     let cells = findings_of(folder, plan)?;
     let chosen = chosen(plan, &cells, at_most);
-    announce(&chosen);
+    announce(&chosen, language);
     plan.fixes = Some(FixesToTry {
         at_most,
         chosen: Some(chosen),
@@ -155,18 +158,14 @@ fn check_congestion_controls(changes: &[SettingChange], available: Option<&str>)
 }
 
 /// Prints what is tried, to stderr.
-fn announce(chosen: &ChosenFixes) {
+fn announce(chosen: &ChosenFixes, language: Language) {
+    let lines = ProgressLines::of(language);
     for fix in &chosen.tried {
-        eprint(format_args!(
-            "tries a fix of {} ({}): {} on {}\n",
-            fix.variant,
-            fix.title,
-            listed_changes(&fix.changes),
-            fix.station
-        ));
+        let settings = format!("{} on {}", listed_changes(&fix.changes), fix.station);
+        eprint(lines.trying_fix(&fix.variant, &fix.title, &settings) + "\n");
     }
     if chosen.tried.is_empty() {
-        eprint("no finding of this run has a fix that it can try\n");
+        eprint(lines.say("no finding of this run has a fix that it can try") + "\n");
     }
 }
 
@@ -260,9 +259,9 @@ mod tests {
     #[test]
     fn dry_run_says_how_many_trials_fixes_add() {
         let mut plan = plan();
-        assert_eq!(preview(&plan), "");
+        assert_eq!(preview(&plan, Language::En), "");
         ask(&mut plan, 2).unwrap();
-        let said = preview(&plan);
+        let said = preview(&plan, Language::En);
         assert!(
             said.starts_with("fixes to try, 2 at most: 8 trials, about "),
             "{said}"

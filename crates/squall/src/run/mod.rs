@@ -30,6 +30,7 @@ use squall_record::{
     RecordError, RunFolder, TrialFolder, create_private_folder, read_json, read_plan,
     read_requests, run_name, write_json, write_plan, write_private,
 };
+use squall_report::{Language, ProgressLines};
 
 use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::commands::named::{RecipeText, find_recipe, open_run};
@@ -113,7 +114,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let (true, Some(wanted)) = (arguments.dry_run, &arguments.recipe) {
-        let preview = preview(&plan_recipe(arguments, wanted)?.plan);
+        let language = arguments.reporting.language();
+        let preview = preview(&plan_recipe(arguments, wanted)?.plan, language);
         print(escape_controls(&preview))?;
         return Ok(CommandOutcome::Success);
     }
@@ -134,7 +136,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         extended::extend(&folder, &mut plan, arguments.repetitions, arguments.try_fix)?;
     }
     interrupt::watch()?;
-    match run_all(&folder, &mut plan, LinkPackets::kept_if(arguments.pcap)) {
+    let packets = LinkPackets::kept_if(arguments.pcap);
+    match run_all(&folder, &mut plan, packets, arguments.reporting.language()) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
@@ -188,11 +191,12 @@ fn report_part(folder: &RunFolder, plan: &Plan, why: &str, reporting: &ReportFla
     // A plan that cannot be read was damaged meanwhile, as resuming will report.
     let is_redacted = read_plan(folder.plan()).is_ok_and(|plan| plan.is_redacted());
     let recipe = if is_redacted { " RECIPE" } else { "" };
-    eprint(format_args!(
-        "{why}: {complete} of {} trials are complete; go on with: squall run{recipe} --resume {}\n",
-        plan.trials.len() + plan.fix_trials().count(),
-        folder.root().display()
-    ));
+    let planned = plan.trials.len() + plan.fix_trials().count();
+    let run = folder.root().display();
+    let said = format!(
+        "{why}: {complete} of {planned} trials are complete; go on with: squall run{recipe} --resume {run}"
+    );
+    eprint(reporting.language().say(&said) + "\n");
 }
 
 /// The folder of a new run, named after recipe and time. A second run within the same second gets a number.
@@ -270,18 +274,19 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
 }
 
 /// Describes what a plan would run, and for how long.
-fn preview(plan: &Plan) -> String {
-    let Plan {
-        recipe, profile, ..
-    } = plan;
-    let size = Progress::new(plan.trials.iter()).size();
+fn preview(plan: &Plan, language: Language) -> String {
+    let lines = ProgressLines::of(language);
+    let size = Progress::new(plan.trials.iter(), language).size();
     let variants = plan.variants.iter();
     let variants = variants.map(|variant| format!("  {}: {}\n", variant.name, variant.path));
     let conditions = plan.conditions.iter().map(|it| format!("  {it}\n"));
     format!(
-        "{recipe}, profile {profile}: {size}\n{}variants:\n{}conditions:\n{}",
-        fixes::preview(plan),
+        "{}\n{}{}\n{}{}\n{}",
+        lines.plan(&plan.recipe, &plan.profile, &size),
+        fixes::preview(plan, language),
+        lines.say("variants:"),
         variants.collect::<String>(),
+        lines.say("conditions:"),
         conditions.collect::<String>()
     )
 }
@@ -374,7 +379,12 @@ fn keep_files(folder: &RunFolder, planned: &PlannedRecipe, secrets: Secrets) -> 
 }
 
 /// Runs the planned trials, then those of the fixes that the run tries.
-fn run_all(folder: &RunFolder, plan: &mut Plan, packets: LinkPackets) -> Result<TrialsOutcome> {
+fn run_all(
+    folder: &RunFolder,
+    plan: &mut Plan,
+    packets: LinkPackets,
+    language: Language,
+) -> Result<TrialsOutcome> {
     let versions = programs::versions(plan);
     let run = RunContext {
         folder,
@@ -383,11 +393,11 @@ fn run_all(folder: &RunFolder, plan: &mut Plan, packets: LinkPackets) -> Result<
         versions: &versions,
     };
     let planned: Vec<&Trial> = run.plan.trials.iter().collect();
-    let ended = run_trials(&run, &planned)?;
+    let ended = run_trials(&run, &planned, language)?;
     if ended == TrialsOutcome::Interrupted || plan.fixes.is_none() {
         return Ok(ended);
     }
-    fixes::choose_for(folder, plan)?;
+    fixes::choose_for(folder, plan, language)?;
     let of_fixes: Vec<&Trial> = plan.fix_trials().collect();
     if of_fixes.is_empty() {
         return Ok(ended);
@@ -398,11 +408,15 @@ fn run_all(folder: &RunFolder, plan: &mut Plan, packets: LinkPackets) -> Result<
         packets,
         versions: &versions,
     };
-    run_trials(&run, &of_fixes)
+    run_trials(&run, &of_fixes, language)
 }
 
 /// Runs those of the trials that are not yet complete and valid.
-fn run_trials(run: &RunContext<'_>, trials: &[&Trial]) -> Result<TrialsOutcome> {
+fn run_trials(
+    run: &RunContext<'_>,
+    trials: &[&Trial],
+    language: Language,
+) -> Result<TrialsOutcome> {
     let RunContext { folder, .. } = run;
     let failed = folder.failed_attempts()?;
     let failed_before = |name: &str| {
@@ -422,7 +436,7 @@ fn run_trials(run: &RunContext<'_>, trials: &[&Trial]) -> Result<TrialsOutcome> 
             missing.push((trial, record.attempt));
         }
     }
-    let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial));
+    let mut progress = Progress::new(missing.iter().map(|(trial, _)| *trial), language);
     progress.announce(&folder.root().display());
     for (trial, attempts_before) in missing {
         let ended = attempts::run_trial(run, trial, attempts_before, &mut progress);
@@ -440,7 +454,7 @@ fn run_trials(run: &RunContext<'_>, trials: &[&Trial]) -> Result<TrialsOutcome> 
     Ok(TrialsOutcome::Complete)
 }
 
-/// The text of the progress line for a complete trial.
+/// What a complete trial found, in English, for its line.
 fn outcome(complete: &TrialFolder) -> Result<String> {
     let record = complete.read_record()?;
     let requests = complete.read_checked(&record, &complete.requests(), read_requests)?;

@@ -1,12 +1,13 @@
 //! The progress line of a run: which trial is running, what the last one found, and how long the rest will take.
 //!
 //! On a terminal the line of the running trial is redrawn; otherwise each trial prints one line when it has ended.
-//! Everything goes to stderr.
+//! Everything goes to stderr. The words are squall-report's.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::Trial;
+use squall_report::{Language, ProgressLines};
 
 use crate::display;
 use crate::output::{draw, eprint};
@@ -24,10 +25,14 @@ pub(crate) struct Progress {
     overhead: Duration,
     started: Instant,
     is_terminal: bool,
+    language: Language,
 }
 
 impl Progress {
-    pub(crate) fn new<'a>(trials: impl ExactSizeIterator<Item = &'a Trial>) -> Progress {
+    pub(crate) fn new<'a>(
+        trials: impl ExactSizeIterator<Item = &'a Trial>,
+        language: Language,
+    ) -> Progress {
         Progress {
             total: trials.len(),
             done: 0,
@@ -38,21 +43,18 @@ impl Progress {
             overhead: OVERHEAD_GUESS,
             started: Instant::now(),
             is_terminal: display::can_redraw(),
+            language,
         }
     }
 
     pub(crate) fn announce(&self, folder: &dyn Display) {
-        eprint(format_args!("{folder}: {}\n", self.size()));
+        let line = self.lines().labelled(&folder.to_string(), &self.size());
+        eprint(line + "\n");
     }
 
     /// The number of trials and how long they take at most.
     pub(crate) fn size(&self) -> String {
-        let trials = if self.total == 1 { "trial" } else { "trials" };
-        format!(
-            "{} {trials}, about {} at most",
-            self.total,
-            clock(self.time_left())
-        )
+        self.lines().size(self.total, self.time_left())
     }
 
     /// Marks the beginning of a trial.
@@ -63,14 +65,13 @@ impl Progress {
 
     pub(crate) fn redraw(&self, trial: &Trial) {
         if self.is_terminal {
-            let rest = format!(" ... {} left", clock(self.time_left()));
             draw(self.erase());
-            eprint(self.line(&self.title(trial), &rest));
+            eprint(self.lines().running(&self.title(trial), self.time_left()));
         }
     }
 
-    /// Marks the end of a trial and prints its summary.
-    pub(crate) fn end(&mut self, trial: &Trial, said: &str) {
+    /// Marks the end of a trial and prints what it found, which is in English here.
+    pub(crate) fn end(&mut self, trial: &Trial, found: &str) {
         let took = self.started.elapsed();
         let load = Duration::from(trial.load_time_at_most());
         // A trial ends early when no request is outstanding. Time beyond the load is overhead.
@@ -80,18 +81,15 @@ impl Progress {
         self.load_time_left = self.load_time_left.saturating_sub(load);
         self.started = Instant::now();
         draw(self.erase());
-        let rest = format!(": {said}; {} left", clock(self.time_left()));
-        eprint(self.line(&title, &rest) + "\n");
+        eprint(self.lines().ended(&title, found, self.time_left()) + "\n");
     }
 
-    /// Reports why a trial is being repeated.
-    pub(crate) fn repeat(&mut self, trial: &Trial, reason: &str) {
+    /// Reports why a trial is being repeated: what happened, and why the attempt is no evidence. Both are in English here.
+    pub(crate) fn repeat(&mut self, trial: &Trial, what: &str, reasons: &[String]) {
         self.repeats += 1;
         draw(self.erase());
-        eprint(format_args!(
-            "{}: {reason}; trying again\n",
-            self.title(trial)
-        ));
+        let line = self.lines().repeated(&self.title(trial), what, reasons);
+        eprint(line + "\n");
     }
 
     /// Erases the line of a trial that was abandoned.
@@ -103,15 +101,12 @@ impl Progress {
         if self.is_terminal { "\r\x1b[K" } else { "" }
     }
 
-    /// `title` and `rest` on one line, if `rest` leaves room for a part of the title.
-    fn line(&self, title: &str, rest: &str) -> String {
-        if !self.is_terminal {
-            return format!("{title}{rest}");
+    /// How lines are written. The terminal may have changed its width.
+    fn lines(&self) -> ProgressLines {
+        ProgressLines {
+            language: self.language,
+            columns: self.is_terminal.then(|| display::redraw_size().0),
         }
-        // A line that fills the last column may move the cursor to the next line.
-        let (columns, _) = display::redraw_size();
-        let room = columns.saturating_sub(1 + rest.chars().count());
-        whole_words(title, room) + rest
     }
 
     fn title(&self, trial: &Trial) -> String {
@@ -136,45 +131,9 @@ impl Progress {
     }
 }
 
-/// As many whole words of `text` as fit into `columns`, but at least one.
-fn whole_words(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    let mut fitting = String::new();
-    for word in text.split(' ') {
-        // Room for a space before the word and a mark behind it.
-        let length = fitting.chars().count() + word.chars().count() + 2;
-        if !fitting.is_empty() && length > columns {
-            break;
-        }
-        if !fitting.is_empty() {
-            fitting.push(' ');
-        }
-        fitting.push_str(word);
-    }
-    fitting.trim_end_matches(',').to_owned() + "…"
-}
-
-/// Minutes and seconds (`1:05`, `0:07`), with hours if there are any.
-fn clock(span: Duration) -> String {
-    let secs = span.as_secs();
-    match secs / 3600 {
-        0 => format!("{}:{:02}", secs / 60, secs % 60),
-        hours => format!("{hours}:{:02}:{:02}", secs / 60 % 60, secs % 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_formatted_like_a_clock() {
-        assert_eq!(clock(Duration::from_secs(7)), "0:07");
-        assert_eq!(clock(Duration::from_secs(65)), "1:05");
-        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
-    }
 
     #[test]
     fn repeated_trials_count_in_the_time_left() {
@@ -186,19 +145,12 @@ mod tests {
             overhead: Duration::ZERO,
             started: Instant::now(),
             is_terminal: false,
+            language: Language::En,
         };
         assert!(progress.time_left() <= Duration::from_secs(30));
         // As many attempts as trials, the running one included, failed.
         progress.repeats = 2;
         let left = progress.time_left().as_secs();
         assert!((50..=60).contains(&left), "{left} s");
-    }
-
-    #[test]
-    fn a_long_title_loses_whole_words() {
-        let title = "[ 1/12] two envoys h2c, delay 25ms, loss 3%";
-        assert_eq!(whole_words(title, 80), title);
-        assert_eq!(whole_words(title, 31), "[ 1/12] two envoys h2c, delay…");
-        assert_eq!(whole_words(title, 25), "[ 1/12] two envoys h2c…");
     }
 }

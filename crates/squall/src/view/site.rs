@@ -33,6 +33,9 @@ const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 1
                     <circle cx=\"3\" cy=\"12\" r=\"2\"/><circle cx=\"8\" cy=\"11\" r=\"2\"/>\
                     <circle cx=\"13\" cy=\"4\" r=\"2\" fill=\"#e69f00\"/></svg>\n";
 
+/// How each number of a report is obtained, which the pages of runs link to.
+const METHOD: &str = include_str!("../../../../docs/METHOD.md");
+
 /// What to respond.
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -174,6 +177,7 @@ impl Site {
             }
             ["runs.json"] => self.runs_json(),
             ["favicon.ico"] => Ok(Answer::ok(SVG, ICON)),
+            ["METHOD.md"] => Ok(Answer::ok(TEXT, METHOD)),
             ["runs", number, rest @ ..] => match self.run(number) {
                 Some((place, run)) => self.find_in_run(place, run, rest, query),
                 None => Ok(self.not_found()),

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use qlog::reader::{Event, QlogSeqReader};
 use serde_json::{Value, json};
 use squall_base::record::{Outcome, RequestRecord};
 
@@ -220,11 +221,11 @@ fn check_trace(run: &FinishedRun, python: &Path) {
 fn check_qlog(run: &FinishedRun) {
     for (variant, layer) in [("h2", "loglevel"), ("h3", "quic")] {
         let text = printed(&run.folder, &["--variant", variant, "--to", "qlog"]);
-        let written: Value = serde_json::from_str(&text).expect("JSON");
+        let document: Value = serde_json::from_str(&text).expect("JSON");
         let opened: qlog::Qlog = serde_json::from_str(&text).expect("qlog-dancer reads it");
         assert_eq!(opened.traces.len(), 2, "a connection with two sides");
         for (place, trace) in opened.traces.iter().enumerate() {
-            let events = written["traces"][place]["events"].as_array();
+            let events = document["traces"][place]["events"].as_array();
             let events = events.expect("events");
             assert_eq!(trace.events.len(), events.len());
             let has_layer = events.iter().any(|event| {
@@ -233,6 +234,17 @@ fn check_qlog(run: &FinishedRun) {
             });
             assert!(has_layer, "{variant}: no event of {layer}");
         }
+        let to = ["--variant", variant, "--to", "qlog-seq"];
+        let file = written(&run.folder, &format!("{variant}.sqlog"), &to);
+        let reader = QlogSeqReader::with_file(file).expect("qlog-dancer reads its head");
+        let read: Vec<Event> = reader.collect();
+        let of_client = opened.traces.iter().find(|trace| {
+            let place = trace.vantage_point.as_ref();
+            place.is_some_and(|place| place.ty == qlog::VantagePointType::Client)
+        });
+        let of_client = of_client.expect("the client's trace");
+        assert_eq!(read.len(), of_client.events.len(), "no event is skipped");
+        assert!(read.iter().all(|event| matches!(event, Event::Qlog(_))));
     }
 }
 

@@ -68,6 +68,10 @@ fn check_svgs(folder: &Path) {
         ("condition-0-percentiles.svg", "Response time by percentile"),
         ("condition-0-boxes.svg", "Box plots of the response time"),
         (
+            "condition-0-heat-map-h2.svg",
+            "h2: heat map of requests by start time and response time",
+        ),
+        (
             "condition-0-requests-in-flight-h2.svg",
             "h2: requests in flight over time",
         ),

@@ -1,5 +1,5 @@
-//! One run, read in every way that squall offers: report.html, summary.json, `squall export --to cells`, `squall explain`, and
-//! DuckDB over the tables. All of them must say the same.
+//! One run, read in every way that squall offers: report.html, summary.json, `squall export --to cells` as CSV and as Parquet,
+//! `squall explain`, and DuckDB over the tables. All of them must say the same.
 //!
 //! Times of summary.json, `export`, `explain` and DuckDB are equal to the nanosecond. The page has them in milliseconds with
 //! three digits (`figure::millis`), and shares in thousandths of a percent. Whether the figures are right is tested in
@@ -181,6 +181,36 @@ fn from_duckdb(python: &Path, run: &Path) -> AllFigures {
         };
         (number(&row[0]), figures)
     });
+    figures.collect()
+}
+
+/// The exported table of figures, as DuckDB reads it from Parquet.
+fn from_exported_parquet(python: &Path, run: &Path) -> AllFigures {
+    let output = run_squall(run, ["export", ".", "--to", "cells", "-o", "cells.parquet"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let times = TIMES.map(|name| format!("{name}_ns")).join(", ");
+    let query = format!(
+        "SELECT trial, validity, asked, answered, failed, censored, connections_opened, {times} FROM 'cells.parquet'"
+    );
+    let found = rows(python, run, &query);
+    let figures = found.iter().map(|row| {
+        let figures = TrialFigures {
+            validity: text(&row[1]).to_owned(),
+            asked: number(&row[2]),
+            answered: number(&row[3]),
+            failed: number(&row[4]),
+            unfinished: number(&row[5]),
+            connections: number(&row[6]),
+            times: [7, 8, 9, 10].map(|place| row[place].as_u64()),
+        };
+        (number(&row[0]), figures)
+    });
+    // 400 requests are too few for the 99.9th percentile.
+    let kinds = "SELECT DISTINCT typeof(trial), typeof(variant), typeof(rate_achieved_per_s), typeof(p999_ns), p999_ns
+                 FROM 'cells.parquet'";
+    let expected = ["UBIGINT", "VARCHAR", "DOUBLE", "UBIGINT"].map(Value::from);
+    let expected: Vec<Value> = expected.into_iter().chain([Value::Null]).collect();
+    assert_eq!(rows(python, run, kinds), [expected]);
     figures.collect()
 }
 
@@ -417,6 +447,7 @@ fn page_summary_export_explanations_and_tables_agree() {
         return;
     };
     assert_eq!(from_duckdb(&python, &run.folder), all);
+    assert_eq!(from_exported_parquet(&python, &run.folder), all);
     let rows = causes_from_duckdb(&python, &run.folder);
     check_causes(&page, &summary, &all, &rows);
     check_explanations(&page, &run.folder, Some(&rows));

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     H1, H2C_X1, check_exit_code, check_validity, have, is_root, only_run, read_trials, recipe,
-    seat, stderr,
+    seat, stderr, stdout,
 };
 
 const NOBODY: u32 = 65_534;
@@ -163,6 +163,25 @@ fn ordinary_user_runs_programs_on_hops_inside_a_host() {
     };
     assert_eq!(trial.requests.len(), 100);
     assert!(trial.requests.iter().all(RequestRecord::succeeded));
+}
+
+/// ping opens such a socket where it has no rights for a raw one.
+#[test]
+fn ordinary_user_pings_across_a_link() {
+    if !is_root() || !have(&["python3"]) {
+        return;
+    }
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    let ping = "import socket, struct\n\
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)\n\
+                s.settimeout(10)\n\
+                s.sendto(struct.pack('!BBHHH', 8, 0, 0, 0, 1) + b'hello', ('server', 0))\n\
+                d = s.recv(100)\n\
+                print(d[0], d[8:].decode())\n";
+    let output = home.squall(&["link", "--delay", "2ms", "--", "python3", "-c", ping]);
+    // Type 0 is the echo reply.
+    assert_eq!(stdout(&output), "0 hello\n", "{}", stderr(&output));
 }
 
 #[test]

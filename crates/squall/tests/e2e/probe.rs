@@ -58,14 +58,14 @@ pub(crate) fn faults(result: &Value) -> Vec<&str> {
 }
 
 /// Windows that limit nothing.
-const WIDE: [&str; 4] = [
+pub(crate) const WIDE: [&str; 4] = [
     "--set",
     "http2.stream_window=16MiB",
     "--set",
     "http2.connection_window=16MiB",
 ];
 /// Versions over TCP: no test waits for UDP that nothing listens to.
-const TCP: [&str; 2] = ["--http", "1.1,2"];
+pub(crate) const TCP: [&str; 2] = ["--http", "1.1,2"];
 
 #[test]
 fn server_without_a_fault_has_none() {
@@ -154,6 +154,15 @@ fn small_limits_of_http3_uploads_are_named_first() {
     assert_eq!(faults(&result)[0], "quic_window", "{result}");
     let limits = &result["endpoint"]["upload_limits"];
     assert!(limits["updates"].as_u64() > Some(0), "{limits}");
+    let stream = limits["stream_bytes"].as_u64();
+    assert!(stream >= Some(65_536), "{limits}");
+    // 64 KiB in each 100 ms, or what the server raised it to.
+    let at_100_ms = &result["endpoint"]["http3_predictions"][3];
+    assert_eq!(at_100_ms["round_trip_ns"], 100_000_000, "{at_100_ms}");
+    assert!(
+        at_100_ms["bytes_per_s"].as_f64() >= Some(655_000.0),
+        "{at_100_ms}"
+    );
 }
 
 #[test]
@@ -213,7 +222,7 @@ fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
 }
 
 /// A server that does this with each connection, in the background until the test ends.
-fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
+pub(crate) fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     thread::spawn(move || {
@@ -264,6 +273,36 @@ fn server_that_breaks_the_protocol_is_quoted() {
     );
 }
 
+/// A gRPC server, for example, resets the stream of a GET.
+#[test]
+fn what_a_server_announced_is_shown_although_it_answers_nothing() {
+    // SETTINGS_MAX_CONCURRENT_STREAMS=7, 65,537 more bytes for the connection, and INTERNAL_ERROR on stream 1.
+    const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7];
+    const WINDOW_UPDATE: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+    const RST_STREAM: [u8; 13] = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+    let _seat = seat();
+    let home = home();
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(&[&SETTINGS[..], &WINDOW_UPDATE].concat());
+        // By then the request has arrived.
+        thread::sleep(Duration::from_millis(50));
+        let _ = stream.write_all(&RST_STREAM);
+        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
+    });
+    let url = format!("http://{address}/");
+    let flags = ["--json", "--duration", "5s", "--http", "2", url.as_str()];
+    let output = probe(&home, &flags);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert_eq!(faults(&result), ["no_answer"], "{result}");
+    let endpoint = &result["endpoint"];
+    assert_eq!(endpoint["settings"]["MAX_CONCURRENT_STREAMS"], 7);
+    let windows = &endpoint["announced_windows"];
+    assert_eq!(windows["stream_bytes"], 65_535, "{windows}");
+    assert_eq!(windows["connection_bytes"], 131_072, "{windows}");
+}
+
 #[test]
 fn endless_response_is_cut_off() {
     let _seat = seat();
@@ -302,6 +341,26 @@ fn window_costs_time_behind_a_link() {
     assert!(round_trip >= 30_000_000, "{round_trip} ns");
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
+}
+
+/// Behind the link the server has an address of another host, so data that comes late counts as lost on the way.
+#[test]
+fn losses_over_http3_behind_a_link_are_named() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h3", "0"]);
+    let url = format!(
+        "https://localhost:{}/?size=4MiB",
+        server.address("h3").port()
+    );
+    let link = ["--behind", "delay 15ms, loss 2%", "--duration", "10s"];
+    let asks = ["--json", "-k", "--http", "3", url.as_str()];
+    let output = probe(&home, &joined(&[&link, &asks]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    assert!(faults(&result).contains(&"loss"), "{result}");
+    let quic = &result["endpoint"]["quic"];
+    assert!(quic["late_frames"].as_u64() > Some(0), "{quic}");
 }
 
 #[test]
@@ -374,6 +433,15 @@ fn mistakes_end_it_before_anything_is_sent() {
         ),
         (vec!["--http", "3", "http://server/"], "https://"),
         (vec!["--duration", "10ms", "http://server/"], "at least 1s"),
+        (vec!["--upgrade", "http://server/"], "without --upgrade"),
+        (
+            vec!["--proxy", "http://127.0.0.1:9", "http://server/"],
+            "--proxy",
+        ),
+        (
+            vec!["--unix-socket", "socket", "http://server/"],
+            "--unix-socket",
+        ),
     ] {
         let output = probe(&home, &arguments);
         let said = stderr(&output);

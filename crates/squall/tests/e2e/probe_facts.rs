@@ -108,6 +108,13 @@ fn transport_of_http3_is_a_fact() {
         "{quic}"
     );
     assert_eq!(announced["max_udp_payload_bytes"], 1_350, "{quic}");
+    let stream = &announced["initial_max_stream_data_bytes"];
+    assert_eq!(*stream, 1_000_000, "{quic}");
+    assert_eq!(announced["initial_max_data_bytes"], 10_000_000, "{quic}");
+    assert!(
+        announced["initial_max_streams_bidi"].as_u64() > Some(0),
+        "{quic}"
+    );
     assert_eq!(announced["used_retry"], false, "{quic}");
     assert!(
         quic["largest_datagram_bytes"].as_u64() >= Some(1_200),

@@ -150,7 +150,12 @@ fn results_of_a_run_are_written_for_other_tools() {
     let run = run_recipe(&text, &[]);
     let summary = read_value(&run.folder.join("summary.json"));
     check("summary", &summary);
-    check("findings", &read_value(&run.folder.join("findings.json")));
+    let findings = read_value(&run.folder.join("findings.json"));
+    check("findings", &findings);
+    let environment = read_value(&run.folder.join("environment.json"));
+    assert_eq!(summary["command"][1], "run", "{summary}");
+    assert_eq!(summary["command"], environment["command"]);
+    assert_eq!(findings["command"], environment["command"]);
     if run.has_disturbed_trials() {
         return;
     }

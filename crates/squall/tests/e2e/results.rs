@@ -203,6 +203,35 @@ fn load_and_probe_are_chinese_only_if_a_flag_asks_for_it() {
 }
 
 #[test]
+fn progress_of_a_run_is_chinese_if_a_flag_asks_for_it() {
+    let _seat = seat();
+    let text = recipe(
+        "50/s",
+        "delay = \"2ms\"",
+        &[H1],
+        "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"",
+    );
+    let run = run_recipe(&text, &["--lang", "zh"]);
+    let said = stderr(&run.output);
+    for part in [
+        "：1 次试验，最多约 0:",
+        "[1/1] h1, delay 2ms, loss 0%：",
+        "；剩余 0:00\n",
+    ] {
+        assert!(said.contains(part), "no {part:?} in the progress:\n{said}");
+    }
+    assert!(!said.contains("0:00 left"), "{said}");
+    let home = run.folder.parent().expect("the folder of runs");
+    let arguments = ["run", "../recipe.toml", "--dry-run", "--lang", "zh"];
+    let preview = stdout(&run_squall(home, arguments));
+    assert!(
+        preview.contains("，配置档 standard：1 次试验，最多约 ")
+            && preview.contains("\n变体：\n  h1: client ~h1~> server\n条件：\n"),
+        "{preview}"
+    );
+}
+
+#[test]
 fn comparison_of_runs_is_chinese_if_a_flag_asks_for_it() {
     let _seat = seat();
     let run = short_run();

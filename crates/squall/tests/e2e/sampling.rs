@@ -1,7 +1,9 @@
 //! Sockets are sampled at the configured interval, in trials and in loads.
 
+use std::path::Path;
+
 use squall_base::plan::SAMPLE_EVERY;
-use squall_base::record::{Side, SocketRecord};
+use squall_base::record::{Side, SocketRecord, Validity};
 use squall_record::{RunFolder, read_sockets};
 use tempfile::TempDir;
 
@@ -46,6 +48,32 @@ fn trial_samples_sockets_at_the_recipes_interval() {
         let last = often.iter().filter(|row| row.is_last).count();
         assert_eq!(last, 2, "{protocol}");
     }
+}
+
+/// A container with a network of its own does not see the limits of the machine's.
+#[test]
+fn trial_records_what_its_hosts_share_with_the_machine() {
+    let _seat = seat();
+    let run = run_recipe(
+        "name = \"test\"\nquestion = \"What is shared?\"\n\
+         [load]\nrate = \"50/s\"\nwarmup = \"0s\"\nduration = \"1s\"\n[conditions]\ndelay = \"1ms\"\n\
+         [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n",
+        &[],
+    );
+    let health = &run.only("v").record.health;
+    let machine = &health.machine;
+    if Path::new("/proc/sys/net/ipv4/tcp_mem").exists() {
+        let tcp = machine.tcp_memory.expect("the memory of TCP sockets");
+        assert!(tcp.low_pages <= tcp.pressure_pages && tcp.pressure_pages > 0);
+        assert!(machine.udp_memory.is_some());
+        let is_pressed = tcp.most_pages > tcp.pressure_pages;
+        let said = matches!(&health.validity, Validity::Invalid { reasons }
+            if reasons.iter().any(|reason| reason.contains("net.ipv4.tcp_mem")));
+        assert!(said || !is_pressed, "{:?}", health.validity);
+    }
+    assert!(machine.tcp_shortage.is_some());
+    assert!(machine.open_files.is_some_and(|files| files.most > 0));
+    assert!(machine.stolen.is_some());
 }
 
 #[test]

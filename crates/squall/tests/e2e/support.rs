@@ -264,8 +264,9 @@ pub(crate) fn check_validity(trial: &TrialFiles) {
     let Validity::Invalid { reasons } = &trial.record.health.validity else {
         return;
     };
-    const LATE: [&str; 3] = [
+    const LATE: [&str; 4] = [
         "the generator was late",
+        "the hypervisor took",
         "the link released packets late",
         "the link's thread woke up late",
     ];

@@ -5,11 +5,13 @@
 
 use std::fs;
 
+use serde_json::Value;
 use squall_analysis::{Difference, RunSummary};
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, read_json, read_plan};
 use tempfile::TempDir;
 
+use crate::result_files::check;
 use crate::support::{check_exit_code, read_trials, run_recipe, run_squall, seat, stderr, stdout};
 
 /// The fewest pairs that can prove a difference.
@@ -56,6 +58,8 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     };
     assert_eq!(fix.finding, "stream_window");
     assert_eq!(fix.what(), "http2.stream_window = 1MiB on client");
+    let last = summary.command.last().map(String::as_str);
+    assert_eq!(last, Some("--try-fix=1"));
     let result = &fix.results[0];
     if !run.has_disturbed_trials() {
         assert_eq!(result.comparison.pairs.len(), PAIRS);
@@ -73,6 +77,17 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     );
     let page = fs::read_to_string(run.folder.join("report.html")).expect("the report is there");
     assert!(page.contains("<h2>Tried fixes</h2>"));
+    // Both files are as docs/schemas say, here with fixes in them.
+    let findings: Value = read_json(folder.findings()).expect("findings.json");
+    assert!(
+        findings.to_string().contains("\"changes\":[{\"hop\":1"),
+        "{findings}"
+    );
+    check("findings", &findings);
+    check(
+        "summary",
+        &read_json(folder.summary()).expect("summary.json"),
+    );
     // The planned variant has its planned trials alone.
     assert_eq!(summary.variants, ["h2c"]);
     assert_eq!(summary.conditions[0].cells[0].trials.len(), PAIRS);

@@ -61,6 +61,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "groups",
         "handshakes",
         "in_bursts",
+        "initial_max_streams_bidi",
         "link_connections",
         "lost",
         "machine_errors",

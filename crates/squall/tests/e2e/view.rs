@@ -115,7 +115,15 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
         let (_, rest) = page.split_once("<header>").expect("a header");
         rest.split_once("</main>").expect("the end").0.to_owned()
     };
-    assert_eq!(answer(&page), answer(&report), "the same but for its data");
+    // Only a server has the document about the method.
+    let link = "How each number is obtained, and how large its error is: <a href=\"/METHOD.md\">docs/METHOD.md</a>";
+    let text = "docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is.";
+    assert!(page.contains(link) && report.contains(text));
+    let of_report = answer(&report).replace(text, link);
+    assert_eq!(answer(&page), of_report, "the same but for its data");
+    let document = viewing.get("/METHOD.md");
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METHOD.md");
+    assert_eq!(document, std::fs::read_to_string(own).expect("METHOD.md"));
     assert!(page.contains("\"source\":\"/runs/1/\"") && !report.contains("\"source\""));
 
     let trial = run.only("h2c");
@@ -164,6 +172,9 @@ fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
         assert!(page.contains("<html lang=\"zh-Hans\">"), "{path}");
     }
     assert!(viewing.get("/").contains("与上一次运行比较"));
+    let link = "每个数值如何得出以及误差多大： <a href=\"/METHOD.md\">docs/METHOD.md</a>";
+    let page = viewing.get("/runs/2/");
+    assert!(page.contains(link), "{page}");
     let compared = viewing.get("/runs/1/compare/2");
     assert!(
         compared.contains("结论") && !compared.contains("after is"),

@@ -18,7 +18,7 @@ mod axe;
     reason = "squall-report's tests use more of it"
 )]
 #[path = "../../../squall-report/tests/integration/support/chromium.rs"]
-mod chromium;
+pub(crate) mod chromium;
 
 use serde_json::{Value, json};
 use squall_base::Time;
@@ -119,7 +119,8 @@ fn wait_for_words(page: &mut Page, request: u64) {
     }
 }
 
-fn check_silent(page: &mut Page) {
+/// No errors, and no messages on the console.
+pub(crate) fn check_silent(page: &mut Page) {
     for event in [
         "Runtime.exceptionThrown",
         "Runtime.consoleAPICalled",

@@ -140,6 +140,16 @@ fn client_sees_the_certificates_and_the_transport_parameters() {
     let transport = facts.transport.unwrap();
     assert_eq!(transport.max_udp_payload_bytes, 1_300);
     assert_eq!(transport.max_idle_timeout, crate::h3::IDLE_TIMEOUT);
+    assert_eq!(
+        transport.initial_max_data_bytes,
+        settings.connection_window.get()
+    );
+    assert_eq!(
+        transport.initial_max_stream_data_bytes,
+        settings.stream_window.get()
+    );
+    let streams = u64::from(settings.max_concurrent_streams);
+    assert_eq!(transport.initial_max_streams_bidi, streams);
     assert!(!transport.used_retry);
     assert!((1_200..=1_300).contains(&pair.client.largest_datagram()));
     assert_eq!(pair.context.early_data_bytes("server"), Some(0));

@@ -105,6 +105,16 @@ fn clients_get_retry_while_too_many_addresses_are_not_validated() {
 }
 
 #[test]
+fn client_that_was_sent_a_retry_reports_it_as_a_fact() {
+    let mut pair = Pair::new();
+    pair.server.max_unvalidated = 0;
+    pair.run();
+    assert!(pair.client.is_ready(), "{:?}", pair.failure);
+    let facts = pair.client.handshake_facts().unwrap();
+    assert!(facts.transport.unwrap().used_retry);
+}
+
+#[test]
 fn validated_and_ended_connections_make_room_for_others_without_retry() {
     let mut pair = Pair::new();
     pair.server.max_unvalidated = 1;

@@ -68,21 +68,25 @@ pub fn run(names: &[&str], size: Size) -> Run {
     Run { plan, records }
 }
 
-/// The summary and the plots of such a run, of which only one trial at a time is in memory. `change` changes its requests.
+/// The plan, the summary and the plots of such a run, of which only one trial at a time is in memory. `change` changes its
+/// requests, and `finish` adds to its plot.
 pub fn large(
     names: &[&str],
     size: Size,
     change: impl Fn(&mut [RequestRecord]),
-) -> (RunSummary, Vec<TrialPoints>) {
+    mut finish: impl FnMut(TrialPoints, &TrialRecord, &[RequestRecord]) -> TrialPoints,
+) -> (Plan, RunSummary, Vec<TrialPoints>) {
     let plan = plan(names, size);
     let (mut trials, mut plots) = (Vec::new(), Vec::new());
     for trial in &plan.trials {
         let (record, mut requests) = record(trial);
         change(&mut requests);
         trials.push(trial_stats(&record, &requests));
-        plots.push(TrialPoints::of(&record, &requests));
+        let points = TrialPoints::of(&record, &requests);
+        plots.push(finish(points, &record, &requests));
     }
-    (summarise(&plan, trials), plots)
+    let summary = summarise(&plan, trials);
+    (plan, summary, plots)
 }
 
 fn plan(names: &[&str], size: Size) -> Plan {

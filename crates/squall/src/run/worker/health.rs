@@ -1,20 +1,22 @@
 //! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
 //! A trial that fails one is recorded and shown, but does not count as evidence. docs/METHOD.md explains each
-//! threshold. Those of a link itself are in `link::health`.
+//! threshold. Those of a link itself are in `link::health`, those of what programs of the machine share in
+//! `machine_health`.
 
 use std::collections::BTreeMap;
 
 use squall_base::Duration;
 use squall_base::plan::{Implementation, Protocol, Station, Trial};
 use squall_base::record::{
-    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, MachineHealth, Validity,
-    WireCounts, is_slight, lag_fault,
+    DirectionHealth, EffectiveSettings, Health, HopRecord, Lateness, Validity, WireCounts,
+    is_slight, lag_fault,
 };
 use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 
 use super::collect::ResponseTimes;
+use super::machine_health::{Circumstances, judge_shared};
 use crate::link::health::{CounterSources, judge_records, judge_times};
 
 /// Everything a trial is judged by.
@@ -167,7 +169,7 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     judge_start(evidence.times_late, reasons);
     judge_shared(
         &evidence.health.machine,
-        evidence.is_slightly_late(),
+        Circumstances::of(&evidence.trial.variant, evidence.is_slightly_late()),
         reasons,
     );
     for (said, times) in evidence.machine_errors {
@@ -179,31 +181,6 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
         reasons.push(format!(
             "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
             evidence.listen_dropped
-        ));
-    }
-}
-
-/// What other programs take from the hosts must not change how the variant behaves.
-fn judge_shared(machine: &MachineHealth, is_slightly_late: bool, reasons: &mut Vec<String>) {
-    for (protocol, memory, setting) in [
-        ("TCP", machine.tcp_memory, "net.ipv4.tcp_mem"),
-        ("UDP", machine.udp_memory, "net.ipv4.udp_mem"),
-    ] {
-        if let Some(memory) = memory
-            && memory.most_pages > memory.pressure_pages
-        {
-            reasons.push(format!(
-                "all {protocol} sockets of this machine held {} pages of memory; above {}, the kernel shrinks the windows \
-                 of every socket. Close what holds them, or raise {setting}",
-                memory.most_pages, memory.pressure_pages
-            ));
-        }
-    }
-    let throttled = machine.throttled.unwrap_or_default();
-    if throttled > Duration::ZERO && !is_slightly_late {
-        reasons.push(format!(
-            "the cgroup's limit of processor time stopped squall for {:.3} ms: raise cpu.max",
-            throttled.as_millis_f64()
         ));
     }
 }
@@ -327,8 +304,6 @@ fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::record::SharedMemory;
-
     use super::*;
 
     fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -392,28 +367,6 @@ mod tests {
             said(Duration::from_micros(1_500)),
             ["the link's schedule, blackouts, weather and traces began 1.500 ms after the load"]
         );
-    }
-
-    #[test]
-    fn pressure_on_the_memory_of_all_sockets_makes_a_trial_invalid() {
-        let said = |most_pages, throttled_ms, is_slightly_late| {
-            let machine = MachineHealth {
-                tcp_memory: Some(SharedMemory {
-                    most_pages,
-                    pressure_pages: 100,
-                }),
-                throttled: Some(Duration::from_millis(throttled_ms)),
-                ..MachineHealth::default()
-            };
-            let mut reasons = Vec::new();
-            judge_shared(&machine, is_slightly_late, &mut reasons);
-            reasons
-        };
-        assert_eq!(said(100, 0, false), [""; 0]);
-        assert_eq!(said(100, 30, true), [""; 0]);
-        let pressed = said(101, 0, true);
-        assert!(pressed[0].contains("held 101 pages") && pressed[0].contains("tcp_mem"));
-        assert!(said(100, 30, false)[0].contains("30.000 ms"));
     }
 
     #[test]

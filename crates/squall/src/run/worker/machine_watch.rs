@@ -1,56 +1,112 @@
 //! Watches, while a trial runs, what its hosts share with all other programs of the machine.
 //!
 //! Namespaces do not separate the memory of sockets: if other programs hold too much of it, the kernel shrinks the windows
-//! of every socket, and one variant may suffer more than another. Facts come from squall-linux (`shared`), `health` judges
-//! them. The processors are not watched here: what other programs take of them shows as lag and lateness.
+//! of every socket, and one variant may suffer more than another. Facts come from squall-linux (`shared`, `counters`),
+//! `health` judges them; docs/RECORD.md lists what is watched and what is not. What other programs take of the processors
+//! shows as lag and lateness; only what a hypervisor or a cgroup's limit takes is read here, as its cause.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
 use anyhow::{Context, Result};
-use squall_base::record::{MachineHealth, SharedMemory};
-use squall_linux::shared::{SharedState, SocketMemory};
+use squall_base::record::{MachineHealth, OpenFiles, SharedMemory, TcpShortage};
+use squall_linux::counters::ProtocolCounters;
+use squall_linux::shared::{SharedCounters, SharedState, SocketMemory};
 
-/// Each look reads three small files, which takes about 50 us.
+use super::place::Hosts;
+
+/// Each look reads four small files.
 const EVERY: StdDuration = StdDuration::from_millis(50);
 
 /// A thread that watches until `finish`.
 pub(super) struct MachineWatch {
+    hosts: TcpShortage,
     stop: Sender<()>,
     thread: JoinHandle<MachineHealth>,
 }
 
 impl MachineWatch {
     /// Begins to watch. Call it in the machine's own network namespace.
-    pub(super) fn start() -> Result<MachineWatch> {
+    pub(super) fn start(hosts: &Hosts) -> Result<MachineWatch> {
+        let hosts = shortage_of(hosts)?;
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("squall-machine".to_owned())
             .spawn(move || {
-                let begun = SharedState::read();
-                let mut most = begun;
-                let mut last = begun;
+                let (begun, shortage) = (SharedCounters::read(), shortage_here());
+                let mut most = SharedState::read();
                 while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                    last = SharedState::read();
-                    most.tcp_memory = fuller(most.tcp_memory, last.tcp_memory);
-                    most.udp_memory = fuller(most.udp_memory, last.udp_memory);
+                    most = worse(most, SharedState::read());
                 }
+                let taken = SharedCounters::read().since(begun);
+                let shortage = shortage_here().since(shortage);
                 MachineHealth {
                     tcp_memory: most.tcp_memory.map(shared),
                     udp_memory: most.udp_memory.map(shared),
-                    throttled: (last.throttled.zip(begun.throttled))
-                        .map(|(until, from)| until - from),
+                    // The queues of other programs are no concern of the trial.
+                    tcp_shortage: Some(TcpShortage {
+                        pruned: 0,
+                        collapsed: 0,
+                        ..shortage
+                    }),
+                    open_files: most.open_files.map(|files| OpenFiles {
+                        most: files.open,
+                        limit: files.limit,
+                    }),
+                    throttled: taken.throttled,
+                    stolen: taken.stolen,
+                    memory_limit_reached: taken.memory_limit_reached,
                 }
             })
             .context("cannot start the thread that watches the machine")?;
-        Ok(MachineWatch { stop, thread })
+        Ok(MachineWatch {
+            hosts,
+            stop,
+            thread,
+        })
     }
 
     /// Ends the watch, and returns the worst that it saw.
-    pub(super) fn finish(self) -> MachineHealth {
+    pub(super) fn finish(self, hosts: &Hosts) -> Result<MachineHealth> {
         drop(self.stop);
-        self.thread.join().unwrap_or_default()
+        let mut machine = self.thread.join().unwrap_or_default();
+        let in_hosts = shortage_of(hosts)?.since(self.hosts);
+        machine.tcp_shortage = Some(machine.tcp_shortage.unwrap_or_default().plus(in_hosts));
+        Ok(machine)
+    }
+}
+
+/// What the hosts' kernel counted, all together.
+fn shortage_of(hosts: &Hosts) -> Result<TcpShortage> {
+    let mut sum = TcpShortage::default();
+    for host in hosts.all() {
+        sum = sum.plus(shortage(&host.protocol_counters()?));
+    }
+    Ok(sum)
+}
+
+/// What it counted in this thread's network namespace; nothing if that cannot be read.
+fn shortage_here() -> TcpShortage {
+    ProtocolCounters::read().map_or_else(|_| TcpShortage::default(), |it| shortage(&it))
+}
+
+fn shortage(counters: &ProtocolCounters) -> TcpShortage {
+    TcpShortage {
+        pressures: counters.count("TcpExtTCPMemoryPressures"),
+        pressed_ms: counters.count("TcpExtTCPMemoryPressuresChrono"),
+        pruned: counters.count("TcpExtPruneCalled"),
+        collapsed: counters.count("TcpExtTCPRcvCollapsed"),
+    }
+}
+
+/// Of two looks, the one that found more in use, each thing by itself.
+fn worse(a: SharedState, b: SharedState) -> SharedState {
+    let files = a.open_files.into_iter().chain(b.open_files);
+    SharedState {
+        tcp_memory: fuller(a.tcp_memory, b.tcp_memory),
+        udp_memory: fuller(a.udp_memory, b.udp_memory),
+        open_files: files.max_by_key(|files| files.open),
     }
 }
 
@@ -64,6 +120,7 @@ fn fuller(a: Option<SocketMemory>, b: Option<SocketMemory>) -> Option<SocketMemo
 const fn shared(memory: SocketMemory) -> SharedMemory {
     SharedMemory {
         most_pages: memory.in_use_pages,
+        low_pages: memory.low_pages,
         pressure_pages: memory.pressure_pages,
     }
 }

@@ -14,6 +14,7 @@ mod exits;
 mod findings;
 mod health;
 mod links;
+mod machine_health;
 mod machine_watch;
 mod messages;
 mod observe;

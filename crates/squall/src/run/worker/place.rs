@@ -31,6 +31,11 @@ impl Hosts {
         &self.0[0]
     }
 
+    /// All of them, from the client's on.
+    pub(super) fn all(&self) -> &[Host] {
+        &self.0
+    }
+
     /// The host of a station, by its place on the path, counted from 0.
     pub(super) fn of(&self, variant: &Variant, station: usize) -> &Host {
         &self.0[variant.links_before(station)]

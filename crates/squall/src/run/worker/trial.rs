@@ -131,7 +131,7 @@ fn measure(
     };
     let (station_sinks, tables) = collect::stations(partial, trial, epoch, key_logs, &failed)?;
     let mut observers = Observers::new(watched, keys, &station_sinks, &failed)?;
-    let machine = MachineWatch::start()?;
+    let machine = MachineWatch::start(hosts)?;
 
     let beginning = LinkBeginning::default();
     let context = LinkContext {
@@ -159,7 +159,7 @@ fn measure(
     let packets = packets.finish()?;
     let observed = observers.finish();
     let requests = tables.finish()?;
-    let machine = machine.finish();
+    let machine = machine.finish(hosts)?;
     let mut path = path?;
     observed?.into_iter().for_each(|report| path.add(report));
     Ok(TrialResults {

@@ -1,5 +1,5 @@
-//! Whether `squall probe` predicts the rate of an upload through a link: from the windows that it saw, within 15 % of what it
-//! measured.
+//! Whether `squall probe` predicts the rate of an upload or a download through a link: from the windows that it saw, within
+//! 15 % of what it measured.
 //!
 //! `probe` has the helpers, and the tests that can run beside others.
 
@@ -11,25 +11,42 @@ use crate::served::Serving;
 use crate::serving::Serving as Proxying;
 use crate::support::{bench, stderr};
 
-/// The rate that the windows allow here, over that which was measured.
-fn predicted_over_measured(result: &Value) -> f64 {
-    let windows = &result["endpoint"]["upload_windows"];
+/// What windows allow at the round trip of the path, in bytes per second.
+fn predicted(result: &Value, windows: &Value) -> f64 {
     let bytes = windows["round_trip_bytes"].as_u64().expect("bytes") as f64;
     let rtt = result["endpoint"]["round_trip_ns"]
         .as_u64()
         .expect("a time") as f64;
+    1e9 * bytes / rtt
+}
+
+/// The rate that the windows allow an upload here, over that which was measured.
+fn of_upload(result: &Value) -> f64 {
+    let predicted = predicted(result, &result["endpoint"]["upload_windows"]);
     let upload = &result["endpoint"]["versions"][0]["uploads"][0];
     let of = |name: &str| upload[name].as_u64().expect("a number") as f64;
-    (bytes / rtt) / (of("bytes") / of("took_ns"))
+    predicted / (1e9 * of("bytes") / of("took_ns"))
+}
+
+/// The same for a download through this client's windows.
+fn of_download(result: &Value) -> f64 {
+    let facts = &result["endpoint"]["versions"][0];
+    let measured = facts["download"]["bytes_per_s"][0].as_f64();
+    predicted(result, &facts["client_windows"]) / measured.expect("a rate")
 }
 
 /// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.
-fn behind(home: &TempDir, link: &str, url: &str) -> Value {
+fn behind(
+    home: &TempDir,
+    (link, url): (&str, &str),
+    flags: &[&str],
+    predicted_over_measured: fn(&Value) -> f64,
+) -> Value {
     const ATTEMPTS: usize = 3;
-    let asks = ["--json", "-k", "--http", "2", "--upload", "2MB"];
+    let asks = ["--json", "-k", "--http", "2"];
     let mut last = Value::Null;
     for _ in 0..ATTEMPTS {
-        let output = probe(home, &joined(&[&["--behind", link], &asks, &[url]]));
+        let output = probe(home, &joined(&[&["--behind", link], &asks, flags, &[url]]));
         assert!(output.status.success(), "{}", stderr(&output));
         last = serde_json::from_slice(&output.stdout).expect("valid JSON");
         if (0.87..=1.15).contains(&predicted_over_measured(&last)) {
@@ -38,6 +55,8 @@ fn behind(home: &TempDir, link: &str, url: &str) -> Value {
     }
     panic!("{} at {last}", predicted_over_measured(&last));
 }
+
+const UPLOAD: [&str; 2] = ["--upload", "2MB"];
 
 /// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
 #[test]
@@ -53,7 +72,7 @@ fn rate_through_a_stream_window_is_predicted_and_named() {
     let listeners = joined(&[&["--h2c", "0", "--sink"], &windows]);
     let server = Serving::start(home.path(), &listeners);
     let url = format!("http://localhost:{}/", server.address("h2c").port());
-    let result = behind(&home, "delay 16.5ms", &url);
+    let result = behind(&home, ("delay 16.5ms", url.as_str()), &UPLOAD, of_upload);
     assert_eq!(faults(&result), ["stream_window"], "{result}");
     assert_eq!(result["endpoint"]["upload_windows"]["stream_bytes"], 65_536);
     let fix = result["verdict"]["fix"].as_str().expect("a fix");
@@ -69,9 +88,46 @@ fn rate_through_the_load_balancer_is_predicted_and_named() {
     let to = format!("http://{}", server.address("h1"));
     let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
     let url = format!("http://localhost:{}/", proxy.address("h2c").port());
-    let result = behind(&home, "delay 15ms", &url);
+    let result = behind(&home, ("delay 15ms", url.as_str()), &UPLOAD, of_upload);
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["endpoint"]["product"]["product"], "alb", "{result}");
     let fix = result["verdict"]["fix"].as_str().expect("a fix");
     assert!(fix.starts_with("AWS ALB"), "{fix}");
+}
+
+/// Probes a long download with this setting of the client, and returns its only fault.
+fn held_up_by(setting: &str) -> Value {
+    let home = home();
+    let server = Serving::start(home.path(), &["--h2c", "0"]);
+    let url = format!(
+        "http://localhost:{}/?size=23MB",
+        server.address("h2c").port()
+    );
+    // A step ends after 5 s. Without a shorter limit, downloads for other facts would take as long.
+    let flags = ["--bytes", "23MB", "--duration", "9s", "--set", setting];
+    let result = behind(&home, ("delay 16.5ms", url.as_str()), &flags, of_download);
+    assert_eq!(faults(&result), ["client_window"], "{result}");
+    result["faults"][0].clone()
+}
+
+/// A known case: curl's downloads of 23 MB at a round trip of 33 ms, when it gave streams 64 KiB.
+#[test]
+fn rate_through_a_window_of_the_client_is_predicted_and_named() {
+    let _bench = bench();
+    let fault = held_up_by("http2.stream_window=64KiB");
+    let sentence = fault["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("stream window: 65,536 bytes"), "{fault}");
+    let fix = fault["fix"].as_str().expect("a fix");
+    assert!(
+        fix.contains("SETTINGS_INITIAL_WINDOW_SIZE of the client"),
+        "{fix}"
+    );
+}
+
+#[test]
+fn rate_through_a_connection_window_of_the_client_is_predicted_and_named() {
+    let _bench = bench();
+    let fault = held_up_by("http2.connection_window=64KiB");
+    let sentence = fault["sentence"].as_str().expect("a sentence");
+    assert!(sentence.contains("connection window: 65,53"), "{fault}");
 }

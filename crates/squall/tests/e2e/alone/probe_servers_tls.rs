@@ -1,5 +1,5 @@
-//! `squall probe` against further real servers with their own defaults, 30 ms away: Apache httpd and h2o in front of another
-//! server, and Node.js, Go, Tomcat, hyper and gRPC, which read uploads themselves.
+//! `squall probe` against further real servers with their own defaults, 30 or 50 ms away: Apache httpd and h2o in front of
+//! another server, and Node.js, Go, Tomcat, hyper and gRPC, which read uploads themselves.
 //!
 //! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds two of them.
 //! `probe_servers` has the bench, and tests the servers that speak HTTP/2 in cleartext.
@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY, Seen};
+use crate::real_servers::{GRPC, USUAL};
 use crate::support::{bench, have, python_with, stderr};
 
 /// The programs of the servers.
@@ -66,11 +67,7 @@ ProxyPass / http://{}/
     let path = path.to_str().expect("a path in UTF-8");
     // One process, which ends when it is killed.
     let _apache = bench.start("apache2", &["-X", "-f", path]);
-    let seen = bench.probe("Apache httpd");
-    assert_eq!(seen.product(), "apache", "{}", seen.0);
-    assert_eq!(seen.number("stream_bytes"), 65_535);
-    // Less the short upload before, which the server has not given back.
-    assert_eq!(seen.number("largest_connection_bytes"), 0x7fff_ffff - 1_000);
+    bench.probe("Apache httpd");
 }
 
 /// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window with the first DATA).
@@ -103,9 +100,6 @@ hosts:
     bench.write("h2o.conf", &configuration);
     let _h2o = bench.start("h2o", &["-c", "h2o.conf"]);
     let seen = bench.probe("h2o");
-    assert_eq!(seen.product(), "h2o", "{}", seen.0);
-    assert_eq!(seen.number("stream_bytes"), 16 << 20);
-    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(100));
     assert_ne!(seen.first_fault(), "stream_window", "{}", seen.0);
 }
 
@@ -119,10 +113,7 @@ fn node_is_limited_by_its_stream_window() {
     let bench = Bench::secure();
     let _node = serve(&bench, "node", &[&format!("{SERVERS}/node.js")]);
     let seen = bench.probe("Node.js");
-    assert_eq!(seen.number("stream_bytes"), 65_535);
-    assert_eq!(seen.policy(), "half");
     assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
-    assert!(seen.is_limited(), "{}", seen.0);
 }
 
 /// This server sends no `server` field, so only its SETTINGS show that it is Go.
@@ -136,8 +127,6 @@ fn go_is_recognised_by_its_settings() {
     let _go = serve(&bench, "go-server", &[]);
     let seen = bench.probe("Go net/http");
     assert_eq!(seen.product(), "go", "{}", seen.0);
-    assert_eq!(seen.number("stream_bytes"), 1 << 20);
-    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(250));
 }
 
 /// The class path of Debian's Tomcat, without the translations of its messages.
@@ -174,10 +163,7 @@ fn tomcat_is_limited_by_its_stream_window() {
     let program = format!("{SERVERS}/TomcatServer.java");
     let _tomcat = serve(&bench, "java", &["-cp", &jars, &program]);
     let seen = bench.probe("Tomcat");
-    assert_eq!(seen.number("stream_bytes"), 65_535);
-    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(100));
     assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
-    assert!(seen.is_limited(), "{}", seen.0);
 }
 
 /// Both of its windows have 1 MiB. Whether 2 MB at 30 ms wait for them longer than for the congestion window varies, so the
@@ -192,14 +178,12 @@ fn hyper_has_windows_of_one_mebibyte() {
     let port = bench.port.to_string();
     let _hyper = bench.start("hyper-server", &[&port]);
     let seen = bench.probe("hyper");
-    assert_eq!(seen.number("stream_bytes"), 1 << 20);
-    assert_eq!(seen.setting("MAX_CONCURRENT_STREAMS"), Some(200));
     // Less the short upload before, if the server has not given it back.
     let connection_bytes = seen.number("largest_connection_bytes");
     assert!((1 << 20) - 1_000 <= connection_bytes, "{}", seen.0);
 }
 
-/// A gRPC server answers only its own methods. The probe says so, and does not judge the server.
+/// A gRPC server answers only its own methods. The probe says so and does not judge the server, but shows what it announces.
 #[test]
 fn grpc_server_that_answers_no_get_is_not_judged() {
     let Some(python) = python_with("grpc") else {
@@ -212,10 +196,24 @@ fn grpc_server_that_answers_no_get_is_not_judged() {
     let program = Path::new(SERVERS).join("grpc_server.py");
     let program = program.to_str().expect("a path in UTF-8");
     let _grpc = bench.start(python, &[program, &port]);
-    let output = bench.try_probe();
+    let output = bench.try_probe(&USUAL);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let seen = Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"));
     assert_eq!(seen.first_fault(), "no_answer", "{}", seen.0);
     let fix = seen.0["verdict"]["fix"].as_str().expect("a fix");
     assert!(fix.contains("gRPC"), "{fix}");
+    let endpoint = &seen.0["endpoint"];
+    let settings = endpoint["settings"].as_object();
+    assert!(settings.is_some_and(|settings| !settings.is_empty()));
+    let window = |name: &str| endpoint["announced_windows"][name].as_u64();
+    let [stream, connection] = ["stream_bytes", "connection_bytes"].map(window);
+    assert!(stream > Some(0) && connection > Some(0), "{endpoint}");
+    let streams = seen.setting("MAX_CONCURRENT_STREAMS");
+    let cell = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let (stream, connection, streams) = (cell(stream), cell(connection), cell(streams));
+    let product = seen.product();
+    let round_trip = USUAL.round_trip;
+    eprintln!(
+        "| {GRPC} | {product} | {round_trip} | {stream} | {connection} | - | {streams} | - | - | - |"
+    );
 }

@@ -1,0 +1,54 @@
+//! The addresses of an endpoint: all that were looked up, a TCP handshake over each family, and whether other names of its
+//! certificate lead to the same address.
+//!
+//! Nothing is looked up here, and nothing is judged.
+
+use serde::Serialize;
+use squall_base::Duration;
+
+use super::observed::Observations;
+
+/// An address family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FamilyFacts {
+    /// `IPv4` or `IPv6`.
+    pub family: &'static str,
+    /// Its first address.
+    pub address: String,
+    /// How long one TCP handshake took; `None` if there was no connection.
+    #[serde(rename = "connect_ns")]
+    pub connect: Option<Duration>,
+}
+
+/// Another name of the certificate. Requests to it may share the URL's connections if it has the same address (RFC 9113,
+/// section 9.1.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherName {
+    /// The name.
+    pub name: String,
+    /// Whether it has the address that was asked; `None` if it has no address.
+    pub has_same_address: Option<bool>,
+}
+
+impl FamilyFacts {
+    pub(super) fn all(seen: &Observations) -> Vec<FamilyFacts> {
+        let families = seen.families.iter();
+        let facts = families.map(|(address, connect)| FamilyFacts {
+            family: if address.is_ipv4() { "IPv4" } else { "IPv6" },
+            address: address.to_string(),
+            connect: *connect,
+        });
+        facts.collect()
+    }
+}
+
+impl OtherName {
+    pub(super) fn all(seen: &Observations) -> Vec<OtherName> {
+        let names = seen.other_names.iter();
+        let facts = names.map(|(name, has_same_address)| OtherName {
+            name: name.clone(),
+            has_same_address: *has_same_address,
+        });
+        facts.collect()
+    }
+}

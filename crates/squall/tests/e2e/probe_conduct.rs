@@ -1,0 +1,338 @@
+//! How `squall probe` behaves towards servers and users: what it sends and how much of it, that it needs no rights, and that
+//! a server that is silent, breaks the protocol or sends for ever does not hold it.
+//!
+//! What it finds is tested in `probe` and `probe_facts`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::ordinary_user::Home;
+use crate::probe::{TCP, WIDE, home, joined, probe, serve};
+use crate::served::{CERTIFICATE, Serving};
+use crate::support::{is_root, seat, stderr, stdout};
+
+/// Connections to one server that browsers open for HTTP/1.1.
+const SIX: usize = 6;
+/// What the test's server has to download, and how long that is. It is too short for the step with a pause.
+const LARGE: &str = "/large";
+const LARGE_BYTES: usize = 25_000;
+const SMALL_BYTES: usize = 2_000;
+
+/// A request as the server read it.
+#[derive(Debug)]
+struct Asked {
+    method: String,
+    target: String,
+    /// Names in lower case.
+    fields: BTreeMap<String, String>,
+    body_bytes: u64,
+}
+
+/// What the server has seen and sent.
+#[derive(Debug, Default)]
+struct Log {
+    requests: Vec<Asked>,
+    /// Requests that are read and not answered yet, now and at most: each on a connection of its own.
+    under_way: usize,
+    most_under_way: usize,
+    /// Bytes of bodies.
+    sent_bytes: u64,
+}
+
+fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A server over HTTP/1.1 that answers every request, and logs it.
+fn logging_server() -> (SocketAddr, Arc<Mutex<Log>>) {
+    let log: Arc<Mutex<Log>> = Arc::default();
+    let of_server = Arc::clone(&log);
+    let address = serve(move |stream| {
+        // A client that closes the connection is no failure.
+        let _ = answer_all(stream, &of_server);
+    });
+    (address, log)
+}
+
+fn answer_all(mut stream: TcpStream, log: &Mutex<Log>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    while let Some(asked) = read_request(&mut reader)? {
+        let is_large = asked.target == LARGE;
+        let size = if is_large { LARGE_BYTES } else { SMALL_BYTES };
+        let sent = if asked.method == "HEAD" { 0 } else { size };
+        {
+            let mut log = lock(log);
+            log.requests.push(asked);
+            log.under_way += 1;
+            log.most_under_way = log.most_under_way.max(log.under_way);
+        }
+        // Requests that are sent together overlap.
+        thread::sleep(Duration::from_millis(if is_large { 50 } else { 1 }));
+        {
+            let mut log = lock(log);
+            log.under_way -= 1;
+            log.sent_bytes += sent as u64;
+        }
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n");
+        stream.write_all(&[head.as_bytes(), &vec![b'x'; sent]].concat())?;
+    }
+    Ok(())
+}
+
+/// Reads a request with its body; `None` if the client has closed the connection.
+fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Ok(None);
+    }
+    let mut words = first.split(' ').map(str::to_owned);
+    let method = words.next().unwrap_or_default();
+    let target = words.next().unwrap_or_default();
+    let mut fields = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
+        fields.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length = fields.get("content-length").map_or("0", String::as_str);
+    let body_bytes: u64 = length.parse().map_err(io::Error::other)?;
+    io::copy(&mut reader.take(body_bytes), &mut io::sink())?;
+    Ok(Some(Asked {
+        method,
+        target,
+        fields,
+        body_bytes,
+    }))
+}
+
+/// The number before these words in what a probe announced.
+fn announced(said: &str, words: &str) -> u64 {
+    let Some((before, _)) = said.split_once(words) else {
+        panic!("no{words}: {said}");
+    };
+    let number = before.rsplit(|c: char| !c.is_ascii_digit()).next();
+    let number = number.expect("a piece of text");
+    number
+        .parse()
+        .unwrap_or_else(|_| panic!("no number before{words}: {said}"))
+}
+
+/// Checks that the server got no more than was announced, and the fields of the user and of squall in each request.
+fn check_requests(log: &Log, said: &str) {
+    let count = |is_post: bool| {
+        let requests = log.requests.iter();
+        let wanted = requests.filter(|asked| (asked.method == "POST") == is_post);
+        wanted.count() as u64
+    };
+    let asked = count(false);
+    assert!(asked > 100, "the probe ran to its end: {asked}");
+    let most = announced(said, " GET and HEAD requests");
+    assert!(asked <= most, "{asked} of {most}");
+    let megabytes = announced(said, " MB of responses");
+    let sent = log.sent_bytes;
+    assert!(sent <= megabytes * 1_000_000, "{sent} of {megabytes} MB");
+    assert!(log.most_under_way <= SIX, "{} at once", log.most_under_way);
+    for asked in &log.requests {
+        let agent = asked.fields.get("user-agent").map(String::as_str);
+        let is_own = agent.is_some_and(|agent| agent.starts_with("squall/"));
+        assert!(is_own, "{asked:?}");
+        let ticket = asked.fields.get("x-ticket").map(String::as_str);
+        assert_eq!(ticket, Some("7"), "{asked:?}");
+    }
+}
+
+#[test]
+fn nothing_is_posted_unasked_and_no_more_is_sent_than_announced() {
+    let _seat = seat();
+    let home = home();
+    let (address, log) = logging_server();
+    let url = format!("http://{address}/");
+    let flags = ["--http", "1.1", "-H", "X-Ticket: 7", "--download", LARGE];
+    let output = probe(&home, &joined(&[&flags, &[url.as_str()]]));
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("POST"), "{said}");
+    let log = lock(&log);
+    check_requests(&log, &said);
+    for asked in &log.requests {
+        let is_safe = ["GET", "HEAD"].contains(&asked.method.as_str());
+        assert!(is_safe && asked.body_bytes == 0, "{asked:?}");
+        assert!(["/", LARGE].contains(&asked.target.as_str()), "{asked:?}");
+    }
+}
+
+#[test]
+fn uploads_go_only_to_the_path_that_is_named() {
+    const INBOX: &str = "/in?box=1";
+    let _seat = seat();
+    let home = home();
+    let (address, log) = logging_server();
+    let url = format!("http://{address}/");
+    let flags = ["--http", "1.1", "-H", "X-Ticket: 7", "--upload", "20kB"];
+    let to = ["--upload-to", INBOX, url.as_str()];
+    let output = probe(&home, &joined(&[&flags, &to]));
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let log = lock(&log);
+    check_requests(&log, &said);
+    let uploads = log.requests.iter().filter(|asked| asked.method == "POST");
+    let uploads: Vec<(&str, u64)> = uploads
+        .map(|asked| (asked.target.as_str(), asked.body_bytes))
+        .collect();
+    assert_eq!(uploads, [(INBOX, 1_000), (INBOX, 20_000)]);
+    assert_eq!(announced(&said, " POST requests"), 2, "{said}");
+    let others = log.requests.iter().filter(|asked| asked.method != "POST");
+    for asked in others {
+        assert_eq!((asked.target.as_str(), asked.body_bytes), ("/", 0));
+    }
+}
+
+/// A server that takes connections and never answers.
+fn silent_server() -> SocketAddr {
+    serve(|stream| {
+        thread::sleep(Duration::from_secs(60));
+        drop(stream);
+    })
+}
+
+#[test]
+fn ordinary_user_gets_an_answer_or_the_reason_why_there_is_none() {
+    if !is_root() {
+        return;
+    }
+    let _seat = seat();
+    let user = Home::of_nobody();
+    let folder = home();
+    let server = Serving::start(folder.path(), &joined(&[&["--https", "0"], &WIDE]));
+    let url = format!("https://{}/?size=1MiB", server.address("https"));
+    let short = ["probe", "--rounds", "1", "--idle", "0s"];
+    let output = user.squall(&joined(&[&short, &TCP, &["-k", url.as_str()]]));
+    let said = stdout(&output);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(said.starts_with("Nothing is wrong\n"), "{said}");
+    let begun = Instant::now();
+    let url = format!("http://{}/", silent_server());
+    let output = user.squall(&joined(&[&short, &["--duration", "2s", url.as_str()]]));
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.starts_with("No answer\n"), "{said}");
+    assert!(
+        said.contains("connected, but no response in time"),
+        "{said}"
+    );
+}
+
+#[test]
+fn ordinary_user_is_told_what_a_capture_needs_and_what_to_try() {
+    if !is_root() {
+        return;
+    }
+    let _seat = seat();
+    let user = Home::of_nobody();
+    let url = format!("http://{}/", silent_server());
+    let output = user.squall(&["probe", "--pcap", "probe.pcapng", &url]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["CAP_NET_RAW", "as root", "setcap", "--behind"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("squall probe sends"), "{said}");
+}
+
+#[test]
+fn reason_is_said_if_a_server_breaks_the_protocol() {
+    let _seat = seat();
+    let home = home();
+    let address = serve(|mut stream| {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(b"\0\0\0garbage\r\n\r\n");
+        // If it closed with bytes unread, a reset could overtake the garbage.
+        while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    });
+    let url = format!("http://{address}/");
+    let flags = joined(&[&TCP, &["--duration", "5s", url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.starts_with("No answer\n"), "{said}");
+    for reason in [
+        "HTTP/1.1: malformed HTTP/1.1 head: ",
+        // PROTOCOL_ERROR (RFC 9113, section 7).
+        "HTTP/2: HTTP/2 connection error 1",
+    ] {
+        assert!(said.contains(reason), "{reason}: {said}");
+    }
+}
+
+#[test]
+fn version_that_the_server_does_not_agree_on_is_said_so() {
+    let _seat = seat();
+    let home = home();
+    let server = Serving::start(home.path(), &["--h1s", "0"]);
+    let url = format!("https://{}/", server.address("h1s"));
+    let flags = joined(&[&["--cacert", CERTIFICATE], &TCP, &[url.as_str()]]);
+    let output = probe(&home, &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    let problem = said.lines().find(|line| line.starts_with("  HTTP/2: "));
+    let problem = problem.unwrap_or_else(|| panic!("{said}"));
+    assert!(problem.contains("no_application_protocol"), "{said}");
+}
+
+/// Megabytes that a probe received, as its page says.
+fn received_megabytes(home: &TempDir) -> f64 {
+    let page = fs::read_to_string(home.path().join("probe.html")).expect("a page");
+    let (before, _) = page.split_once(" MB received.").expect("what it cost");
+    let number = before.rsplit(' ').next().expect("a word");
+    number.parse().expect("a number")
+}
+
+/// Probes a response that does not end, and checks that the probe does.
+fn check_endless(url: &str, version: &str) {
+    /// What a client may have read before a step ends: 1 MiB in a turn of each connection.
+    const READ_MEGABYTES: f64 = 15.0;
+    let home = home();
+    let begun = Instant::now();
+    let bounds = ["--duration", "5s", "--bytes", "300kB"];
+    let rest = ["--http", version, "--report", "probe.html", url];
+    let output = probe(&home, &joined(&[&bounds, &rest]));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{version}");
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
+    let received = received_megabytes(&home);
+    assert!(received >= 0.3, "{version}: {received} MB");
+    let most = announced(&said, " MB of responses") as f64;
+    assert!(
+        received <= most + READ_MEGABYTES,
+        "{version}: {received} of {most} MB"
+    );
+}
+
+#[test]
+fn responses_without_an_end_are_cut_off_in_time() {
+    let _seat = seat();
+    let address = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[b'x'; 16_384]).is_ok() {}
+    });
+    check_endless(&format!("http://{address}/"), "1.1");
+    let folder = home();
+    let server = Serving::start(folder.path(), &["--h2c", "0"]);
+    let url = format!("http://{}/?size=1000GiB", server.address("h2c"));
+    check_endless(&url, "2");
+}
