@@ -158,7 +158,10 @@ mod tests {
 
     #[test]
     fn command_gets_the_repetitions_that_are_added_to_the_run() {
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split_whitespace();
+            words.map(str::to_owned).collect()
+        };
         for (begun, extended) in [
             (
                 "squall run x --seed 1",
