@@ -21,6 +21,7 @@ use crate::value::{measure_name, unit_name};
 use crate::verdict::{
     Comparison, Difference, LEVEL, Overload, PairResult, UnknownReason, Verdict, pairs_needed,
 };
+use crate::warning::{add_repetitions, repetitions};
 
 impl Confidence {
     /// How certain this comparison is.
@@ -75,7 +76,10 @@ pub(crate) fn answer(
             None => claim,
         },
         confidence: Confidence::of(leading),
-        how_sure: how_sure(leading),
+        how_sure: match repetitions_to_decide(condition, leading) {
+            Some(repetitions) => format!("{} {}", how_sure(leading), add_repetitions(repetitions)),
+            None => how_sure(leading),
+        },
         reason: leading_why.clone(),
         why: leading_why,
         also: others
@@ -427,6 +431,32 @@ fn how_sure(comparison: &Comparison) -> String {
         }
         None => sure + ".",
     }
+}
+
+/// How often each cell must be repeated for the comparison to have a chance of a decision: as often as a proof takes, or
+/// twice as often as before if that was not enough. Invalid trials are repeated anyway. `None` if it is decided, or if
+/// something else than chance hides the difference.
+fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
+    let fewest = pairs_needed(comparison.comparisons.max(1));
+    let needed = match comparison.finding {
+        Difference::TooFewPairs | Difference::Unknown(UnknownReason::NoPair) => fewest,
+        Difference::SeemsHigher
+        | Difference::SeemsLower
+        | Difference::NoDifference
+        | Difference::Disagree => fewest.max(2 * comparison.pairs.len() as u64),
+        Difference::Higher
+        | Difference::Lower
+        | Difference::Same
+        | Difference::WithinOwnError
+        | Difference::WithinNoise
+        | Difference::Unknown(
+            UnknownReason::TooFewRequests | UnknownReason::Hidden | UnknownReason::Limited,
+        ) => return None,
+    };
+    let names = [&comparison.variant, &comparison.baseline];
+    let cells = condition.cells.iter();
+    let own = cells.filter(|cell| names.contains(&&cell.variant));
+    Some(needed.max(repetitions(own)))
 }
 
 fn percent(p: f64) -> String {

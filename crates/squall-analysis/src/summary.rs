@@ -404,6 +404,10 @@ pub enum Warning {
         comparisons: u64,
         /// How many pairs each comparison needs to be able to prove a difference.
         needed: u64,
+        /// How many repetitions of each cell give it that many, and no fewer than the run has. 0 in summaries of earlier
+        /// versions.
+        #[serde(default)]
+        repetitions: u64,
     },
     /// A variant that the recipe has twice and that differs from itself.
     NotTheSame {

@@ -143,11 +143,25 @@ fn few_pairs(conditions: &[ConditionSummary]) -> Option<Warning> {
         .map(|comparison| comparison.pairs.len() as u64)
         .min()?;
     let needed = pairs_needed(comparisons);
-    (pairs < needed).then_some(Warning::FewPairs {
+    let cells = conditions.iter().flat_map(|condition| &condition.cells);
+    (pairs < needed).then(|| Warning::FewPairs {
         pairs,
         comparisons,
         needed,
+        repetitions: needed.max(repetitions(cells)),
     })
+}
+
+/// How often the most repeated of these cells is repeated so far.
+pub(crate) fn repetitions<'a>(cells: impl Iterator<Item = &'a CellSummary>) -> u64 {
+    let trials = cells.flat_map(|cell| &cell.trials);
+    let counts = trials.map(|trial| u64::from(trial.repetition) + 1);
+    counts.max().unwrap_or(0)
+}
+
+/// The command by which a run gets this many repetitions of each cell, as a sentence.
+pub(crate) fn add_repetitions(repetitions: u64) -> String {
+    format!("Add repetitions with `squall run --resume RUN --repetitions {repetitions}`.")
 }
 
 fn not_the_same(condition: &ConditionSummary) -> impl Iterator<Item = Warning> {
@@ -216,13 +230,8 @@ impl fmt::Display for Warning {
                 pairs,
                 comparisons,
                 needed,
-            } => write!(
-                f,
-                "A comparison rests on only {}; with {} it takes {needed} that all agree to bring chance below 5 %. Repeat \
-                 each cell {needed} times.",
-                figure::counted(*pairs, "pair", "pairs"),
-                figure::counted(*comparisons, "comparison", "comparisons"),
-            ),
+                repetitions,
+            } => fmt_few_pairs(f, (*pairs, *comparisons), (*needed, *repetitions)),
             Warning::NotTheSame { condition, found } => write!(
                 f,
                 "At {condition} a variant differs from itself: {found}. Something besides the variants is at work, such \
@@ -231,6 +240,23 @@ impl fmt::Display for Warning {
             ),
         }
     }
+}
+
+fn fmt_few_pairs(
+    f: &mut fmt::Formatter<'_>,
+    (pairs, comparisons): (u64, u64),
+    (needed, repetitions): (u64, u64),
+) -> fmt::Result {
+    let advice = match repetitions {
+        0 => format!("Repeat each cell {needed} times."),
+        known => add_repetitions(known),
+    };
+    write!(
+        f,
+        "A comparison rests on only {}; with {} it takes {needed} that all agree to bring chance below 5 %. {advice}",
+        figure::counted(pairs, "pair", "pairs"),
+        figure::counted(comparisons, "comparison", "comparisons"),
+    )
 }
 
 fn fmt_limited_trials(f: &mut fmt::Formatter<'_>, trials: u64, reason: &str) -> fmt::Result {

@@ -12,9 +12,9 @@ use squall_base::plan::Protocol;
 use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Side};
 
-/// The file with a load generator's secret header fields, in the generator's folder. It is removed when the program has
-/// ended.
-pub(crate) const SECRET_FIELDS: &str = "secret-fields";
+/// The file with a load generator's secret header fields or URL, in the generator's folder. It is removed when the program
+/// has ended.
+pub(crate) const SECRETS: &str = "secrets";
 
 /// A server (an `answer`, no `upstreams`) or a proxy (`upstreams`, no `answer`) on the path.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub struct Invocation {
     pub environment: Vec<(String, OsString)>,
     /// Notes for people: hints that could not be followed, and deviations from the order.
     pub notes: Vec<String>,
+    /// A warning for people if secrets are among the arguments, which every user of the machine can read.
+    pub warning: Option<String>,
 }
 
 /// A file in a program's folder.
@@ -158,16 +160,20 @@ impl Invocation {
         self.file(path, Content::Text(text));
     }
 
-    /// Adds the file with secret header fields.
-    pub(crate) fn secret_fields(&mut self, text: String) {
-        self.file(SECRET_FIELDS, Content::Private(text));
+    /// Adds the file with secrets.
+    pub(crate) fn secrets(&mut self, text: String) {
+        self.file(SECRETS, Content::Private(text));
     }
 
-    /// Adds a note if one of these header fields, which are arguments of `program`, has a secret.
-    pub(crate) fn note_secrets(&mut self, program: &str, headers: &[(String, String)]) {
-        if has_credentials(headers) {
-            self.notes.push(format!(
-                "{program} takes header fields only as arguments, which every user of this machine can read while it runs"
+    /// Warns if one of these parts of a request, which `program` takes as arguments, has secrets.
+    pub(crate) fn warn_of_secrets(&mut self, program: &str, parts: &[(&str, bool)]) {
+        let secret = parts.iter().filter(|(_, has_secrets)| *has_secrets);
+        let named: Vec<&str> = secret.map(|(part, _)| *part).collect();
+        if !named.is_empty() {
+            self.warning = Some(format!(
+                "{program} takes {} only as arguments: every user of this machine can read the secrets in them while it \
+                 runs; `client`, `client(curl)` and `client(k6)` keep them to themselves",
+                named.join(" and ")
             ));
         }
     }

@@ -23,7 +23,7 @@ const NONE: &str = "this recipe is read without the files that it names";
 /// # Errors
 /// Of each method: a description of what went wrong.
 pub trait Files {
-    /// The recording in a file: a HAR file, a timing script of h2load, or a script of squall's own.
+    /// The recording in a file, as far as it is chosen: a HAR file, a timing script of h2load, or a script of squall's own.
     fn script(&self, _path: &str, _choice: RecordingChoice) -> Result<Script, String> {
         Err(NONE.to_owned())
     }
@@ -50,12 +50,16 @@ pub trait Files {
 }
 
 /// Which parts of a recording to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingChoice {
     /// HAR files: only segments of audio and video.
     pub media_only: bool,
     /// HAR files: no cookies.
     pub drop_cookies: bool,
+    /// The hosts whose requests are used, each with an optional port. If it is empty: the recording's own host.
+    pub hosts: Vec<String>,
+    /// Whether the requests to all hosts are used, if none are named.
+    pub keep_hosts: bool,
 }
 
 /// No files: a recipe that names one is refused.

@@ -11,8 +11,8 @@
 //!
 //! Where to go next: `shapes` for all tables and keys, `section` for how they are read, `read` for what the values mean,
 //! `path` for the notation of paths, `recipe` for the order and the seeds of trials, `settings` for the settings of one
-//! side without a recipe, `changed` for variants with a fix, `schema` for editors. docs/RECIPES.md is the reference for
-//! recipe authors.
+//! side without a recipe, `changed` for variants with a fix, `repeated` for more repetitions of a run, `schema` for editors.
+//! docs/RECIPES.md is the reference for recipe authors.
 //!
 //! ```
 //! let recipe = squall_recipe::parse(
@@ -48,6 +48,7 @@ mod raw;
 mod read;
 mod recipe;
 mod redaction;
+mod repeated;
 mod schema;
 mod section;
 pub mod settings;
@@ -63,6 +64,7 @@ pub use files::{Files, NoFiles, RecordingChoice};
 pub use path::PathMistake;
 pub use recipe::{ManyTrials, Recipe, UnknownProfile};
 pub use redaction::redacted;
+pub use repeated::{RepetitionsError, trials_to_add};
 pub use schema::schema;
 pub use stations::StationMode;
 

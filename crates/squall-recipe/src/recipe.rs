@@ -9,7 +9,7 @@ use squall_base::plan::{
     Condition, Load, Measure, Plan, Primary, RecipeFile, RequestTemplate, ResponseTemplate, Trial,
     Variant,
 };
-use squall_base::splitmix::splitmix64;
+use squall_base::splitmix::{seed_of_output, splitmix64};
 use squall_base::{Bytes, Duration};
 use thiserror::Error;
 
@@ -225,7 +225,7 @@ impl Recipe {
                     repetition < profile.repetitions || profile.is_primary(variant, condition)
                 };
                 let mut block: Vec<&Variant> = self.variants_of(profile).filter(is_run).collect();
-                if (repetition + condition_index) % 2 == 1 {
+                if is_reversed(condition_index, repetition) {
                     block.reverse();
                 }
                 for variant in block {
@@ -247,13 +247,24 @@ impl Recipe {
     }
 }
 
+/// Whether the block of this repetition and condition runs its variants backwards.
+pub(crate) fn is_reversed(condition_index: u32, repetition: u32) -> bool {
+    (repetition + condition_index) % 2 == 1
+}
+
 /// Output number `repetition * 2^32 + condition_index` of SplitMix64 started at `run_seed`, so no two blocks of a run
 /// share a seed.
-fn trial_seed(run_seed: u64, condition_index: u32, repetition: u32) -> u64 {
-    splitmix64(
-        run_seed,
-        (u64::from(repetition) << 32) | u64::from(condition_index),
-    )
+pub(crate) fn trial_seed(run_seed: u64, condition_index: u32, repetition: u32) -> u64 {
+    splitmix64(run_seed, block_number(condition_index, repetition))
+}
+
+/// The seed of the run in which trials of this block have the seed `trial_seed`.
+pub(crate) fn run_seed(trial_seed: u64, condition_index: u32, repetition: u32) -> u64 {
+    seed_of_output(trial_seed, block_number(condition_index, repetition))
+}
+
+fn block_number(condition_index: u32, repetition: u32) -> u64 {
+    (u64::from(repetition) << 32) | u64::from(condition_index)
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn value(of: &Shape, key: &str) -> Value {
             one_or_more(&text_or(&shapes::DIRECTIONS))
         }
         "schedule" if is_of(&shapes::PRIMARY) => json!({ "type": "string" }),
-        "schedule" => one_or_more(&json!({ "type": "string" })),
+        "schedule" | "hosts" => one_or_more(&json!({ "type": "string" })),
         "fast" => words(FastPath::WORDS.iter().map(|(word, _)| (*word).to_owned())),
         "up" | "down" => json!({ "type": "string" }),
         "name" | "question" | "path" | "command" => json!({ "type": "string" }),

@@ -33,8 +33,8 @@ pub(crate) const STATION: Shape = Shape::new(
 );
 pub(crate) const LOAD: Shape = Shape::new(
     "[load]",
-    "kind rate stages arrivals targets users think stagger requests script speed media drop_cookies page \
-     tiles tile other after pages warmup duration drain spin",
+    "kind rate stages arrivals targets users think stagger requests script speed media drop_cookies hosts \
+     keep_hosts page tiles tile other after pages warmup duration drain spin",
 );
 /// An element of `page` of `[load]`.
 pub(crate) const PAGE: Shape = Shape::new("[[load.page]]", "target after delay urgency");

@@ -38,6 +38,17 @@ impl RunBeginning {
         &self.command
     }
 
+    /// Has the command begin a run with this many repetitions. An unknown command stays unknown.
+    pub(crate) fn set_repetitions(&mut self, count: u32) {
+        const FLAG: &str = "--repetitions";
+        let count = count.to_string();
+        match self.command.iter().position(|word| word == FLAG) {
+            Some(at) if at + 1 < self.command.len() => self.command[at + 1] = count,
+            None if !self.command.is_empty() => self.command.extend([FLAG.to_owned(), count]),
+            Some(_) | None => {}
+        }
+    }
+
     /// What is known of the machine, for a person: names and values.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let machine = &self.environment;
@@ -143,5 +154,28 @@ mod tests {
         let older = serde_json::to_string(&environment).unwrap();
         let older: RunBeginning = serde_json::from_str(&older).unwrap();
         assert!(older.command().is_empty() && older.load_averages.is_none());
+    }
+
+    #[test]
+    fn command_gets_the_repetitions_that_are_added_to_the_run() {
+        let words = |text: &str| -> Vec<String> {
+            let words = text.split_whitespace();
+            words.map(str::to_owned).collect()
+        };
+        for (begun, extended) in [
+            (
+                "squall run x --seed 1",
+                "squall run x --seed 1 --repetitions 8",
+            ),
+            (
+                "squall run x --repetitions 3 --pcap",
+                "squall run x --repetitions 8 --pcap",
+            ),
+            ("", ""),
+        ] {
+            let mut beginning = RunBeginning::now(None, words(begun));
+            beginning.set_repetitions(8);
+            assert_eq!(beginning.command().join(" "), extended);
+        }
     }
 }

@@ -26,6 +26,7 @@ use crate::client::file_length;
 use crate::limits;
 use crate::outcome::BadInput;
 use crate::output::eprint;
+use crate::script_hosts::{RoutedScript, route_to_station};
 
 /// Reads a script in squall's own format; `-` is stdin.
 pub(crate) fn read_script(path: &Path) -> Result<Script> {
@@ -150,8 +151,8 @@ pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
     folder: Option<PathBuf>,
     outside: OutsideFiles,
-    /// What imports left out of recordings, one sentence each.
-    omitted: RefCell<Vec<String>>,
+    /// What was left out of recordings, and of which hosts requests are sent: one sentence each.
+    notices: RefCell<Vec<String>>,
     /// The files outside of the recipe's folder that were announced, as the recipe names them.
     announced: RefCell<BTreeSet<String>>,
 }
@@ -162,7 +163,7 @@ impl SiblingFiles {
         SiblingFiles {
             folder: Some(file.parent().unwrap_or(Path::new("")).to_path_buf()),
             outside: OutsideFiles::Refused,
-            omitted: RefCell::default(),
+            notices: RefCell::default(),
             announced: RefCell::default(),
         }
     }
@@ -172,7 +173,7 @@ impl SiblingFiles {
         SiblingFiles {
             folder: None,
             outside: OutsideFiles::Refused,
-            omitted: RefCell::default(),
+            notices: RefCell::default(),
             announced: RefCell::default(),
         }
     }
@@ -194,9 +195,9 @@ impl SiblingFiles {
         copied.with_context(|| format!("cannot copy {path} to {}", to.display()))
     }
 
-    /// What imports left out of recordings.
-    pub(crate) fn omitted(&self) -> Vec<String> {
-        self.omitted.borrow().clone()
+    /// What was left out of the recordings that were read, and of which hosts requests are sent.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        self.notices.borrow().clone()
     }
 
     fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -235,14 +236,14 @@ impl SiblingFiles {
         Ok(folder.join(path))
     }
 
-    /// Returns what an import found, and keeps what it left out for `omitted`.
+    /// Returns what an import found, and keeps what it left out for `notices`.
     fn imported<T>(&self, path: &str, parsed: Result<Import<T>, ImportError>) -> Result<T, String> {
         let imported = parsed.map_err(|error| error.to_string())?;
         let said = imported
             .omissions
             .iter()
             .map(|omission| format!("{path}: {omission}"));
-        self.omitted.borrow_mut().extend(said);
+        self.notices.borrow_mut().extend(said);
         Ok(imported.content)
     }
 }
@@ -279,7 +280,7 @@ impl Files for SiblingFiles {
         let ending = Path::new(path)
             .extension()
             .and_then(|ending| ending.to_str());
-        match ending {
+        let script = match ending {
             Some("har") => {
                 let options = HarOptions {
                     media_only: choice.media_only,
@@ -287,12 +288,21 @@ impl Files for SiblingFiles {
                 };
                 self.imported(path, parse_har(&bytes, &options))
             }
-            _ if choice != RecordingChoice::default() => Err(
+            _ if choice.media_only || choice.drop_cookies => Err(
                 "`media` and `drop_cookies` are for HAR files, whose names end in .har".to_owned(),
             ),
             Some("json") => parse_script(&bytes).map_err(|error| error.to_string()),
             _ => self.imported(path, parse_timing_script(&bytes)),
+        }?;
+        let RoutedScript {
+            script,
+            announcement,
+        } = route_to_station(script, &choice.hosts, choice.keep_hosts)?;
+        if !announcement.is_empty() {
+            let notice = format!("{path}: {announcement}");
+            self.notices.borrow_mut().push(notice);
         }
+        Ok(script)
     }
 
     fn targets(&self, path: &str) -> Result<Vec<ScriptRequest>, String> {
@@ -304,7 +314,7 @@ impl Files for SiblingFiles {
             hosts += fields - request.headers.len();
         }
         if hosts > 0 {
-            self.omitted.borrow_mut().push(format!(
+            self.notices.borrow_mut().push(format!(
                 "{path}: Host fields left out ({hosts}): requests of a recipe go to the station after the client"
             ));
         }
@@ -380,9 +390,9 @@ mod tests {
         assert_eq!(urls("h.har"), ["http://x/d"]);
         let media = RecordingChoice {
             media_only: true,
-            drop_cookies: false,
+            ..RecordingChoice::default()
         };
-        assert!(files.script("t.tsv", media).is_err());
+        assert!(files.script("t.tsv", media.clone()).is_err());
         assert!(
             files
                 .script("gone.har", media)
@@ -406,11 +416,12 @@ mod tests {
         assert_eq!(std::fs::read(copy).unwrap(), files.bytes("t.tsv").unwrap());
         let missing = files.script("bbc.txt", RecordingChoice::default());
         assert!(missing.unwrap_err().contains("squall recipes bbc.txt"));
-        let omitted = files.omitted();
+        let notices = files.notices();
         assert!(
-            omitted[0].starts_with("h.har: 1 request left out"),
-            "{omitted:?}"
+            notices[0].starts_with("h.har: 1 request left out"),
+            "{notices:?}"
         );
+        assert_eq!(notices[1], "h.har: 1 of 1 request: those to http://x (1)");
     }
 
     #[test]
@@ -493,10 +504,10 @@ mod tests {
         let files = SiblingFiles::recipe(&folder.path().join("recipe.toml"));
         let found = files.targets("t.txt").unwrap();
         assert_eq!(found[0].headers, [("accept".to_owned(), "*/*".to_owned())]);
-        let omitted = files.omitted();
+        let notices = files.notices();
         assert!(
-            omitted[0].starts_with("t.txt: Host fields left out (1)"),
-            "{omitted:?}"
+            notices[0].starts_with("t.txt: Host fields left out (1)"),
+            "{notices:?}"
         );
     }
 

@@ -200,8 +200,8 @@ fn every_warning_ends_in_advice() {
             "h2c x1: 4 of 800 requests failed. They count as never answered; the error column of the trials' request \
              records says what happened.",
             "A trial has only 400 requests: p99 needs 368 and p95 needs 72. Make the load longer or its rate higher.",
-            "A comparison rests on only 1 pair; with 1 comparison it takes 6 that all agree to bring chance below 5 %. Repeat each \
-             cell 6 times.",
+            "A comparison rests on only 1 pair; with 1 comparison it takes 6 that all agree to bring chance below 5 %. Add \
+             repetitions with `squall run --resume RUN --repetitions 6`.",
         ]
     );
 }
@@ -246,7 +246,7 @@ fn too_few_pairs_cause_a_warning() {
     assert_eq!(
         warning(3).unwrap(),
         "A comparison rests on only 3 pairs; with 1 comparison it takes 6 that all agree to bring chance below 5 %. \
-         Repeat each cell 6 times."
+         Add repetitions with `squall run --resume RUN --repetitions 6`."
     );
     assert_eq!(warning(6), None);
 }

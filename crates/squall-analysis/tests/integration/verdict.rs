@@ -562,6 +562,43 @@ fn interquartile_range_shows_which_variant_varies_more() {
 }
 
 #[test]
+fn answer_that_more_repetitions_may_decide_names_the_command() {
+    let how_sure = |p99s: &[_], change: &dyn Fn(&mut TrialStats)| {
+        let plan = plan(p99s.len() as u32);
+        let mut trials = trials(&plan, p99s);
+        trials.iter_mut().for_each(change);
+        summarise(&plan, trials).answer.unwrap().how_sure
+    };
+    let command = |repetitions: u32| {
+        format!(". Add repetitions with `squall run --resume RUN --repetitions {repetitions}`.")
+    };
+    let as_it_is = |_: &mut TrialStats| {};
+    let few = how_sure(&pairs_of(3.0, &[0.0, 1.0]), &as_it_is);
+    assert!(
+        few.starts_with("Likely") && few.ends_with(&command(6)),
+        "{few}"
+    );
+    let noise = pairs_of(1.0, &[-2.0, -1.0, -0.5, 0.5, 1.0, 2.0]);
+    let not_shown = how_sure(&noise, &as_it_is);
+    assert!(
+        not_shown.starts_with("Not shown") && not_shown.ends_with(&command(12)),
+        "{not_shown}"
+    );
+    let invalid = |trial: &mut TrialStats| {
+        trial.validity = Validity::Invalid {
+            reasons: vec!["the link was late".to_owned()],
+        };
+    };
+    let unknown = how_sure(&pairs_of(3.0, &[0.0; 8]), &invalid);
+    assert!(
+        unknown.starts_with("Cannot be told") && unknown.ends_with(&command(8)),
+        "{unknown}"
+    );
+    let proven = how_sure(&six(2.0), &as_it_is);
+    assert!(!proven.contains("--repetitions"), "{proven}");
+}
+
+#[test]
 fn answer_is_a_sentence_with_numbers_and_its_certainty() {
     let summary = run_of(&["h1", "h2c x1"], 1, |variant, _, repetition| {
         100_000.0 * (1.0 + 2.1 * variant as f64) + 1_000.0 * f64::from(repetition)

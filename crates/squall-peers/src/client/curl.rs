@@ -16,7 +16,7 @@ use super::row::{
 };
 use crate::driver::{Refusal, order_refusal, refuse_order};
 use crate::find::{Version, installable};
-use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
+use crate::order::{Content, Invocation, SECRETS, secret_and_other_fields};
 
 const NAME: &str = "curl";
 const ROWS: &str = "curl.json";
@@ -109,26 +109,38 @@ impl ClientDriver for Curl {
                 invocation.arguments(["--header", "content-type:"]);
             }
         }
-        headers(order, &mut invocation);
-        // curl does not send the fragment, so this is the same URL `requests` times.
-        invocation.argument(format!("{}#[1-{requests}]", order.url()));
+        headers_and_url(order, requests, &mut invocation);
         Ok(invocation)
     }
 }
 
-/// The header fields: those with secrets in a file, because every user of the machine can read arguments.
-fn headers(order: &ClientOrder, invocation: &mut Invocation) {
+/// The header fields and the URL: what has secrets in a file, because every user of the machine can read arguments.
+fn headers_and_url(order: &ClientOrder, requests: u64, invocation: &mut Invocation) {
     let (secret, others) = secret_and_other_fields(&order.headers);
     for (name, value) in &others {
         invocation.arguments(["--header", &format!("{name}: {value}")]);
     }
-    if !secret.is_empty() {
-        let lines = secret
-            .iter()
-            .map(|(name, value)| format!("{name}: {value}\n"));
-        invocation.secret_fields(lines.collect());
-        invocation.arguments(["--header", &format!("@{SECRET_FIELDS}")]);
+    let mut lines: Vec<String> = secret
+        .iter()
+        .map(|(name, value)| configured("header", &format!("{name}: {value}")))
+        .collect();
+    // curl does not send the fragment, so this is the same URL `requests` times.
+    let url = format!("{}#[1-{requests}]", order.url());
+    if order.has_secret_url() {
+        lines.push(configured("url", &url));
+    } else {
+        invocation.argument(url);
     }
+    if !lines.is_empty() {
+        invocation.secrets(lines.concat());
+        invocation.arguments(["--config", SECRETS]);
+    }
+}
+
+/// A line of curl's configuration. In quotes, a backslash escapes the next character.
+fn configured(option: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("{option} = \"{value}\"\n")
 }
 
 fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
@@ -263,5 +275,18 @@ fn failure(code: u32) -> Outcome {
         92 => Outcome::StreamReset,
         1 | 8 | 16 | 43 | 61 | 95 | 96 => Outcome::ProtocolError,
         _ => Outcome::ConnectionClosed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_and_backslashes_of_a_value_reach_curl() {
+        assert_eq!(
+            configured("header", r#"cookie: a="b\c""#),
+            "header = \"cookie: a=\\\"b\\\\c\\\"\"\n"
+        );
     }
 }

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Time};
 
 use super::driver::{ClientDriver, ReportedFields};
@@ -88,7 +89,11 @@ impl ClientDriver for Fortio {
         for (name, value) in &order.headers {
             invocation.arguments(["-H", &format!("{name}: {value}")]);
         }
-        invocation.note_secrets(NAME, &order.headers);
+        let secret = [
+            ("header fields", has_credentials(&order.headers)),
+            ("URLs", order.has_secret_url()),
+        ];
+        invocation.warn_of_secrets(NAME, &secret);
         invocation.argument(order.url());
         Ok(invocation)
     }

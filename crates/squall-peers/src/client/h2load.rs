@@ -6,6 +6,7 @@
 
 use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
+use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Duration, Time};
 
 use super::driver::{ClientDriver, ReportedFields};
@@ -13,7 +14,7 @@ use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
 use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
-use crate::order::{Content, Invocation};
+use crate::order::{Content, Invocation, SECRETS};
 
 const NAME: &str = "h2load";
 const ROWS: &str = "h2load.tsv";
@@ -82,8 +83,15 @@ impl ClientDriver for H2load {
         for (name, value) in &order.headers {
             invocation.argument(format!("--header={name}: {value}"));
         }
-        invocation.note_secrets(NAME, &order.headers);
-        invocation.argument(order.url());
+        // It has no option for a file of header fields, but one for a file of URLs.
+        let secret = [("header fields", has_credentials(&order.headers))];
+        invocation.warn_of_secrets(NAME, &secret);
+        if order.has_secret_url() {
+            invocation.secrets(format!("{}\n", order.url()));
+            invocation.argument(format!("--input-file={SECRETS}"));
+        } else {
+            invocation.argument(order.url());
+        }
         Ok(invocation)
     }
 }

@@ -19,7 +19,7 @@ use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
 use crate::driver::{Refusal, refuse_order};
 use crate::find::{Version, installable};
-use crate::order::{Content, Invocation, SECRET_FIELDS, secret_and_other_fields};
+use crate::order::{Content, Invocation, SECRETS, secret_and_other_fields};
 
 const NAME: &str = "k6";
 const ROWS: &str = "k6.json";
@@ -62,8 +62,8 @@ impl ClientDriver for K6 {
         let (secret, others) = secret_and_other_fields(&order.headers);
         let mut headers = object(&others).to_string();
         if !secret.is_empty() {
-            invocation.secret_fields(object(&secret).to_string());
-            headers = format!("Object.assign({headers}, JSON.parse(open('{SECRET_FIELDS}')))");
+            invocation.secrets(object(&secret).to_string());
+            headers = format!("Object.assign({headers}, JSON.parse(open('{SECRETS}')))");
         }
         invocation.text("script.js", script(order, &headers));
         if order.body > Bytes::new(0) {

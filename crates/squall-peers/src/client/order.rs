@@ -3,10 +3,12 @@
 //!
 //! squall's own client also has scripts and stages, for which these programs have no common equivalent.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use squall_base::plan::{Protocol, message};
+use squall_base::secrets::redacted_text;
 use squall_base::{Bytes, Duration, Rate};
 
 use crate::driver::{Refusal, refuse_order};
@@ -132,6 +134,11 @@ impl ClientOrder {
             self.target.port(),
             self.path
         )
+    }
+
+    /// Whether its URL has a secret, such as a token in the query.
+    pub(super) fn has_secret_url(&self) -> bool {
+        matches!(redacted_text(&self.url()), Cow::Owned(_))
     }
 
     pub(super) fn check(&self, program: &str) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ use super::read::{ReadError, Readout};
 use super::row::{RowContext, RowFormat};
 use crate::driver::Refusal;
 use crate::find::InstalledProgram;
-use crate::order::{Invocation, SECRET_FIELDS};
+use crate::order::{Invocation, SECRETS};
 use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartError, write_files};
 
 /// How often to try to remove a browser's folder, and the pause between tries.
@@ -188,7 +188,7 @@ fn record_lines(stderr: ChildStderr, mut file: File) {
 /// of tens of megabytes. The processes of a browser that was killed may end a moment later, and write until then.
 pub fn remove_leftovers(folder: &Path) {
     // Most programs have no such file. If it cannot be removed, only its owner may read it.
-    let _ = std::fs::remove_file(folder.join(SECRET_FIELDS));
+    let _ = std::fs::remove_file(folder.join(SECRETS));
     let profile = folder.join(PROFILE);
     if !profile.exists() {
         return;
@@ -303,7 +303,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at(PROFILE)).unwrap();
-        for name in [SECRET_FIELDS, "curl.json"] {
+        for name in [SECRETS, "curl.json"] {
             fs::write(at(name), "cookie: a").unwrap();
         }
         fs::write(at(PROFILE).join("cache"), "b").unwrap();

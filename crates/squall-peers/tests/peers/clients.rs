@@ -378,6 +378,55 @@ fn impossible_loads_are_refused() {
     }
 }
 
+/// Every user of the machine can read the arguments of a program.
+#[test]
+fn secrets_are_no_arguments_unless_a_program_takes_them_only_there() {
+    let rendered = |name: &str, path: &str, field: (&str, &str)| {
+        let mut order = order(Path::new("/nowhere"), "c", H1, closed(1, 1));
+        order.path = path.to_owned();
+        order.headers.push((field.0.to_owned(), field.1.to_owned()));
+        let rendered = client(name).unwrap().render(&order, &Version::default());
+        let invocation = rendered.unwrap_or_else(|refusal| panic!("{refusal}"));
+        let arguments: Vec<_> = (invocation.arguments.iter())
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect();
+        (arguments.join(" "), invocation.warning)
+    };
+    let (header, query) = (("cookie", "a=hidden-1"), "/?token=hidden-2");
+    for (name, path, field, shown) in [
+        ("curl", query, header, None),
+        ("k6", query, header, None),
+        (
+            "h2load",
+            query,
+            header,
+            Some("header fields only as arguments"),
+        ),
+        ("h2load", query, ("accept", "*/*"), None),
+        (
+            "fortio",
+            query,
+            header,
+            Some("header fields and URLs only as arguments"),
+        ),
+        (
+            "fortio",
+            query,
+            ("accept", "*/*"),
+            Some("fortio takes URLs only as arguments"),
+        ),
+        ("fortio", "/", ("accept", "*/*"), None),
+    ] {
+        let (arguments, warning) = rendered(name, path, field);
+        assert_eq!(arguments.contains("hidden"), shown.is_some(), "{arguments}");
+        match (&warning, shown) {
+            (None, None) => {}
+            (Some(warning), Some(shown)) => assert!(warning.contains(shown), "{warning}"),
+            _ => panic!("{name}: {warning:?}"),
+        }
+    }
+}
+
 /// curl 7.88, the version in Debian 12, cannot use an h2c connection twice; later versions can.
 #[test]
 fn broken_version_is_refused() {

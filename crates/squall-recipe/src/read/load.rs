@@ -94,6 +94,8 @@ impl KindName {
                 "speed",
                 "media",
                 "drop_cookies",
+                "hosts",
+                "keep_hosts",
             ],
             KindName::Page => &["page", "users", "think", "stagger", "pages"],
             KindName::Tiles => &["tiles", "tile", "users", "think", "stagger", "pages"],
@@ -372,12 +374,19 @@ fn script(
     let clients = table.optional("users", |f| count(&f));
     let stagger = stagger(table);
     let speed = table.optional("speed", |f| f.quantity::<Speed>());
-    let choice = RecordingChoice {
-        media_only: table.optional("media", |f| f.boolean())?.unwrap_or(false),
-        drop_cookies: table
-            .optional("drop_cookies", |f| f.boolean())?
-            .unwrap_or(false),
+    let is_set = |key: &str| {
+        let set = table.optional(key, |f| f.boolean());
+        set.map(Option::unwrap_or_default)
     };
+    let choice = RecordingChoice {
+        media_only: is_set("media")?,
+        drop_cookies: is_set("drop_cookies")?,
+        hosts: table.optional("hosts", |f| hosts(&f))?.unwrap_or_default(),
+        keep_hosts: is_set("keep_hosts")?,
+    };
+    if !choice.hosts.is_empty() && choice.keep_hosts {
+        return Err(table.refuse_both("hosts", "keep_hosts"));
+    }
     let recording = table.required("script", "the path of a recording", |f| {
         request_mix::recording(&f, choice, requests, files)
     });
@@ -389,6 +398,11 @@ fn script(
         speed: speed?.unwrap_or(Speed::AS_RECORDED),
     };
     Ok((kind, requests))
+}
+
+fn hosts(field: &Field<'_>) -> Result<Vec<String>, ReportedProblem> {
+    let named = field.one_or_more(Field::text)?;
+    Ok(named.iter().map(|host| host.value.to_owned()).collect())
 }
 
 fn pages(

@@ -28,7 +28,12 @@ impl Files for MadeUp {
             at: Duration::from_millis(at_ms),
             request,
         };
-        let media = if choice.media_only { "/media" } else { "/any" };
+        let mut media = if choice.media_only { "/media" } else { "/any" };
+        if choice.keep_hosts {
+            media = "/all";
+        } else if choice.hosts == ["shop.test", "cdn.test:8443"] {
+            media = "/named";
+        }
         let url = match path {
             "missing.har" => return Err("cannot read it: No such file".to_owned()),
             "blank.har" => "/a b".to_owned(),
@@ -214,6 +219,21 @@ fn several_requests_have_weights() {
         [accept, via],
         "only what is missing is added"
     );
+}
+
+#[test]
+fn recipe_chooses_the_hosts_of_a_recording() {
+    let first = |keys: &str| {
+        let plan = plan(&format!(
+            "[load]\nkind = \"script\"\nscript = \"a.har\"\n{keys}"
+        ));
+        plan.requests[0].target.clone()
+    };
+    assert_eq!(first(""), "/any?x=1");
+    assert_eq!(first("keep_hosts = false"), "/any?x=1");
+    assert_eq!(first("keep_hosts = true"), "/all?x=1");
+    let hosts = "hosts = [\"shop.test\", \"cdn.test:8443\"]";
+    assert_eq!(first(hosts), "/named?x=1");
 }
 
 #[test]
@@ -484,6 +504,10 @@ fn missing_keys_of_a_kind_are_reported() {
 
 #[test]
 fn keys_that_exclude_each_other_are_refused() {
+    refused(
+        "[load]\nkind = \"script\"\nscript = \"a.har\"\nhosts = [\"a\"]\nkeep_hosts = true",
+        "6:1: `hosts` besides `keep_hosts`: expected `keep_hosts` alone, or `hosts` alone",
+    );
     refused(
         "[load]\nrate = \"1/s\"\nstages = \"1/s 9s\"\nwarmup = \"0s\"",
         "4:1: `rate` besides `stages`: expected `stages` alone, or `rate` alone",

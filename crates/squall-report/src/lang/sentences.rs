@@ -543,6 +543,10 @@ pub(super) const DOUBTS: &[Phrase] = &[
     ),
     phrase("Repeat each cell {#n} times", "请将每个单元重复 {n} 次"),
     phrase(
+        "Add repetitions with `squall run --resume RUN --repetitions {#n}`",
+        "请用 `squall run --resume RUN --repetitions {n}` 增加重复次数",
+    ),
+    phrase(
         "At {@condition} a variant differs from itself",
         "条件为 {condition} 时，某个变体与自身有差异",
     ),

@@ -69,6 +69,10 @@ fn answer_and_its_certainty_are_translated() {
             "很可能，但未证实：2 个试验对都如此显示，而证实需要 8 个。",
         ),
         (
+            "Not shown: 6 pairs of trials. Add repetitions with `squall run --resume RUN --repetitions 12`.",
+            "未证明：6 个试验对。请用 `squall run --resume RUN --repetitions 12` 增加重复次数。",
+        ),
+        (
             "Proven by 8 pairs of trials: chance alone does as much in 0.78 % of runs; the ratio is 0.19x to 0.21x with 95 % confidence.",
             "已由 8 个试验对证实：仅凭偶然，0.78 % 的运行也会出现这样的差异；比值在 95 % 置信度下为 0.19x 至 0.21x。",
         ),

@@ -1,15 +1,13 @@
 //! `squall load`: generates load on a server from a real machine and measures every request.
 //!
 //! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
-//! into a load, `hosts` decides which hosts of a script get load, `variant` runs it, `tables` writes records,
-//! `failed_files` has those that could not be written, `screen` shows progress, `thresholds` checks, `ending` prints the
-//! `result`, and `report` makes a page of it.
+//! into a load, `variant` runs it, `tables` writes records, `failed_files` has those that could not be written, `screen`
+//! shows progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it.
 
 mod arguments;
 mod desk;
 mod ending;
 mod failed_files;
-mod hosts;
 mod plan;
 mod report;
 mod result;

@@ -18,12 +18,12 @@ use squall_http::{Body, MessageError, Scheme};
 use squall_stations::client::{Target, TargetedRequest, Upload};
 
 use super::arguments::Arguments;
-use super::hosts::{self, HostChoice, RoutedScript};
 use super::words::{Http, check_rate};
 use crate::client::numbers::MAX_AT_ONCE;
 use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
 use crate::outcome::BadInput;
 use crate::recordings::{self, read_page};
+use crate::script_hosts::{self, HostChoice, RoutedScript};
 
 /// One variant of a load, ready to run.
 pub(super) struct Plan {
@@ -52,7 +52,7 @@ pub(super) struct Asked<'a> {
     pub(super) arguments: &'a Arguments,
     /// The requests of `--targets`.
     pub(super) targets: &'a [ScriptRequest],
-    /// `--script`, after `hosts::route`.
+    /// `--script`, after `script_hosts::route`.
     pub(super) script: Option<&'a Script>,
 }
 
@@ -244,7 +244,10 @@ pub(super) fn read_script(arguments: &Arguments) -> Result<Option<RoutedScript>>
         hosts: &shape.hosts,
         keeps_hosts: shape.keep_hosts,
     };
-    Ok(Some(hosts::route(recordings::read_script(path)?, choice)?))
+    Ok(Some(script_hosts::route(
+        recordings::read_script(path)?,
+        choice,
+    )?))
 }
 
 /// The schemes of a load, https first: the protocol of a script with both is that of https, and its requests in cleartext
@@ -359,12 +362,12 @@ impl PlanBuilder<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let steps = hosts::remapped(&script.steps, &places);
+        let steps = script_hosts::remapped(&script.steps, &places);
         if let Some(error) = refusal {
             if steps.is_empty() {
                 return Err(error);
             }
-            let count = hosts::counted(script.steps.len() - steps.len());
+            let count = script_hosts::counted(script.steps.len() - steps.len());
             let reason = error.root_cause();
             let said = format!("left out: {count} that cannot be sent; the first: {reason}\n");
             self.left_out = Some(said);

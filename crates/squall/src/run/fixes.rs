@@ -10,11 +10,11 @@ use squall_base::plan::{
 };
 use squall_linux::machine;
 use squall_recipe::{fix_trials_at_most, pair_trials, with_and_without};
-use squall_record::{RunFolder, read_plan, write_plan};
+use squall_record::RunFolder;
 use squall_report::{Language, ProgressLines};
 
-use super::programs;
 use super::progress::Progress;
+use super::{extended, programs};
 use crate::commands::report::findings_of;
 use crate::outcome::BadInput;
 use crate::output::{eprint, error_chain};
@@ -32,7 +32,7 @@ pub(super) fn ask(plan: &mut Plan, at_most: u32) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Lets a run that was begun without fixes try this many.
+/// Lets a run that was begun without fixes try this many. plan.json stays as it is.
 pub(super) fn ask_resumed(folder: &RunFolder, plan: &mut Plan, at_most: u32) -> Result<()> {
     if plan.fixes.is_some() {
         let run = folder.root().display();
@@ -40,7 +40,7 @@ pub(super) fn ask_resumed(folder: &RunFolder, plan: &mut Plan, at_most: u32) -> 
         return Err(BadInput::new(refused).into());
     }
     ask(plan, at_most)?;
-    write_fixes(folder, plan)
+    Ok(())
 }
 
 /// How many trials the fixes of a plan add, as a line for `--dry-run`; empty if it tries none.
@@ -71,15 +71,7 @@ pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan, language: Language
         at_most,
         chosen: Some(chosen),
     });
-    write_fixes(folder, plan)
-}
-
-/// Writes which fixes to try. The rest of plan.json stays: it may have fewer secrets than the plan.
-fn write_fixes(folder: &RunFolder, plan: &Plan) -> Result<()> {
-    let mut written = read_plan(folder.plan())?;
-    written.fixes.clone_from(&plan.fixes);
-    write_plan(folder.plan(), &written)?;
-    Ok(())
+    extended::write(folder, plan)
 }
 
 fn chosen(plan: &Plan, cells: &[CellFindings], at_most: u32) -> ChosenFixes {

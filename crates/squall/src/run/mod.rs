@@ -2,9 +2,10 @@
 //!
 //! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside, `attempts` repeats
 //! trials that were disturbed or have failed, `fixes` chooses what the run tries afterwards. An interrupt ends the running
-//! trial and reports the complete ones; `--resume` runs the missing and invalid ones.
+//! trial and reports the complete ones; `--resume` runs the missing and invalid ones, and those that it adds (`extended`).
 
 mod attempts;
+mod extended;
 mod fixes;
 mod process;
 mod programs;
@@ -52,7 +53,8 @@ const STATIONS: &str = "stations";
 #[command(
     after_help = "Examples:\n  squall run twilio --profile quick --stations embedded\n  squall run ./mine.toml --dry-run\n  \
                         squall run ./mine.toml --seed 7\n  squall run ./mine.toml --try-fix\n  \
-                        squall run --resume runs/twilio-20261121T120000Z"
+                        squall run --resume runs/twilio-20261121T120000Z\n  \
+                        squall run --resume runs/twilio-20261121T120000Z --repetitions 12"
 )]
 pub(crate) struct Arguments {
     /// Recipe: a name (see `squall recipes`) or the path of a TOML file; with --resume only if its secrets were left out of
@@ -66,8 +68,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
     /// Run each cell this often, instead of as often as the recipe says; the repetitions that its primary comparison has in
-    /// addition stay
-    #[arg(long, value_name = "COUNT", conflicts_with = "resume")]
+    /// addition stay. With --resume, add the repetitions that the run lacks, complete or not
+    #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
     /// After the planned trials, try the fixes of the N most costly findings: each with as many pairs of trials, without and
     /// with it, as its variant has trials. With --resume, for a run that was begun without
@@ -96,7 +98,7 @@ pub(crate) struct Arguments {
     /// As root, let the recipe read files outside of its folder
     #[arg(long)]
     allow_files: bool,
-    /// Continue the interrupted run in this folder
+    /// Continue the run in this folder: run its missing and invalid trials, and those that --repetitions and --try-fix add
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
     /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
@@ -131,8 +133,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
     };
     let _lock = folder.lock()?;
-    if let (Some(_), Some(at_most)) = (&arguments.resume, arguments.try_fix) {
-        fixes::ask_resumed(&folder, &mut plan, at_most)?;
+    if arguments.resume.is_some() {
+        extended::extend(&folder, &mut plan, arguments.repetitions, arguments.try_fix)?;
     }
     interrupt::watch()?;
     let packets = LinkPackets::kept_if(arguments.pcap);
@@ -250,14 +252,20 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     if let Some(at_most) = arguments.try_fix {
         fixes::ask(&mut plan, at_most)?;
     }
+    for notice in files.notices() {
+        eprint(format_args!("{notice}\n"));
+    }
     secrets::warn_of_a_copy(&plan);
     programs::announce_own(&plan);
-    programs::check(&plan).map_err(|error| {
+    let warnings = programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
             "{}\nTo let squall play all programs itself, add: --stations embedded",
             error_chain(&error)
         ))
     })?;
+    for warning in &warnings {
+        eprint(format_args!("squall: {warning}\n"));
+    }
     Ok(PlannedRecipe {
         text,
         recipe_files: files,
@@ -350,9 +358,6 @@ fn write_beginning(
     };
     written.with_context(|| format!("cannot write {}", recipe.display()))?;
     keep_files(folder, planned, secrets)?;
-    for omission in planned.recipe_files.omitted() {
-        eprint(format_args!("{omission}\n"));
-    }
     write_plan(folder.plan(), &secrets.plan(&planned.plan))?;
     write_json(folder.environment(), beginning)?;
     Ok(())

@@ -341,8 +341,8 @@ pub(super) fn announce_own(plan: &Plan) {
 }
 
 /// Checks that every program of a plan is installed and can do its part. Reports all that are missing, otherwise the first
-/// that cannot, with what it supports.
-pub(crate) fn check(plan: &Plan) -> Result<()> {
+/// that cannot, with what it supports. Returns warnings about secrets that other users can read.
+pub(crate) fn check(plan: &Plan) -> Result<BTreeSet<String>> {
     let of_variant = |variant: &Variant| format!("variant {}", variant.name);
     let mut search = InstalledPrograms::default();
     for variant in &plan.variants {
@@ -352,11 +352,12 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
     if !search.missing.is_empty() {
         return Err(missing_programs(&search.missing));
     }
+    let mut warnings = BTreeSet::new();
     for variant in &plan.variants {
         let checked = check_variant(variant, &search.found, plan);
-        checked.with_context(|| of_variant(variant))?;
+        warnings.extend(checked.with_context(|| of_variant(variant))?);
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// What a search for a plan's programs has found so far.
@@ -420,11 +421,13 @@ fn missing_programs(missing: &[FindError]) -> Error {
     anyhow!(said)
 }
 
+/// Checks the programs of a variant, and returns the warning of its load generator, if there is one.
 fn check_variant(
     variant: &Variant,
     all_found: &[(&Implementation, InstalledProgram)],
     plan: &Plan,
-) -> Result<()> {
+) -> Result<Option<String>> {
+    let mut warning = None;
     for (place, station) in variant.stations.iter().enumerate() {
         let Some(program) = program_of(&station.name, &station.runs)? else {
             continue;
@@ -432,7 +435,7 @@ fn check_variant(
         let found = installed(all_found, &station.runs)
             .with_context(|| format!("station {}: no program was found", station.name))?;
         if let Program::Client(client) = program {
-            check_client(client, found, variant, plan)?;
+            warning = check_client(client, found, variant, plan)?;
             continue;
         }
         let driver = program.driver();
@@ -441,7 +444,7 @@ fn check_variant(
             check_server(&station.name, driver, &plan.requests)?;
         }
     }
-    Ok(())
+    Ok(warning)
 }
 
 /// Checks that a server or proxy supports the path's protocols and the settings that it is given.
@@ -477,15 +480,16 @@ fn check_station(
     Ok(())
 }
 
-/// Checks that a load generator can generate the plan's load, which is the same in each of its trials.
+/// Checks that a load generator can generate the plan's load, which is the same in each of its trials. Returns its warning
+/// about secrets, if there is one.
 fn check_client(
     client: &dyn ClientDriver,
     found: &InstalledProgram,
     variant: &Variant,
     plan: &Plan,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let Some(trial) = plan.trials.first() else {
-        return Ok(());
+        return Ok(None);
     };
     // Where it will be is not known yet, and nothing here depends on it.
     let setup = ClientSetup {
@@ -496,9 +500,9 @@ fn check_client(
         folder: PathBuf::new(),
     };
     let order = client_order(variant, &trial.load, &plan.requests, setup)?;
-    client.render(&order, &found.version)?;
+    let warning = client.render(&order, &found.version)?.warning;
     let Some(targets) = parsed_page(variant, &plan.requests) else {
-        return Ok(());
+        return Ok(warning);
     };
     let server = variant.stations.last().expect("a path has two stations");
     if server.runs != Implementation::Embedded {
@@ -509,7 +513,7 @@ fn check_client(
     }
     let usual = trial.response.body;
     Site::sized(usual)?.with_page(&targets, usual)?;
-    Ok(())
+    Ok(warning)
 }
 
 /// Checks that a file server can serve every target of the load.

@@ -67,6 +67,7 @@ mod loads_targets;
 mod loads_uploads;
 mod lossy_link;
 mod mistakes;
+mod more_repetitions;
 mod notebook;
 mod observed;
 mod old_http;

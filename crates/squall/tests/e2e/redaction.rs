@@ -1,12 +1,15 @@
 //! What people share of a run or a recording has no secrets: every file of a run's folder, and imported scripts.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::support::{H1, have, only_run, read_trials, recipe, seat, squall, stderr, stdout};
+use crate::support::{
+    H1, have, only_run, peers, read_trials, recipe, seat, squall, stderr, stdout,
+};
 
 const SECRETS: [&str; 2] = ["hidden-word-1", "hidden-word-2"];
 
@@ -125,14 +128,48 @@ return 403; }} }} }}
 '''
 "#;
 
-/// curl and k6 read the secret from a file, because every user of the machine can read arguments.
+/// Puts a script in a folder that is in front of PATH, as a program of this name.
+fn stand_in(folder: &Path, name: &str, script: &str) {
+    fs::create_dir_all(folder).expect("a folder");
+    let file = folder.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
+/// PATH with this folder in front.
+fn path_from(folder: &Path) -> String {
+    let path = std::env::var("PATH").expect("there is a PATH");
+    format!("{}:{path}", folder.display())
+}
+
+/// The file of an installed program.
+fn installed(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").expect("there is a PATH");
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.push(peers().join("bin"));
+    let mut files = folders.iter().map(|folder| folder.join(name));
+    files.find(|file| file.is_file()).expect("`have` was asked")
+}
+
+/// curl and k6 read the secret from a file, because every user of the machine can read arguments. Each is started through
+/// a script that records its arguments.
 #[test]
-fn secret_that_a_load_generator_sends_does_not_stay_in_the_folder_of_the_run() {
+fn secret_of_a_load_generator_is_neither_an_argument_nor_in_the_folder_of_the_run() {
     if !have(&["nginx", "curl", "k6"]) {
         return;
     }
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
+    let programs = home.path().join("programs");
+    let arguments = |name: &str| home.path().join(format!("{name}.arguments"));
+    for name in ["curl", "k6"] {
+        let script = format!(
+            "printf '%s\\n' \"$@\" >> '{}'\nexec '{}' \"$@\"",
+            arguments(name).display(),
+            installed(name).display()
+        );
+        stand_in(&programs, name, &script);
+    }
     let variant = |client: &str| {
         format!(
             "[[variant]]\nname = \"{client}\"\npath = \"client({client}) ~h1~> guard\"\nconnections = 1\n"
@@ -148,8 +185,20 @@ fn secret_that_a_load_generator_sends_does_not_stay_in_the_folder_of_the_run() {
             &format!("authorization = \"{}\"", SECRETS[1]),
         );
     fs::write(home.path().join("mine.toml"), text + GUARD).expect("the recipe is written");
-    let output = run(&home, &["./mine.toml"]);
+    let output = squall(home.path())
+        .env("PATH", path_from(&programs))
+        .args(["run", "./mine.toml"])
+        .output()
+        .expect("squall starts");
     check_ran(&output);
+    for (name, usual) in [("curl", "--write-out\n"), ("k6", "script.js\n")] {
+        let given = fs::read_to_string(arguments(name)).expect("its arguments");
+        assert!(given.contains(usual), "{name}: {given}");
+        assert!(
+            !SECRETS.iter().any(|it| given.contains(it)),
+            "{name}: {given}"
+        );
+    }
     let folder = only_run(home.path());
     let trials = read_trials(&folder);
     assert_eq!(trials.len(), 2, "{}", stderr(&output));
@@ -161,6 +210,47 @@ fn secret_that_a_load_generator_sends_does_not_stay_in_the_folder_of_the_run() {
         }
     }
     assert_eq!(with_secrets(&folder), Vec::<PathBuf>::new());
+}
+
+/// Scripts stand in for the programs: nothing is started but to ask for a version.
+#[test]
+fn run_warns_of_secrets_that_a_load_generator_takes_as_arguments() {
+    let home = TempDir::new().expect("a temporary folder");
+    let programs = home.path().join("programs");
+    stand_in(&programs, "h2load", "echo h2load nghttp2/1.52.0");
+    stand_in(&programs, "fortio", "echo 1.63.9");
+    let dry_run = |header: &str| {
+        let variant = |client: &str| {
+            format!(
+                "[[variant]]\nname = \"{client}\"\npath = \"client({client}) ~h1~> server\"\nconnections = 1\n"
+            )
+        };
+        let [h2load, fortio] = ["h2load", "fortio"].map(variant);
+        let text = recipe(
+            "20/s",
+            "delay = \"2ms\"",
+            &[&h2load, &fortio],
+            "duration = \"1s\"",
+        );
+        let text = text.replace("accept = \"application/json\"", header);
+        fs::write(home.path().join("mine.toml"), text).expect("the recipe is written");
+        let output = squall(home.path())
+            .env("PATH", path_from(&programs))
+            .args(["run", "./mine.toml", "--dry-run"])
+            .output()
+            .expect("squall starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let said = dry_run(&format!("x-api-key = \"{}\"", SECRETS[0]));
+    for program in ["h2load", "fortio"] {
+        let warning = format!(
+            "squall: {program} takes header fields only as arguments: every user of this machine can read the secrets"
+        );
+        assert_eq!(said.matches(&warning).count(), 1, "{said}");
+    }
+    let said = dry_run("accept = \"*/*\"");
+    assert!(!said.contains("arguments"), "{said}");
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::time::Instant;
 
 use squall_base::record::{Phase, RequestRecord};
 use squall_base::{Duration, Time};
+use squall_record::read_plan;
 use tempfile::TempDir;
 
 use super::support::{
-    FinishedRun, TrialFiles, have, run_recipe, run_recipe_in, run_recipe_with, seat, stderr,
+    FinishedRun, TrialFiles, have, only_run, run_recipe, run_recipe_in, run_recipe_with,
+    run_squall, seat, stderr,
 };
 
 const VARIANTS: &str = "[conditions]\ndelay = \"5ms\"\n\
@@ -253,7 +255,7 @@ fn script_is_replayed_at_its_times_from_the_copy_in_the_run_folder() {
     let _seat = seat();
     let timing = "0.0\t/a?size=1kB\n125.5\thttps://elsewhere/b?size=2kB\n600.0\t/a?size=1kB\n";
     let lines = text(
-        "[load]\nkind = \"script\"\nscript = \"timing.tsv\"\nusers = 3\nstagger = \"100ms\"\nspeed = \"2x\"\ndrain = \"2s\"",
+        "[load]\nkind = \"script\"\nscript = \"timing.tsv\"\nkeep_hosts = true\nusers = 3\nstagger = \"100ms\"\nspeed = \"2x\"\ndrain = \"2s\"",
     );
     let run = run_recipe_with(&[("timing.tsv", timing.as_bytes())], &lines, &[]);
     let mut expected: Vec<(u64, u32, u32)> = Vec::new();
@@ -295,6 +297,61 @@ fn script_is_replayed_at_its_times_from_the_copy_in_the_run_folder() {
     assert_eq!(h2c.record.connections_opened, 3);
     let kept = fs::read(run.folder.join("files/0-timing.tsv")).expect("the run has a copy");
     assert_eq!(kept, timing.as_bytes());
+}
+
+/// As `squall load` does with a URL.
+#[test]
+fn only_requests_to_the_recordings_own_host_are_sent_unless_the_recipe_selects_others() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    let timing = "0.0\thttps://shop.test/\n20.0\thttps://cdn.test/x?size=2kB\n40.0\thttps://ads.test/\n\
+                  60.0\thttps://www.shop.test/b\n80.0\thttps://cdn.test/y\n";
+    fs::write(home.join("timing.tsv"), timing).expect("a script");
+    let write = |keys: &str| {
+        let lines =
+            format!("[load]\nkind = \"script\"\nscript = \"timing.tsv\"\ndrain = \"2s\"\n{keys}");
+        fs::write(home.join("recipe.toml"), text(&lines)).expect("a recipe");
+    };
+    let own = "timing.tsv: 2 of 5 requests: those to https://shop.test (1), https://www.shop.test (1); left out: \
+               https://cdn.test (2), https://ads.test (1) (`hosts` selects hosts, `keep_hosts = true` keeps all)\n";
+    for (keys, said) in [
+        ("", own),
+        (
+            "hosts = [\"cdn.test\"]",
+            "timing.tsv: 2 of 5 requests: those to https://cdn.test (2); left out: ",
+        ),
+        (
+            "keep_hosts = true",
+            "timing.tsv: 5 of 5 requests: those to https://shop.test (1), ",
+        ),
+    ] {
+        write(keys);
+        let output = run_squall(home, ["run", "./recipe.toml", "--dry-run"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(said),
+            "{keys}: {}",
+            stderr(&output)
+        );
+    }
+    write("hosts = \"cdn\"");
+    let output = run_squall(home, ["run", "./recipe.toml", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("`hosts` has \"cdn\""),
+        "{}",
+        stderr(&output)
+    );
+
+    write("");
+    let output = run_squall(home, ["run", "./recipe.toml"]);
+    assert!(stderr(&output).contains(own), "{}", stderr(&output));
+    let plan = read_plan(only_run(home).join("plan.json")).expect("a plan");
+    let targets: Vec<&str> = (plan.requests.iter())
+        .map(|request| request.target.as_str())
+        .collect();
+    assert_eq!(targets, ["/", "/b"]);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn unknown_and_missing_keys_are_reported() {
     check(
         "warmup = \"1s\"",
         "loss = \"1%\"",
-        "5:1: unknown key `loss` in [load]: expected `kind`, `rate`, `stages`, `arrivals`, `targets`, `users`, `think`, `stagger`, `requests`, `script`, `speed`, `media`, `drop_cookies`, `page`, `tiles`, `tile`, `other`, `after`, `pages`, `warmup`, `duration`, `drain` or `spin` (`loss` is a key of [conditions])",
+        "5:1: unknown key `loss` in [load]: expected `kind`, `rate`, `stages`, `arrivals`, `targets`, `users`, `think`, `stagger`, `requests`, `script`, `speed`, `media`, `drop_cookies`, `hosts`, `keep_hosts`, `page`, `tiles`, `tile`, `other`, `after`, `pages`, `warmup`, `duration`, `drain` or `spin` (`loss` is a key of [conditions])",
     );
     check(
         "question = \"Is it?\"",

@@ -1,7 +1,9 @@
-//! Which requests of a script are sent, and to which host: that of the URL in the command, or the recorded one.
+//! Which requests of a script are sent, by their hosts: for `squall load` and for recipes. For `squall load` also where to:
+//! to the host of the URL in the command, or to the recorded one.
 //!
 //! A recording of a browser names every host that a page needed, so that a replay without a choice would put load on
-//! servers of others. This module only decides; `plan` makes requests of the result and finds addresses.
+//! servers of others, or their requests on the server of the page. This module only decides: `load/plan` makes requests of
+//! the result and finds addresses, and a recipe sends all of them to the station after the client.
 
 use std::fmt;
 use std::iter;
@@ -15,23 +17,24 @@ use crate::outcome::BadInput;
 /// How many of the hosts that get no load are named.
 const NAMED_AT_MOST: usize = 8;
 
-/// What the flags say about the hosts of a script.
+/// What the flags of `squall load` say about the hosts of a script.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HostChoice<'a> {
+pub(crate) struct HostChoice<'a> {
     /// The URL in the command.
-    pub(super) url: Option<&'a str>,
+    pub(crate) url: Option<&'a str>,
     /// The hosts whose requests are sent. If it is empty: with a URL those of the recording's own host, else all.
-    pub(super) hosts: &'a [String],
+    pub(crate) hosts: &'a [String],
     /// Whether each request is sent to its recorded host in spite of the URL.
-    pub(super) keeps_hosts: bool,
+    pub(crate) keeps_hosts: bool,
 }
 
 /// A script of which every request has its final URL.
 #[derive(Debug)]
-pub(super) struct RoutedScript {
-    pub(super) script: Script,
-    /// Which hosts get load, in lines; empty if the script names no host.
-    pub(super) announcement: String,
+pub(crate) struct RoutedScript {
+    pub(crate) script: Script,
+    /// Which hosts get load, or of which hosts requests are sent; empty if the script names no host. For `squall load` in
+    /// lines, otherwise without the end of a line.
+    pub(crate) announcement: String,
 }
 
 /// A server that a URL names.
@@ -40,6 +43,35 @@ struct Server {
     scheme: String,
     host: String,
     port: u16,
+}
+
+/// The hosts whose requests are sent.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// The recording's own.
+    Own,
+    All,
+    /// Those with these names.
+    Named(&'a [String]),
+}
+
+impl Wanted<'_> {
+    /// `named` if there are any, otherwise the recording's own host or all hosts.
+    fn of(named: &[String], only_own: bool) -> Wanted<'_> {
+        match (named, only_own) {
+            ([], true) => Wanted::Own,
+            ([], false) => Wanted::All,
+            (named, _) => Wanted::Named(named),
+        }
+    }
+}
+
+/// A host that the user named, to which the script has no request.
+#[derive(Debug)]
+struct UnknownHost {
+    name: String,
+    /// What it has requests to.
+    known: String,
 }
 
 /// Requests of a script to one server.
@@ -83,50 +115,110 @@ impl fmt::Display for Server {
 }
 
 /// Decides where the requests of a script go. Those of hosts that are not wanted are left out, with their steps.
-pub(super) fn route(script: Script, choice: HostChoice<'_>) -> Result<RoutedScript, BadInput> {
+pub(crate) fn route(script: Script, choice: HostChoice<'_>) -> Result<RoutedScript, BadInput> {
     let base = choice.url.map(HttpUrl::parse).transpose()?;
     let base = base.and_then(|url| Server::of(&url.to_text()));
-    let servers: Vec<Option<Server>> = (script.requests.iter())
-        .map(|request| Server::of(&request.url))
-        .collect();
+    let servers = servers(&script);
     if base.is_none() && servers.contains(&None) {
         let said = "the script has paths, such as /index.html: give the URL of their server";
         return Err(BadInput::new(said));
     }
-    let shares = shares(&script, &servers, base.as_ref(), choice)?;
+    let retargets = base.is_some() && !choice.keeps_hosts;
+    let wanted = Wanted::of(choice.hosts, retargets);
+    let shares = shares(&script, &servers, base.as_ref(), wanted).map_err(
+        |UnknownHost { name, known }| {
+            BadInput::new(format!(
+                "--hosts {name}: the script has no request to it, only to {known}"
+            ))
+        },
+    )?;
     if shares.is_empty() {
         return Ok(RoutedScript {
             script,
             announcement: String::new(),
         });
     }
-    let retargets = base.is_some() && !choice.keeps_hosts;
-    let is_kept = |server: &Server| (shares.iter()).any(|it| it.is_kept && it.server == *server);
     let all_steps = script.steps.len();
-    let mut places = Vec::with_capacity(servers.len());
-    let mut requests = Vec::new();
-    for (mut request, server) in script.requests.into_iter().zip(&servers) {
-        if server.as_ref().is_some_and(|server| !is_kept(server)) {
-            places.push(None);
-            continue;
-        }
-        if retargets && server.is_some() {
+    let mut script = without_unwanted(script, &servers, &shares);
+    if retargets {
+        for request in &mut script.requests {
             request.url = target_of(&request.url);
         }
-        places.push(Some(requests.len() as u32));
-        requests.push(request);
     }
-    let steps = remapped(&script.steps, &places);
-    let announcement = announcement(
-        base.as_ref().filter(|_| retargets),
-        &shares,
-        (steps.len(), all_steps - steps.len()),
+    let sent = script.steps.len();
+    Ok(RoutedScript {
+        announcement: announcement(
+            base.as_ref().filter(|_| retargets),
+            &shares,
+            (sent, all_steps - sent),
+        ),
+        script,
+    })
+}
+
+/// Decides which requests of a recipe's script are sent to the station after the client: those of `hosts`. If there are none,
+/// those of the recording's own host, or all if it `keeps_hosts`. Requests without a host, only with a path, are sent.
+///
+/// # Errors
+/// If the script has no request to one of `hosts`.
+pub(crate) fn route_to_station(
+    script: Script,
+    hosts: &[String],
+    keeps_hosts: bool,
+) -> Result<RoutedScript, String> {
+    let servers = servers(&script);
+    let wanted = Wanted::of(hosts, !keeps_hosts);
+    let shares =
+        shares(&script, &servers, None, wanted).map_err(|UnknownHost { name, known }| {
+            format!("`hosts` has {name:?}, and the script has no request to it, only to {known}")
+        })?;
+    if shares.is_empty() {
+        return Ok(RoutedScript {
+            script,
+            announcement: String::new(),
+        });
+    }
+    let all_steps = script.steps.len();
+    let script = without_unwanted(script, &servers, &shares);
+    let sent = script.steps.len();
+    let mut announcement = format!(
+        "{sent} of {}: those to {}",
+        counted(all_steps),
+        known_servers(&shares)
     );
-    let script = Script { requests, steps };
+    if sent < all_steps {
+        announcement += &format!(
+            "; left out: {} (`hosts` selects hosts, `keep_hosts = true` keeps all)",
+            listed(&shares, false, NAMED_AT_MOST)
+        );
+    }
     Ok(RoutedScript {
         script,
         announcement,
     })
+}
+
+/// The server of each request; `None` for a path.
+fn servers(script: &Script) -> Vec<Option<Server>> {
+    let requests = script.requests.iter();
+    requests.map(|request| Server::of(&request.url)).collect()
+}
+
+/// The script without the requests to servers that are not wanted, and without their steps.
+fn without_unwanted(script: Script, servers: &[Option<Server>], shares: &[Share]) -> Script {
+    let is_kept = |server: &Server| (shares.iter()).any(|it| it.is_kept && it.server == *server);
+    let mut places = Vec::with_capacity(servers.len());
+    let mut requests = Vec::new();
+    for (request, server) in script.requests.into_iter().zip(servers) {
+        if server.as_ref().is_none_or(is_kept) {
+            places.push(Some(requests.len() as u32));
+            requests.push(request);
+        } else {
+            places.push(None);
+        }
+    }
+    let steps = remapped(&script.steps, &places);
+    Script { requests, steps }
 }
 
 /// Which hosts get load, and what is left out. `target` is the only server, if the URL in the command decides.
@@ -155,22 +247,17 @@ fn announcement(
     said
 }
 
-/// The servers that a script names, in the order in which they are first requested, and which of them are wanted.
+/// The servers that a script names, in the order in which they are first requested, and which of them are wanted. `base` is
+/// the server of requests without a host, if it is known.
 fn shares(
     script: &Script,
     servers: &[Option<Server>],
     base: Option<&Server>,
-    choice: HostChoice<'_>,
-) -> Result<Vec<Share>, BadInput> {
+    wanted: Wanted<'_>,
+) -> Result<Vec<Share>, UnknownHost> {
     let mut shares: Vec<Share> = Vec::new();
-    for server in script
-        .steps
-        .iter()
-        .map(|step| &servers[step.request as usize])
-    {
-        let Some(server) = server else {
-            continue;
-        };
+    let steps = script.steps.iter();
+    for server in steps.filter_map(|step| servers[step.request as usize].as_ref()) {
         match shares.iter_mut().find(|it| it.server == *server) {
             Some(share) => share.steps += 1,
             None => shares.push(Share {
@@ -180,32 +267,39 @@ fn shares(
             }),
         }
     }
-    for name in choice.hosts {
-        if !shares.iter().any(|share| share.server.is_named(name)) {
-            let known = if shares.is_empty() {
-                "paths".to_owned()
-            } else {
-                listed(&shares, true, NAMED_AT_MOST)
-            };
-            return Err(BadInput::new(format!(
-                "--hosts {name}: the script has no request to it, only to {known}"
-            )));
+    if let Wanted::Named(names) = wanted {
+        let is_known = |name: &str| shares.iter().any(|share| share.server.is_named(name));
+        if let Some(name) = names.iter().find(|name| !is_known(name)) {
+            return Err(UnknownHost {
+                name: name.clone(),
+                known: known_servers(&shares),
+            });
         }
     }
     // The first request is the page's. If it is only a path, it is on the server of the URL.
     let first_step = script.steps.first();
     let first = first_step.and_then(|step| servers[step.request as usize].as_ref());
     let own = match first.or(base) {
-        Some(first) if base.is_some() && !choice.keeps_hosts => own_servers(first, &shares),
-        _ => shares.iter().map(|share| share.server.clone()).collect(),
+        Some(first) => own_servers(first, &shares),
+        None => Vec::new(),
     };
     for share in &mut shares {
-        share.is_kept = match choice.hosts {
-            [] => own.contains(&share.server),
-            hosts => hosts.iter().any(|name| share.server.is_named(name)),
+        share.is_kept = match wanted {
+            Wanted::Own => own.contains(&share.server),
+            Wanted::All => true,
+            Wanted::Named(names) => names.iter().any(|name| share.server.is_named(name)),
         };
     }
     Ok(shares)
+}
+
+/// The servers that are kept, or `paths` if there are none.
+fn known_servers(shares: &[Share]) -> String {
+    if shares.iter().any(|share| share.is_kept) {
+        listed(shares, true, NAMED_AT_MOST)
+    } else {
+        "paths".to_owned()
+    }
 }
 
 /// The recording's own server: the host of its first request, over http and https. A page that was requested over http is
@@ -231,7 +325,7 @@ fn target_of(url: &str) -> String {
 }
 
 /// The steps whose requests have a new place.
-pub(super) fn remapped(steps: &[ScriptStep], places: &[Option<u32>]) -> Vec<ScriptStep> {
+pub(crate) fn remapped(steps: &[ScriptStep], places: &[Option<u32>]) -> Vec<ScriptStep> {
     let remap = |step: &ScriptStep| {
         let request = places[step.request as usize]?;
         Some(ScriptStep { request, ..*step })
@@ -240,7 +334,7 @@ pub(super) fn remapped(steps: &[ScriptStep], places: &[Option<u32>]) -> Vec<Scri
 }
 
 /// A number of requests in words.
-pub(super) fn counted(requests: usize) -> String {
+pub(crate) fn counted(requests: usize) -> String {
     match requests {
         1 => "1 request".to_owned(),
         several => format!("{several} requests"),
@@ -399,5 +493,61 @@ mod tests {
             .collect();
         let (_, said) = routed(&urls, Some("https://server/"), &[], false).unwrap();
         assert!(said.contains("https://h7.test (1), 4 more (4)"), "{said}");
+    }
+
+    /// What a recipe sends of a script, and the announcement.
+    fn sent_to_station(
+        urls: &[&str],
+        hosts: &[&str],
+        keeps_hosts: bool,
+    ) -> Result<(Vec<String>, String), String> {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let found = route_to_station(script(urls), &hosts, keeps_hosts)?;
+        let sent = found.script.steps.iter().map(|step| {
+            let request = &found.script.requests[step.request as usize];
+            request.url.clone()
+        });
+        Ok((sent.collect(), found.announcement))
+    }
+
+    #[test]
+    fn recipe_sends_the_requests_of_the_recordings_own_host() {
+        let (sent, said) = sent_to_station(&SHOP, &[], false).unwrap();
+        assert_eq!(sent, [SHOP[0], SHOP[1], SHOP[3]]);
+        assert_eq!(
+            said,
+            "3 of 5 requests: those to http://shop.test (1), https://www.shop.test (2); left out: https://cdn.test (2) \
+             (`hosts` selects hosts, `keep_hosts = true` keeps all)"
+        );
+        // What starts with a path has no host of its own.
+        let (sent, said) = sent_to_station(&["/", SHOP[2]], &[], false).unwrap();
+        assert_eq!(sent, ["/"]);
+        assert!(
+            said.starts_with("1 of 2 requests: those to paths; left out: https://cdn.test (1)"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn recipe_can_select_hosts_and_keep_all() {
+        let (sent, said) = sent_to_station(&SHOP, &["cdn.test", "shop.test"], false).unwrap();
+        assert_eq!(sent, [SHOP[0], SHOP[2], SHOP[4]]);
+        assert!(
+            said.contains("left out: https://www.shop.test (2) ("),
+            "{said}"
+        );
+        let (sent, said) = sent_to_station(&SHOP, &[], true).unwrap();
+        assert_eq!(sent, SHOP);
+        assert!(
+            said.starts_with("5 of 5 requests: ") && !said.contains("left out"),
+            "{said}"
+        );
+        let error = sent_to_station(&SHOP, &["cdn"], false).unwrap_err();
+        assert!(
+            error.contains("`hosts` has \"cdn\"") && error.contains("https://cdn.test (2)"),
+            "{error}"
+        );
+        let (sent, said) = sent_to_station(&["/a", "/b"], &[], false).unwrap();
+        assert_eq!((sent.concat().as_str(), said.as_str()), ("/a/b", ""));
     }
 }
