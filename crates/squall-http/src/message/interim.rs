@@ -37,7 +37,7 @@ impl Interim {
     }
 
     /// 100 (Continue): the client may send the body with which it waits (RFC 9110, section 15.2.1).
-    pub fn to_continue() -> Interim {
+    pub fn go_ahead() -> Interim {
         Interim {
             code: "100".to_owned(),
             status: 100,
