@@ -160,6 +160,9 @@ pub enum ServerEvent {
         target: String,
         /// The other fields without pseudo-header fields, if the inbox wants them; `:authority` appears as `host`.
         fields: Vec<Field>,
+        /// HTTP/2 and HTTP/3: whether the client may wait for a 100 (Continue) before it sends the body, which the owner must
+        /// then send ([`crate::ServerStreams::inform`]). HTTP/1.1: false, because the engine sends it by itself.
+        expects_continue: bool,
     },
     /// Part of the request's body arrived.
     RequestBody {

@@ -109,4 +109,21 @@ mod tests {
         assert_eq!(said(&["load", "-x"]), None);
         assert_eq!(said(&["lode"]), None);
     }
+
+    #[test]
+    fn colours_are_spelled_in_two_ways_by_every_command_that_has_them() {
+        let commands = <crate::Cli as clap::CommandFactory>::command();
+        let mut spelled = Vec::new();
+        for command in commands.get_subcommands() {
+            let mut arguments = command.get_arguments();
+            if let Some(colour) = arguments.find(|it| it.get_long() == Some("color")) {
+                let aliases = colour.get_visible_aliases().unwrap_or_default();
+                assert!(aliases.contains(&"colour"), "{}", command.get_name());
+                spelled.push(command.get_name());
+            }
+        }
+        for name in ["run", "report", "explain", "load", "probe"] {
+            assert!(spelled.contains(&name), "{name}: {spelled:?}");
+        }
+    }
 }

@@ -267,6 +267,7 @@ impl Server {
             method: head.method,
             target: head.target,
             fields: head.fields,
+            expects_continue: false,
         });
         match head.body {
             Some(body) => self.reading = ReadState::Body { stream, body, then },

@@ -46,6 +46,8 @@ struct StreamState {
     method: String,
     target: String,
     is_head: bool,
+    /// The request expects a 100 (Continue).
+    expects_continue: bool,
     /// HEADERS began.
     has_begun: bool,
     /// The request's head was reported.
@@ -219,8 +221,8 @@ impl ServerListener {
         }
     }
 
-    /// Handles a complete header section: the request's head, or trailers.
-    fn on_headers(&mut self, id: u32) {
+    /// Handles a complete header section: the request's head, or trailers. `is_last`: nothing of the request follows.
+    fn on_headers(&mut self, id: u32, is_last: bool) {
         let Some(state) = self.streams.find(id) else {
             return;
         };
@@ -235,6 +237,7 @@ impl ServerListener {
                 method: mem::take(&mut state.method),
                 target: mem::take(&mut state.target),
                 fields: self.shared.take_fields(),
+                expects_continue: state.expects_continue && !is_last,
             });
             if let Some(left) = &mut self.requests_left {
                 *left = left.saturating_sub(1);
@@ -266,6 +269,9 @@ impl Handler for ServerListener {
             match name {
                 b":method" => state.method = text(),
                 b":path" => state.target = text(),
+                b"expect" => {
+                    state.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                }
                 _ => {}
             }
         }
@@ -280,7 +286,7 @@ impl Handler for ServerListener {
     fn frame_received(&mut self, frame: ReceivedFrame) {
         match frame {
             ReceivedFrame::Headers(header) => {
-                self.on_headers(header.stream);
+                self.on_headers(header.stream, header.ends_stream());
                 if header.ends_stream() {
                     self.on_end(header.stream);
                 }

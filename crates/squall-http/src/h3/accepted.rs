@@ -155,6 +155,7 @@ impl Side for Listener<'_> {
             state.has_head = true;
             state.is_head = head.method == "HEAD";
         }
+        let expects_continue = head.regular.expects_continue();
         let mut fields = Vec::new();
         if self.inbox.wants().fields {
             // The field that replaces `:authority` in an HTTP/1.1 message (RFC 9114, section 4.3.1).
@@ -169,6 +170,7 @@ impl Side for Listener<'_> {
             method: head.method,
             target: head.target,
             fields,
+            expects_continue,
         });
         Ok(HeadKind::Final(head.regular.length))
     }

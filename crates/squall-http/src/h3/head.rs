@@ -38,6 +38,16 @@ pub(super) struct RegularFields {
     pub(super) length: Option<u64>,
 }
 
+impl RegularFields {
+    /// Whether a request's body, if it has one, may wait for a 100 (Continue) (RFC 9110, section 10.1.1).
+    pub(super) fn expects_continue(&self) -> bool {
+        let is_it = |field: &Field| {
+            *field.name == *b"expect" && field.value.eq_ignore_ascii_case(b"100-continue")
+        };
+        self.length != Some(0) && self.fields.iter().any(is_it)
+    }
+}
+
 /// The peer's header section is malformed (RFC 9114, section 4.1.2).
 const MALFORMED: StreamError = StreamError(code::MESSAGE_ERROR);
 

@@ -36,6 +36,15 @@ impl Interim {
         })
     }
 
+    /// 100 (Continue): the client may send the body with which it waits (RFC 9110, section 15.2.1).
+    pub fn go_ahead() -> Interim {
+        Interim {
+            code: "100".to_owned(),
+            status: 100,
+            fields: Vec::new(),
+        }
+    }
+
     /// All fields, `:status` first, as HTTP/2 and HTTP/3 send them.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         let status = (&b":status"[..], self.code.as_bytes());

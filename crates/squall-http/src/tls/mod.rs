@@ -31,7 +31,7 @@ mod tickets;
 mod wire;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use chain::CertificateChain;
 pub use context::{ClientContext, OfferSession, ServerContext, Trust};

@@ -302,6 +302,7 @@ fn the_host_in_the_target_overrides_the_host_field() {
             method: "GET".to_owned(),
             target: "/".to_owned(),
             fields: vec![field(b"host", b"b"), field(b"x-y", b"Z")],
+            expects_continue: false,
         }
     );
 }

@@ -1,12 +1,12 @@
 //! Interim responses to a client that does not read: the backlog is bounded, and the final response arrives
-//! nevertheless. HTTP/3 covers this in its own tests.
+//! nevertheless. And the clients that wait for one. HTTP/3 covers both in its own tests.
 // Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use squall_base::plan::{Http1Settings, Http2Settings};
-use squall_http::{ClientEvent, Engine, Field, Inbox, Interim, StreamId, h1};
+use squall_http::{ClientEvent, Engine, Field, Inbox, Interim, ServerEvent, StreamId, h1, h2};
 
-use crate::common::h2::H2Pair;
+use crate::common::h2::{END, H2Pair, HEADERS, POST, WHOLE, client_opening, field, frame};
 use crate::common::{request, response};
 
 /// More than a client that reads ever has queued.
@@ -60,4 +60,27 @@ fn unread_interim_responses_are_bounded_over_http2() {
     assert_eq!(interims(&pair), heard + 1);
     let is_end = |event: &ClientEvent| matches!(event, ClientEvent::ResponseEnd { .. });
     assert!(pair.client_inbox.events.iter().any(is_end));
+}
+
+/// RFC 9110, section 10.1.1: only a client with a body that has not been sent waits.
+#[test]
+fn owner_learns_over_http2_which_client_waits_for_a_100() {
+    let expecting = [POST, &field("expect", "100-Continue")].concat();
+    for (head, flags, expected) in [
+        (&expecting[..], WHOLE, true),
+        (&expecting[..], WHOLE | END, false),
+        (POST, WHOLE, false),
+    ] {
+        let mut server = h2::Server::new(&Http2Settings::default()).unwrap();
+        let mut inbox = Inbox::default();
+        let bytes = [client_opening(), frame(HEADERS, flags, 1, head)].concat();
+        server.receive(&bytes, &mut inbox).unwrap();
+        let waits = inbox.events.iter().filter_map(|event| match event {
+            ServerEvent::RequestHead {
+                expects_continue, ..
+            } => Some(*expects_continue),
+            _ => None,
+        });
+        assert_eq!(waits.collect::<Vec<_>>(), [expected]);
+    }
 }

@@ -433,3 +433,42 @@ fn traceparent_names_the_request_of_an_exchange() {
         }
     }
 }
+
+/// A ClientHello with the keys of ML-KEM is longer than a packet, and some clients send even short ones in several.
+#[test]
+fn client_hello_in_several_packets_is_read_as_one() {
+    let (writes, key_log) = conversation(Protocol::H2, &[(100, 100)]);
+    let (hello, rest) = writes.split_first().expect("a ClientHello");
+    let length = hello.bytes.len();
+    assert!(length > 1_460, "{length}");
+    for (ends, with_syn) in [
+        (&[1_400][..], true),
+        (&[1_400], false),
+        (&[1], true),
+        (&[4, 5, 9, 600], true),
+    ] {
+        let mut start = 0;
+        let mut pieces: Vec<(Direction, &[u8])> = Vec::new();
+        for end in ends.iter().copied().chain([length]) {
+            pieces.push((Direction::Up, &hello.bytes[start..end]));
+            start = end;
+        }
+        let complete_at = 10 * (pieces.len() as u64 + 2 * u64::from(with_syn));
+        pieces.extend(rest.iter().map(|it| (it.direction, &it.bytes[..])));
+        let packets = packets(&pieces, with_syn);
+        let (rows, connections) = observe(&packets, &key_log, KeyArrival::First);
+        assert_eq!(connections.len(), 2, "{ends:?}");
+        for connection in &connections {
+            let facts = connection.tls.as_ref().expect("it is TLS");
+            assert_eq!(facts.server_name.as_deref(), Some("server"), "{ends:?}");
+            let complete = facts.client_hello.expect("it is complete").as_nanos();
+            assert!(
+                (complete_at..=complete_at + 1).contains(&complete),
+                "{ends:?}: {complete}"
+            );
+            assert_eq!(connection.opaque, None, "{ends:?}");
+        }
+        let statuses = rows.exchanges.iter().map(|row| row.status);
+        assert_eq!(statuses.collect::<Vec<_>>(), [Some(200); 2], "{ends:?}");
+    }
+}

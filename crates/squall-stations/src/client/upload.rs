@@ -125,7 +125,7 @@ pub(super) struct ActiveUpload {
 enum Hold {
     /// A 100 (Continue) has not arrived; after this time it is sent anyway.
     Until(Time),
-    /// The final response arrived instead, so the server does not want it.
+    /// A final response other than 2xx arrived instead, so the server does not want it.
     Refused,
 }
 
@@ -178,8 +178,9 @@ impl ActiveUpload {
                 status: 100,
                 ..
             } if *stream == self.stream => self.hold = None,
-            ClientEvent::ResponseHeaders { stream, .. } if *stream == self.stream => {
-                self.hold = Some(Hold::Refused);
+            // A successful response may depend on the body, such as an echo; any other one is about the head.
+            ClientEvent::ResponseHeaders { stream, status, .. } if *stream == self.stream => {
+                self.hold = (*status >= 300).then_some(Hold::Refused);
             }
             _ => {}
         }
@@ -276,12 +277,17 @@ mod tests {
         upload.note(&interim(own, 100));
         assert!(!upload.is_held(|| at(10)));
 
-        let mut upload = held();
-        upload.note(&ClientEvent::ResponseHeaders {
+        let answer = |status| ClientEvent::ResponseHeaders {
             stream: own,
-            status: 413,
+            status,
             fields: Vec::new(),
-        });
+        };
+        let mut upload = held();
+        upload.note(&answer(200));
+        assert!(!upload.is_held(|| at(10)));
+
+        let mut upload = held();
+        upload.note(&answer(413));
         assert!(upload.is_held(|| at(9_000)));
         assert_eq!(upload.waits_until(), None);
         assert!(!ActiveUpload::new(own, Arc::default()).is_held(|| at(0)));

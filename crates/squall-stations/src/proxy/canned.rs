@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use squall_http::{Interim, Response};
+use squall_http::Response;
 
 /// Responses built so far, by status.
 pub(super) type Canned = BTreeMap<u16, Arc<Response>>;
@@ -19,11 +19,6 @@ pub(super) fn response(canned: &mut Canned, status: u16) -> Arc<Response> {
         Arc::new(built.expect("a plain answer of words with a final status is well-formed"))
     });
     Arc::clone(response)
-}
-
-/// 100 (Continue), for clients of HTTP/2 and HTTP/3. Over HTTP/1.1 the engine sends it.
-pub(super) fn continue_response() -> Interim {
-    Interim::relayed(100, Vec::new()).expect("100 is the status of an interim response")
 }
 
 /// The body, for people to read.

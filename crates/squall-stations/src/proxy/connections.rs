@@ -556,7 +556,8 @@ impl Connections {
             self.relay.fronts.quic[place].take_ended(&mut self.relay.fronts.log)
         {
             self.relay.abandon(open);
-            self.relay.fronts.quic[place].remove(connection);
+            let fronts = &mut self.relay.fronts;
+            fronts.quic[place].remove(connection, &mut fronts.memory);
         }
     }
 

@@ -155,7 +155,6 @@ impl Proxy {
                     authority: authority(&settings.upstreams[0]),
                     ids: IdGenerator::new(settings.seed),
                     canned: Canned::new(),
-                    continue_response: canned::continue_response(),
                     access: settings.access,
                     report: ProxyReport::default(),
                     now,

@@ -44,8 +44,6 @@ pub(super) struct Relay {
     pub(super) authority: String,
     pub(super) ids: IdGenerator,
     pub(super) canned: Canned,
-    /// 100 (Continue).
-    pub(super) continue_response: Interim,
     pub(super) access: Option<AccessLog>,
     pub(super) report: ProxyReport,
     /// When this turn began.
@@ -78,6 +76,7 @@ impl Relay {
                     method,
                     target,
                     fields,
+                    ..
                 } => {
                     let body = batch.whole_request(stream, self.exchanges.room());
                     self.on_request(at, stream, now, (method, target, fields), body);
@@ -191,7 +190,7 @@ impl Relay {
                 exchange.request = Some(request);
                 // Over HTTP/1.1 the engine has sent it.
                 if waits && version != Version::Http1 {
-                    self.fronts.inform(at, stream, &self.continue_response);
+                    self.fronts.inform(at, stream, &Interim::go_ahead());
                 }
                 // A whole body does not wait here: its window opens again immediately.
                 self.fronts.consume(at, stream, whole_bytes);

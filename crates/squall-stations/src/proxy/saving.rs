@@ -4,7 +4,7 @@
 //! `relay`. `crate::memory` has the limits.
 
 use super::Connections;
-use super::exchange::ExchangeKey;
+use super::keys::FrontKey;
 use super::settings::Failure;
 use crate::memory;
 
@@ -14,9 +14,9 @@ impl Connections {
     pub(super) fn save_memory(&mut self) -> bool {
         let mut closed = 0;
         while self.relay.fronts.memory.is_exceeded()
-            && let Some(id) = self.relay.fronts.largest()
+            && let Some(at) = self.relay.fronts.largest()
         {
-            self.close_front(id);
+            self.close_front(at);
             closed += 1;
         }
         while self.relay.backs.memory.is_exceeded()
@@ -33,13 +33,13 @@ impl Connections {
     }
 
     /// Closes a client's connection in such a way that the client does not take a cut response for a complete one.
-    fn close_front(&mut self, id: u32) {
-        let Some(front) = self.relay.fronts.tcp_mut(id) else {
-            return;
-        };
-        front.is_cut_off = true;
-        let open: Vec<ExchangeKey> = front.open.streams.iter().map(|(_, key)| *key).collect();
-        for key in open {
+    fn close_front(&mut self, at: FrontKey) {
+        if let FrontKey::Tcp(id) = at
+            && let Some(front) = self.relay.fronts.tcp_mut(id)
+        {
+            front.is_cut_off = true;
+        }
+        for key in self.relay.fronts.open_exchanges(at) {
             if let Some(exchange) = self.relay.exchanges.get_mut(key)
                 && exchange.request.is_some()
                 && !exchange.down.is_closed
@@ -50,6 +50,15 @@ impl Connections {
                 *failures.entry(Failure::TooMuchHeld).or_default() += 1;
             }
         }
-        self.drop_front(id);
+        match at {
+            FrontKey::Tcp(id) => self.drop_front(id),
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => {
+                let open = self.relay.fronts.give_up_quic(listener, connection);
+                self.relay.abandon(open);
+            }
+        }
     }
 }

@@ -7,8 +7,8 @@ use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side, Way};
 use squall_http::{
-    Bytes, Field, Inbox, ServerEvent, ServerStreams, StreamId, StreamIo, Streams, WireExtent,
-    traced_request,
+    Bytes, Field, Inbox, Interim, ServerEvent, ServerStreams, StreamId, StreamIo, Streams,
+    WireExtent, traced_request,
 };
 
 use super::access::{AccessEntry, AccessLog};
@@ -113,7 +113,11 @@ impl ServerExchanges {
                     method,
                     target,
                     fields,
-                } => self.on_head(stream, (method, target, fields), service, &mut answers),
+                    expects_continue,
+                } => {
+                    answers.wait_if(expects_continue, stream);
+                    self.on_head(stream, (method, target, fields), service, &mut answers);
+                }
                 ServerEvent::RequestBody { stream, len } => {
                     let piece = bodies.split_to(bodies.len().min(len as usize));
                     self.on_body(stream, len, piece, &mut answers);
@@ -194,6 +198,7 @@ impl ServerExchanges {
     }
 
     fn on_body(&mut self, stream: StreamId, len: u64, piece: Bytes, answers: &mut Answers) {
+        answers.stop_waiting(stream);
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
@@ -210,6 +215,7 @@ impl ServerExchanges {
     }
 
     fn on_end(&mut self, stream: StreamId, service: &Service, answers: &mut Answers) {
+        answers.stop_waiting(stream);
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
@@ -224,8 +230,12 @@ impl ServerExchanges {
         }
     }
 
-    /// Passes responses to the engine, or keeps them until they are due; then sends what sources have.
+    /// Passes responses to the engine, or keeps them until they are due; then sends what sources have. A client that waits
+    /// for a 100 (Continue) gets it first.
     pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut ServerStreams<'_>) {
+        for stream in answers.waiting_clients {
+            engine.inform(stream, &Interim::go_ahead());
+        }
         for (stream, answer) in answers.due {
             if answer.delay > squall_base::Duration::ZERO {
                 self.delayed.push(DelayedAnswer {
@@ -384,10 +394,25 @@ impl ServerExchanges {
 /// What a batch of events requires.
 #[derive(Default)]
 pub(super) struct Answers {
+    /// Streams whose clients wait for a 100 (Continue).
+    waiting_clients: Vec<StreamId>,
     due: Vec<(StreamId, Answer)>,
     /// Pieces of bodies, and ends of requests, whose responses are in `due`.
     early_bodies: Vec<(StreamId, Bytes)>,
     ended_early: Vec<StreamId>,
+}
+
+impl Answers {
+    /// Notes whether a client waits for a 100 (Continue).
+    fn wait_if(&mut self, expects_continue: bool, stream: StreamId) {
+        self.waiting_clients
+            .extend(expects_continue.then_some(stream));
+    }
+
+    /// More of a request has arrived, so its client does not wait (any more).
+    fn stop_waiting(&mut self, stream: StreamId) {
+        self.waiting_clients.retain(|waiting| *waiting != stream);
+    }
 }
 
 impl ServerExchange {

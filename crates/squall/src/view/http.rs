@@ -115,6 +115,7 @@ impl Server {
                     method,
                     target,
                     fields,
+                    ..
                 } = event
                 {
                     let answer = self.answer(&method, &target, &fields);

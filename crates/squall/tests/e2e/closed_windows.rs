@@ -1,14 +1,17 @@
 //! HTTP/2 clients that open no window for what they request. They delay no other client of `squall proxy`; once they are
-//! gone, it and `squall serve` return their memory to the kernel. How much they may take is tested in squall-stations.
+//! gone, it and `squall serve` return their memory to the kernel, and that of HTTP/3's clients. How much they may take is
+//! tested in squall-stations.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use crate::hostile::frame;
 use crate::serving::{Serving, connect};
-use crate::support::seat;
+use crate::support::{run_squall, seat, stderr};
 
 /// More than the kernel needs to get memory back on a busy machine; usually it takes 3 s.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,6 +21,9 @@ const REQUESTS: u32 = 100;
 
 /// The least that these requests cost, in KiB: 1 KiB each.
 const LEAST_KIB: u64 = 5_000;
+
+/// The least that 200 connections of HTTP/3 cost, in KiB: 15 KiB each.
+const LEAST_HTTP3_KIB: u64 = 3_000;
 
 /// A client that has sent this many requests for this target, all of which have arrived.
 fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
@@ -59,6 +65,27 @@ fn check(serving: Serving) {
     let cost_kib = serving.resident_kib().saturating_sub(before_kib);
     assert!(cost_kib > LEAST_KIB, "{cost_kib} KiB");
     drop(clients);
+    check_returns(&serving, before_kib, cost_kib);
+    serving.check_ends_well();
+}
+
+/// Clients of HTTP/3 with a connection each, all open at the same time, that end as they should.
+fn check_http3(serving: Serving) {
+    let before_kib = serving.resident_kib();
+    let home = TempDir::new().expect("a temporary folder");
+    let url = format!("https://{}/", serving.address("h3"));
+    let load = ["load", "-k", "-q", "--http", "3", "-t", "1"];
+    let connections = ["-n", "400", "-c", "200", &url];
+    let output = run_squall(home.path(), [&load[..], &connections].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let cost_kib = serving.peak_kib().saturating_sub(before_kib);
+    assert!(cost_kib > LEAST_HTTP3_KIB, "{cost_kib} KiB");
+    check_returns(&serving, before_kib, cost_kib);
+    serving.check_ends_well();
+}
+
+/// Waits until the server has given back half of what its clients cost.
+fn check_returns(serving: &Serving, before_kib: u64, cost_kib: u64) {
     let give_up = Instant::now() + PATIENCE;
     loop {
         let rest_kib = serving.resident_kib().saturating_sub(before_kib);
@@ -71,7 +98,6 @@ fn check(serving: Serving) {
         );
         thread::sleep(Duration::from_millis(20));
     }
-    serving.check_ends_well();
 }
 
 #[test]
@@ -82,6 +108,10 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
     thread::scope(|scope| {
         scope.spawn(|| check(Serving::start(&["h2c"], &[])));
         scope.spawn(|| check(Serving::of("proxy", &["h2c"], &["--to", &to])));
+        scope.spawn(|| check_http3(Serving::start(&["h3"], &[])));
+        // Connections to the upstream stay.
+        let few = ["--to", &to, "--connections", "4"];
+        scope.spawn(move || check_http3(Serving::of("proxy", &["h3"], &few)));
     });
 }
 

@@ -1,9 +1,12 @@
-//! What the commands that read a run do with records that are not what was written.
+//! What the commands that read a run do with records that are not what was written, or are of runs that differ in more than
+//! their figures.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use squall_record::{RunFolder, TrialFolder};
+use squall_record::{RunFolder, TrialFolder, read_plan, write_plan};
+use tempfile::TempDir;
 
 use crate::support::{
     FinishedRun, H1, H2C_X1, recipe, run_recipe, run_squall, seat, stderr, stdout,
@@ -35,9 +38,24 @@ fn trial_of(run: &FinishedRun) -> TrialFolder {
     trials.remove(0)
 }
 
-/// A run with a damaged file yields no figures, and the user learns which file it is.
+/// Checks that each command fails and names the file.
+fn check_named(path: &Path, commands: &[&[&str]]) {
+    let name = path.file_name().expect("a name").to_string_lossy();
+    for arguments in commands {
+        let output = run_squall(Path::new("."), *arguments);
+        let said = stderr(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{arguments:?}: {name}: {said}"
+        );
+        assert!(said.contains(&*name), "{arguments:?}: {name}: {said}");
+    }
+}
+
+/// A run with a damaged or a missing file yields no figures, and the user learns which file it is.
 #[test]
-fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
+fn damaged_or_missing_record_is_named_by_every_command_that_reads_it() {
     let _seat = seat();
     let run = run_of(H1);
     let trial = trial_of(&run);
@@ -57,16 +75,11 @@ fn one_flipped_bit_of_a_record_is_named_by_every_command_that_reads_it() {
         (trial.record(), &[report, compare, explain][..]),
     ] {
         let sound = damage(&path);
-        for arguments in commands {
-            let output = run_squall(Path::new("."), *arguments);
-            let said = stderr(&output);
-            let name = path.file_name().expect("a name").to_string_lossy();
-            assert_eq!(
-                output.status.code(),
-                Some(1),
-                "{arguments:?}: {name}: {said}"
-            );
-            assert!(said.contains(&*name), "{arguments:?}: {name}: {said}");
+        check_named(&path, commands);
+        // Without its trial.json, a folder is no trial.
+        if path != trial.record() {
+            fs::remove_file(&path).expect("it is there");
+            check_named(&path, commands);
         }
         fs::write(&path, sound).expect("it is restored");
     }
@@ -133,4 +146,35 @@ fn no_export_and_no_view_shows_anything_of_a_damaged_record() {
     }
     let output = run_squall(&run.folder, ["export", ".", "--to", "csv"]);
     assert!(stdout(&output).lines().count() > 20, "{}", stderr(&output));
+}
+
+/// The later run is a copy of the earlier one, but for its plan.
+#[test]
+fn compare_names_the_keys_in_which_the_plans_differ() {
+    let _seat = seat();
+    let profile = "warmup = \"0s\"\nduration = \"300ms\"\ndrain = \"1s\"";
+    let text = recipe("100/s", "delay = \"1ms\"", &[H1], profile);
+    let run = run_recipe(&text, &[]);
+    let mut plan = read_plan(run.folder.join("plan.json")).expect("the plan");
+    plan.variants[0].hops[0].client.tcp.no_delay = false;
+    plan.requests[0].method = "PUT".to_owned();
+    let home = TempDir::new().expect("a temporary folder");
+    let after = home.path().join("after");
+    let mut copy = Command::new("cp");
+    let copied = copy.arg("-r").args([&run.folder, &after]).status();
+    assert!(copied.expect("cp starts").success());
+    write_plan(after.join("plan.json"), &plan).expect("it is written");
+    let runs = [&run.folder, &after].map(|folder| folder.to_str().expect("UTF-8"));
+    let output = run_squall(home.path(), ["compare", runs[0], runs[1]]);
+    let said = stderr(&output);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    for words in ["h1 has other settings", "other requests than before"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for key in [
+        "hops.0.client.tcp.no_delay (true, now false)",
+        "0.method (\"POST\", now \"PUT\")",
+    ] {
+        assert!(said.contains(key), "{key}: {said}");
+    }
 }

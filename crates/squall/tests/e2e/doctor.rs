@@ -1,6 +1,10 @@
 //! `squall doctor`: every check has its line, in the table and in JSON, and missing prerequisites decide the exit code.
 //! Unit tests next to the judging code cover how findings are judged, with made-up findings.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
 use serde_json::Value;
 use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
@@ -169,4 +173,35 @@ fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
         "{}",
         stdout(&output)
     );
+}
+
+/// `make peers` puts programs beside the binary: target/peers for target/debug/squall. Nothing names that folder.
+#[test]
+fn programs_of_make_peers_are_found_beside_the_binary() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let [own, programs] =
+        ["target/debug", "target/peers/bin"].map(|folder| home.path().join(folder));
+    for folder in [&own, &programs] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    let squall = own.join("squall");
+    fs::copy(env!("CARGO_BIN_EXE_squall"), &squall).expect("the binary is copied");
+    let envoy = programs.join("envoy");
+    fs::write(&envoy, "#!/bin/sh\necho version: 98.7.6\n").expect("it is written");
+    fs::set_permissions(&envoy, Permissions::from_mode(0o755)).expect("its mode is set");
+    let output = Command::new(squall)
+        .args(["doctor", "--peers", "--json"])
+        .current_dir(home.path())
+        .env("PATH", "/nowhere")
+        .env_remove("SQUALL_PEERS")
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let peers: Vec<Value> = serde_json::from_slice(&output.stdout).expect("an array");
+    let found = peers.iter().find(|peer| peer["program"] == "envoy");
+    let found = found.expect("it is listed");
+    assert_eq!(found["version"], "98.7.6", "{found}");
+    let path = found["path"].as_str().expect("a path");
+    assert!(path.ends_with("target/peers/bin/envoy"), "{path}");
 }

@@ -181,3 +181,58 @@ fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
         }
     }
 }
+
+/// Six messages, each in a frame of its own, 30 ms apart.
+#[test]
+fn gaps_between_the_messages_of_a_stream_are_measured() {
+    const HELLO: &[u8] = b"\0\0\x0c\0\0\0\0\0\x01\0\0\0\0\x07\x0a\x05hello";
+    static STREAM: [&[u8]; 9] = [SETTINGS, HEAD, HELLO, HELLO, HELLO, HELLO, HELLO, HELLO, OK];
+    let _seat = seat();
+    let home = home();
+    let url = format!("http://{}/demo.Greeter/SayHellos", answering(&STREAM));
+    let flags = [
+        "-n",
+        "1",
+        "-c",
+        "1",
+        "--on-demand",
+        "--output",
+        "rows.parquet",
+        "--json",
+        "figures.json",
+    ];
+    let arguments = [&flags[..], &CALL[..]].concat();
+    let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
+    let shown = stdout(&loaded);
+    assert!(loaded.status.success(), "{shown}{}", stderr(&loaded));
+    assert!(shown.contains("first chunk"), "{shown}");
+    let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");
+    let [row] = rows.as_slice() else {
+        panic!("{rows:?}");
+    };
+    assert_eq!(
+        (row.outcome, row.response_body_bytes),
+        (Outcome::Answered, 6 * 12)
+    );
+    let arrivals = row.arrivals;
+    // On a busy machine several messages may arrive together.
+    assert!((2..=6).contains(&arrivals.count), "{arrivals:?}");
+    let (first, last) = (arrivals.first.expect("one"), arrivals.last.expect("one"));
+    let gap = arrivals.longest_gap.expect("a gap");
+    let mean_ns = last.since(first).as_nanos() / u64::from(arrivals.count);
+    assert!(gap.length.as_nanos() >= mean_ns, "{arrivals:?}");
+    // The trailers follow the last message, and are no part of the body.
+    assert!(row.end >= last, "{row:?}");
+    let figures = fs::read(home.path().join("figures.json")).expect("the figures");
+    let figures: serde_json::Value = serde_json::from_slice(&figures).expect("JSON");
+    assert_eq!(figures["gap_ns"]["count"], arrivals.count - 1);
+
+    let arguments = [&["--gaps"][..], &CALL[..]].concat();
+    let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
+    let said = stderr(&fetched);
+    assert!(fetched.status.success(), "{said}");
+    assert!(
+        said.starts_with("body: ") && said.contains("longest"),
+        "{said}"
+    );
+}

@@ -469,3 +469,61 @@ fn load_goes_to_a_unix_socket() {
         "{said}"
     );
 }
+
+/// Passes bytes on until one side ends.
+fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) {
+    thread::spawn(move || {
+        // The client ends its connections with a reset.
+        let _ = io::copy(&mut from, &mut to);
+    });
+}
+
+#[test]
+fn http2_goes_to_a_unix_socket_in_cleartext_and_over_tls() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &EVERY_PROTOCOL);
+    for protocol in [Protocol::H2c, Protocol::H2] {
+        let socket = format!("{protocol}.sock");
+        let listener = UnixListener::bind(home.path().join(&socket)).expect("a socket");
+        let far = server.address(protocol.name());
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let far = TcpStream::connect(far).expect("the server listens");
+                pass(
+                    near.try_clone().expect("a descriptor"),
+                    far.try_clone().expect("a descriptor"),
+                );
+                pass(far, near);
+            }
+        });
+        // The name is that of the certificate; nothing listens at its port.
+        let url = if protocol.is_secure() {
+            "https://localhost:1/"
+        } else {
+            "http://localhost:1/"
+        };
+        let arguments = ["-n", "6", "-c", "2", "--unix-socket", &socket];
+        let output = ask(home.path(), "load", protocol, &arguments, url);
+        let said = stdout(&output);
+        assert!(output.status.success(), "{said}{}", stderr(&output));
+        assert!(said.contains("6 succeeded (100 %)"), "{said}");
+        assert!(said.contains(&format!("spoken {protocol} (2)")), "{said}");
+        let arguments = ["-v", "--unix-socket", &socket];
+        let output = ask(home.path(), "fetch", protocol, &arguments, url);
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(":authority: localhost:1"), "{said}");
+    }
+    let arguments = ["--unix-socket", "h2.sock"];
+    let output = ask(
+        home.path(),
+        "load",
+        Protocol::H3,
+        &arguments,
+        "https://localhost:1/",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("carry no UDP, which HTTP/3 needs"), "{said}");
+}

@@ -14,7 +14,7 @@ use squall_base::record::Outcome;
 use squall_record::read_requests;
 use tempfile::TempDir;
 
-use crate::served::{Serving, ask, speaking, write_body};
+use crate::served::{EVERY_PROTOCOL, Serving, ask, speaking, write_body};
 use crate::support::{self, run_squall, seat, squall, stderr, stdout};
 
 const MIB: u64 = 1 << 20;
@@ -208,6 +208,39 @@ fn body_waits_for_100_continue_or_a_second_and_is_not_sent_after_a_final_status(
         let (sent, waited) = server.join().expect("it served");
         assert_eq!(sent, body);
         assert!(!waits || waited >= Duration::from_millis(900), "{waited:?}");
+    }
+}
+
+/// An echo answers with the head, other pages with the end of the request: both ask for the body first, or take it anyway.
+#[test]
+fn server_asks_for_the_body_that_waits_over_every_protocol() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    for (mode, answers) in [("--echo", "hello"), ("--sink", "5 bytes")] {
+        let listeners = [&EVERY_PROTOCOL[..], &[mode]].concat();
+        let server = Serving::start(home.path(), &listeners);
+        for protocol in Protocol::ALL {
+            let is_http1 = matches!(protocol, Protocol::H1 | Protocol::H1s);
+            let asked = if is_http1 {
+                "recv HTTP/1.1 100"
+            } else {
+                ":status: 100"
+            };
+            // Over HTTP/1.1 an echo's own response makes it unnecessary.
+            let expected = usize::from(!(is_http1 && mode == "--echo"));
+            let asks = || {
+                let asking = ["-v", "--timeout", "20s", "-H", "expect: 100-continue"];
+                let arguments = [&asking[..], &["--data-text", "hello"]].concat();
+                let output = server.ask(home.path(), "fetch", protocol, &arguments);
+                let said = stderr(&output);
+                assert!(output.status.success(), "{protocol} {mode}: {said}");
+                assert_eq!(stdout(&output).trim(), answers, "{protocol} {mode}: {said}");
+                said.matches(asked).count() == expected
+            };
+            // A server that gets no processor for a second reads the head together with the body.
+            assert!((0..3).any(|_| asks()), "{protocol} {mode}");
+        }
+        server.end();
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod access_times;
 mod alone;
+mod authority;
 mod bad_input;
 mod bare_link;
 mod bare_tls;

@@ -242,6 +242,38 @@ fn inaccessible_tun_device_is_named() {
 }
 
 #[test]
+fn missing_tun_device_is_named_by_run_and_doctor() {
+    if !is_root() || !have(&["unshare", "mount"]) {
+        return;
+    }
+    let _seat = seat();
+    let home = Home::of_ourselves();
+    // A private mount namespace in which the device's folder is empty.
+    let script = "mount -t tmpfs none /dev/net && exec ./squall \"$@\"";
+    let squall = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh"]);
+        let output = command.args(arguments).current_dir(home.path()).output();
+        output.expect("unshare starts; it is in util-linux")
+    };
+    let output = squall(&["run", "./recipe.toml"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("/dev/net/tun") && said.contains("modprobe tun"),
+        "{said}"
+    );
+    let runs = fs::read_dir(home.path().join("runs")).expect("the folder above the runs");
+    assert_eq!(runs.count(), 0, "nothing ran, and nothing is left");
+
+    let output = squall(&["doctor"]);
+    let (said, table) = (stderr(&output), stdout(&output));
+    assert_eq!(output.status.code(), Some(1), "{table}{said}");
+    assert!(said.contains("TUN device"), "{said}");
+    assert!(table.contains("modprobe tun"), "{table}");
+}
+
+#[test]
 fn setting_that_forbids_user_namespaces_is_named() {
     if !is_root() {
         return;

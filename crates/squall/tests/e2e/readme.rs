@@ -12,11 +12,12 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use squall_record::RunFolder;
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{H1, have, is_root, peers, recipe, seat, squall, stderr};
+use crate::support::{have, is_root, only_run, peers, seat, squall, stderr};
 
 const README: &str = "README.md";
 const LOAD: &str = "docs/LOAD.md";
@@ -81,17 +82,19 @@ const REPLACED: [(&str, &str); 31] = [
         "sed -i /primary_repetitions/d mine.toml && \
          squall run ./mine.toml --profile quick --brief --repetitions 1",
     ),
-    // The README's recipe needs real programs.
+    // Six trials with real programs instead of eighteen.
     (
         "squall run ./mine.toml --profile quick\n",
-        "squall run ./mine.toml --profile quick --dry-run\n",
+        "sed -i /primary_repetitions/d mine.toml && \
+         squall run ./mine.toml --profile quick --repetitions 1\n",
     ),
+    // `tried_fixes` has such a run.
     (
         "squall run ./mine.toml --profile quick --try-fix",
         "squall run ./mine.toml --profile quick --try-fix --dry-run",
     ),
-    // The only run that there is.
-    ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | head -n1)"),
+    // The last run that there is.
+    ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | tail -n1)"),
     // Optional flags.
     ("[--media] ", ""),
     ("[--drop-cookies] ", ""),
@@ -280,16 +283,16 @@ fn every_replacement_is_of_a_command() {
 
 #[test]
 fn commands_of_the_readme_run() {
-    if !have(&["curl"]) {
+    if !have(&["curl", "envoy", "nginx"]) {
         return;
     }
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let place = Place::new(home.path(), false);
-    short_run(&place);
     for command in commands(README) {
         place.try_out(&command);
     }
+    check_run(home.path());
 }
 
 #[test]
@@ -304,18 +307,18 @@ fn commands_of_the_readme_run_for_an_ordinary_user() {
     fs::create_dir(&programs).expect("a folder");
     fs::copy(peers().join("bin/envoy"), programs.join("envoy")).expect("the README's Envoy");
     let place = Place::new(home.path(), true);
-    short_run(&place);
     for command in commands(README) {
         place.try_out(&command);
     }
+    check_run(home.path());
 }
 
-/// Makes the only run in the place's folder.
-fn short_run(place: &Place<'_>) {
-    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
-    let text = recipe("100/s", "delay = \"1ms\"", &[H1], profile);
-    fs::write(place.home.join("recipe.toml"), text).expect("a recipe");
-    place.try_out("squall run ./recipe.toml");
+/// Checks that the README's run has become one with a report and six trials: three variants without and with loss.
+fn check_run(home: &Path) {
+    let run = only_run(home);
+    let folder = RunFolder::open(&run).expect("the run's folder");
+    assert_eq!(folder.complete_trials().expect("its trials").len(), 6);
+    assert!(folder.report().is_file() && folder.summary().is_file());
 }
 
 #[test]

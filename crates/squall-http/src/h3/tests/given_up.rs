@@ -1,5 +1,5 @@
-//! Streams that one side abandons in one direction only, ends that arrive separately, and what happens once all is
-//! over.
+//! Streams that one side abandons in one direction only, ends that arrive separately, interim responses, and what happens
+//! once all is over.
 
 use quiche::Shutdown;
 
@@ -287,4 +287,31 @@ fn unread_interim_responses_are_limited() {
     pair.run();
     assert_eq!(pair.answers(), 1);
     assert!(pair.server.sent_bytes(0) < MOST_BYTES);
+}
+
+/// RFC 9110, section 10.1.1.
+#[test]
+fn owner_learns_which_client_waits_for_a_100() {
+    let expect = [("expect".to_owned(), "100-continue".to_owned())];
+    for (headers, length, expected) in [
+        (&expect[..], Some(3), true),
+        (&expect[..], Some(0), false),
+        (&[][..], Some(3), false),
+    ] {
+        let body = Body::Streamed { length };
+        let post = Request::new("POST", Scheme::Https, "server", "/", headers, body);
+        let mut pair = Pair::usual(InboxOptions::default());
+        pair.submit(&Arc::new(post.unwrap()));
+        pair.run();
+        let waits = pair.to_server.events.iter().any(|event| {
+            matches!(
+                event,
+                ServerEvent::RequestHead {
+                    expects_continue: true,
+                    ..
+                }
+            )
+        });
+        assert_eq!(waits, expected, "{length:?}");
+    }
 }

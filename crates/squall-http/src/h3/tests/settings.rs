@@ -31,12 +31,40 @@ fn handshakes_use_the_configured_groups() {
         groups: Some(vec![group]),
         ..TlsSettings::default()
     };
-    let client = only(TlsGroup::P384);
-    for (server, is_common) in [(TlsGroup::P384, true), (TlsGroup::P521, false)] {
-        let sides = (&client, &only(server));
+    for group in TlsGroup::ALL {
+        let tls = only(group);
+        let sides = (&tls, &tls);
         let mut pair = Pair::secured_by(&Http3Settings::default(), sides, InboxOptions::default());
         pair.run();
-        assert_eq!(pair.client.is_established(), is_common, "{server:?}");
+        let facts = pair.client.handshake_facts();
+        assert_eq!(facts.unwrap().group, Some(group.name()));
+        // The ClientHello with the keys of ML-KEM does not fit one datagram.
+        let mut other = connect(&mut pair.context, "server");
+        let (mut batch, mut inbox) = (Batch::new(), Inbox::default());
+        let mut datagrams = 0;
+        while other.output(now(), &mut batch, &mut inbox) {
+            datagrams += batch.datagrams().count();
+        }
+        let is_long = group == TlsGroup::X25519MlKem768;
+        assert_eq!(datagrams > 1, is_long, "{group:?}: {datagrams}");
+    }
+    let (client, server) = (only(TlsGroup::P384), only(TlsGroup::P521));
+    let sides = (&client, &server);
+    let mut pair = Pair::secured_by(&Http3Settings::default(), sides, InboxOptions::default());
+    pair.run();
+    assert!(!pair.client.is_established());
+}
+
+#[test]
+fn server_keys_of_every_usual_kind_are_accepted() {
+    let (settings, tls) = (Http3Settings::default(), TlsSettings::default());
+    for (name, identity) in crate::tls::tests::identities_of_every_usual_kind() {
+        let mut pair = Pair::new();
+        pair.context = ClientContext::new(&settings, &tls, &Trust::Anyone, 1).unwrap();
+        pair.client = connect(&mut pair.context, "server");
+        pair.server = Server::new(&settings, &tls, &identity, 2).unwrap();
+        pair.run();
+        assert!(pair.client.is_ready(), "{name}: {:?}", pair.failure);
     }
 }
 

@@ -2,16 +2,8 @@
 
 use std::cell::Cell;
 
-use boring::asn1::Asn1Time;
-use boring::bn::BigNum;
-use boring::ec::{EcGroup, EcKey};
 use boring::error::ErrorStack;
-use boring::hash::MessageDigest;
-use boring::nid::Nid;
-use boring::pkey::{Id, PKey, Private};
-use boring::rsa::Rsa;
 use boring::ssl::{SslRef, SslSessionRef};
-use boring::x509::X509;
 use squall_base::plan::{TlsGroup, TlsSettings, TlsVersion};
 
 use super::*;
@@ -156,46 +148,9 @@ fn the_configured_group_is_used() {
     }
 }
 
-/// An identity with that key; another key signs the certificate.
-fn identity_with(key: &PKey<Private>) -> Identity {
-    let signer = identity();
-    let mut builder = X509::builder().unwrap();
-    builder.set_version(2).unwrap();
-    let serial = BigNum::from_u32(1).unwrap().to_asn1_integer().unwrap();
-    builder.set_serial_number(&serial).unwrap();
-    builder.set_pubkey(key).unwrap();
-    let name = signer.certificate().subject_name();
-    builder.set_subject_name(name).unwrap();
-    builder.set_issuer_name(name).unwrap();
-    builder
-        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
-        .unwrap();
-    builder
-        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
-        .unwrap();
-    builder.sign(signer.key(), MessageDigest::sha256()).unwrap();
-    let chain = builder.build().to_pem().unwrap();
-    Identity::from_pem(&chain, &key.private_key_to_pem_pkcs8().unwrap()).unwrap()
-}
-
 #[test]
 fn server_keys_of_every_usual_kind_are_accepted() {
-    let on_curve = |curve: Nid| {
-        let group = EcGroup::from_curve_name(curve).unwrap();
-        PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
-    };
-    let keys = [
-        ("P-256", on_curve(Nid::X9_62_PRIME256V1)),
-        ("P-384", on_curve(Nid::SECP384R1)),
-        ("P-521", on_curve(Nid::SECP521R1)),
-        ("Ed25519", PKey::generate(Id::ED25519).unwrap()),
-        (
-            "RSA",
-            PKey::from_rsa(Rsa::generate(2_048).unwrap()).unwrap(),
-        ),
-    ];
-    for (name, key) in keys {
-        let identity = identity_with(&key);
+    for (name, identity) in identities_of_every_usual_kind() {
         for version in BOTH {
             let client = ClientContext::new(&only(version), &[], &Trust::Anyone).unwrap();
             let server = ServerContext::new(&only(version), &[], &identity).unwrap();

@@ -1,5 +1,13 @@
 //! Two sessions in memory. This module holds the shared helpers; each submodule tests one behaviour.
 
+use boring::asn1::Asn1Time;
+use boring::bn::BigNum;
+use boring::ec::{EcGroup, EcKey};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::{Id, PKey, Private};
+use boring::rsa::Rsa;
+use boring::x509::X509;
 use squall_base::plan::{RecordSizes, TlsSettings, TlsVersion};
 use squall_base::time::Time;
 
@@ -18,6 +26,47 @@ const VALIDITY: Validity = Validity {
 
 pub(super) fn identity() -> Identity {
     Identity::self_signed(&["server.test", "10.0.0.2"], VALIDITY).unwrap()
+}
+
+/// An identity with that key; another key signs the certificate.
+fn identity_with(key: &PKey<Private>) -> Identity {
+    let signer = identity();
+    let mut builder = X509::builder().unwrap();
+    builder.set_version(2).unwrap();
+    let serial = BigNum::from_u32(1).unwrap().to_asn1_integer().unwrap();
+    builder.set_serial_number(&serial).unwrap();
+    builder.set_pubkey(key).unwrap();
+    let name = signer.certificate().subject_name();
+    builder.set_subject_name(name).unwrap();
+    builder.set_issuer_name(name).unwrap();
+    builder
+        .set_not_before(&Asn1Time::days_from_now(0).unwrap())
+        .unwrap();
+    builder
+        .set_not_after(&Asn1Time::days_from_now(1).unwrap())
+        .unwrap();
+    builder.sign(signer.key(), MessageDigest::sha256()).unwrap();
+    let chain = builder.build().to_pem().unwrap();
+    Identity::from_pem(&chain, &key.private_key_to_pem_pkcs8().unwrap()).unwrap()
+}
+
+/// A server's identity with each kind of key that servers have. `h3` tries them, too.
+pub(crate) fn identities_of_every_usual_kind() -> [(&'static str, Identity); 5] {
+    let on_curve = |curve: Nid| {
+        let group = EcGroup::from_curve_name(curve).unwrap();
+        PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
+    };
+    let keys = [
+        ("P-256", on_curve(Nid::X9_62_PRIME256V1)),
+        ("P-384", on_curve(Nid::SECP384R1)),
+        ("P-521", on_curve(Nid::SECP521R1)),
+        ("Ed25519", PKey::generate(Id::ED25519).unwrap()),
+        (
+            "RSA",
+            PKey::from_rsa(Rsa::generate(2_048).unwrap()).unwrap(),
+        ),
+    ];
+    keys.map(|(name, key)| (name, identity_with(&key)))
 }
 
 pub(super) fn only(version: TlsVersion) -> TlsSettings {

@@ -328,6 +328,7 @@ pub fn whole_server_story(stream: StreamId, method: &str, body: u64) -> Vec<Serv
             method: method.to_owned(),
             target: "/path?query".to_owned(),
             fields: Vec::new(),
+            expects_continue: false,
         },
         ServerEvent::RequestBody { stream, len: body },
         ServerEvent::RequestEnd { stream, end: 0 },

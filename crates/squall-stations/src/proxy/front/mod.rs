@@ -48,7 +48,8 @@ pub(super) struct Fronts {
     pub(super) pending_reads: Vec<u32>,
     /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
-    /// What the TCP connections hold: requests that wait for upstreams, and responses that wait for the clients.
+    /// What the connections hold: requests that wait for upstreams, and over TCP also responses that wait for the clients,
+    /// which HTTP/3's engine limits itself.
     pub(super) memory: HeldMemory,
 }
 
@@ -98,14 +99,45 @@ impl Fronts {
         }
     }
 
-    /// The open TCP connection that holds the most, if any holds something.
-    pub(super) fn largest(&self) -> Option<u32> {
-        let held = (0..).zip(&self.tcp).filter_map(|(id, front)| {
+    /// The open connection that holds the most, if any holds something.
+    pub(super) fn largest(&self) -> Option<FrontKey> {
+        let tcp = (0..).zip(&self.tcp).filter_map(|(id, front)| {
             let front = front.as_deref()?;
             let is_large = front.held_bytes > 0 && !front.is_lingering();
-            is_large.then_some((front.held_bytes, id))
+            is_large.then_some((FrontKey::Tcp(id), front.held_bytes))
         });
-        held.max().map(|(_, id)| id)
+        let quic = (0..).zip(&self.quic).flat_map(|(listener, quic)| {
+            quic.held().map(move |(connection, held_bytes)| {
+                let at = FrontKey::Quic {
+                    listener,
+                    connection,
+                };
+                (at, held_bytes)
+            })
+        });
+        let largest = tcp.chain(quic).max_by_key(|(_, held_bytes)| *held_bytes);
+        largest.map(|(at, _)| at)
+    }
+
+    /// The exchanges that are open on a connection.
+    pub(super) fn open_exchanges(&mut self, at: FrontKey) -> Vec<ExchangeKey> {
+        let Some(open) = self.open(at) else {
+            return Vec::new();
+        };
+        open.streams.iter().map(|(_, key)| *key).collect()
+    }
+
+    /// Closes a connection over QUIC because of what it holds, and takes what is open on it.
+    pub(super) fn give_up_quic(
+        &mut self,
+        listener: u32,
+        connection: u32,
+    ) -> Vec<(StreamId, ExchangeKey)> {
+        let quic = &mut self.quic[listener as usize];
+        let open = quic.give_up(connection);
+        quic.update_held(connection, &mut self.memory, |_| 0);
+        self.touch_listener(listener);
+        open
     }
 
     /// Gives the connection a turn before the proxy sleeps, because it may have something to write.
@@ -288,22 +320,42 @@ impl Fronts {
 
     /// Notes that `n` more bytes of requests wait here for their upstreams.
     pub(super) fn add_backlog(&mut self, at: FrontKey, n: usize) {
-        if let FrontKey::Tcp(id) = at
-            && let Some(front) = self.tcp_mut(id)
-        {
-            front.backlog_bytes += n;
+        match at {
+            FrontKey::Tcp(id) => {
+                if let Some(front) = self.tcp_mut(id) {
+                    front.backlog_bytes += n;
+                }
+            }
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => {
+                let quic = &mut self.quic[listener as usize];
+                quic.update_held(connection, &mut self.memory, |held| held + n);
+            }
         }
     }
 
     /// Notes that `n` bytes no longer wait.
     pub(super) fn drop_backlog(&mut self, at: FrontKey, n: u64) {
         let is_scarce = self.memory.is_scarce();
-        if let FrontKey::Tcp(id) = at
-            && let Some(front) = self.tcp_mut(id)
-        {
-            front.backlog_bytes = front.backlog_bytes.saturating_sub(n as usize);
-            if front.may_read(is_scarce) {
-                self.pending_reads.push(id);
+        match at {
+            FrontKey::Tcp(id) => {
+                let Some(front) = self.tcp_mut(id) else {
+                    return;
+                };
+                front.backlog_bytes = front.backlog_bytes.saturating_sub(n as usize);
+                if front.may_read(is_scarce) {
+                    self.pending_reads.push(id);
+                }
+            }
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => {
+                let quic = &mut self.quic[listener as usize];
+                let memory = &mut self.memory;
+                quic.update_held(connection, memory, |held| held.saturating_sub(n as usize));
             }
         }
     }

@@ -12,6 +12,7 @@ use super::OpenExchanges;
 use crate::Buffers;
 use crate::accept::{Handshake, QuicEndpoint};
 use crate::log::StationLog;
+use crate::memory::HeldMemory;
 use crate::proxy::exchange::ExchangeKey;
 
 /// A listener for HTTP/3.
@@ -30,6 +31,8 @@ struct Peer {
     handshake: Handshake,
     /// When a request or a response last made progress.
     last_progress: Time,
+    /// Bytes of its requests that wait for upstreams.
+    held_bytes: usize,
 }
 
 /// A connection, and what arrived on it with one datagram or was heard while something was sent.
@@ -100,6 +103,7 @@ impl QuicFront {
                     open: OpenExchanges::default(),
                     handshake: Handshake::default(),
                     last_progress: clock::now(),
+                    held_bytes: 0,
                 }
             });
             peer.handshake.note(connection, engine, log);
@@ -144,8 +148,36 @@ impl QuicFront {
     }
 
     /// Forgets a connection.
-    pub(in crate::proxy) fn remove(&mut self, connection: u32) {
+    pub(in crate::proxy) fn remove(&mut self, connection: u32, memory: &mut HeldMemory) {
+        self.update_held(connection, memory, |_| 0);
         self.peers.remove(&connection);
+    }
+
+    /// Changes how many bytes of a connection's requests wait for upstreams.
+    pub(in crate::proxy) fn update_held(
+        &mut self,
+        connection: u32,
+        memory: &mut HeldMemory,
+        change: impl FnOnce(usize) -> usize,
+    ) {
+        if let Some(peer) = self.peers.get_mut(&connection) {
+            let now_holds = change(peer.held_bytes);
+            memory.update(&mut peer.held_bytes, now_holds);
+        }
+    }
+
+    /// The connections that hold something, and how many bytes that is.
+    pub(in crate::proxy) fn held(&self) -> impl Iterator<Item = (u32, usize)> {
+        let peers = self.peers.iter().filter(|(_, peer)| peer.held_bytes > 0);
+        peers.map(|(connection, peer)| (*connection, peer.held_bytes))
+    }
+
+    /// Closes a connection because of what it holds, and takes what is open on it. The engine forgets it later.
+    pub(in crate::proxy) fn give_up(&mut self, connection: u32) -> Vec<(StreamId, ExchangeKey)> {
+        let engine = &mut self.endpoint.engine;
+        engine.close(connection, h3::code::EXCESSIVE_LOAD);
+        let peer = self.peers.get_mut(&connection);
+        peer.map_or_else(Vec::new, |peer| peer.open.streams.drain().collect())
     }
 
     /// Closes the connections that had no request for `idle`, whatever else their clients send. Returns whether that

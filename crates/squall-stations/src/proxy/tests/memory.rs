@@ -5,18 +5,19 @@
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration as StdDuration;
 
 use squall_base::Duration;
-use squall_http::StreamId;
+use squall_http::{Body, Request, Scheme, StreamId};
 use squall_linux::clock;
 
-use super::{Balance, Failure, Proxy, StopSignal, proxy, server};
+use super::{Balance, Failure, ListenerProtocol, Proxy, StopSignal, proxy, server, settings};
 use crate::memory::{CLOSED, MAX_BYTES};
 use crate::proxy::exchange::{MAX_KEPT_BYTES, ProxyExchange};
 use crate::proxy::keys::FrontKey;
+use crate::visitor::{Visitor, context, identity};
 
 pub(super) const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
 /// The proxy itself responds to it.
@@ -44,6 +45,17 @@ impl Turned {
         while !is_so(&self.0) {
             assert!(clock::now() < give_up, "not {what} within 20 s");
             let wake = clock::now() + Duration::from_millis(10);
+            self.0.turn(Some(wake)).unwrap();
+        }
+    }
+
+    /// Takes turns with a client of HTTP/3 until the condition holds, for at most 20 s.
+    fn turn_with(&mut self, visitor: &mut Visitor, is_so: impl Fn(&Proxy, &Visitor) -> bool) {
+        let give_up = clock::now() + Duration::from_secs(20);
+        while !is_so(&self.0, visitor) {
+            assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
+            visitor.turn();
+            let wake = clock::now() + Duration::from_millis(1);
             self.0.turn(Some(wake)).unwrap();
         }
     }
@@ -173,6 +185,53 @@ fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     (proxy.0.connections.relay.fronts.memory).update(&mut others, 0);
     let (line, _) = proxy.ask(OPTIONS);
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    assert_eq!(proxy.closed_to_save_memory(), 1);
+}
+
+#[test]
+fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
+    let stop = StopSignal::new().unwrap();
+    let identity = identity();
+    // Nothing ever reads from its connections.
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstreams = [upstream.local_addr().unwrap()];
+    let mut settings = settings(&upstreams, Balance::RoundRobin, Default::default());
+    settings.listeners[0].protocol = ListenerProtocol::Quic(identity.clone());
+    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    proxy.0.open_in_advance().unwrap();
+    let mut context = context(&identity);
+    let [mut large, mut small] = [(); 2].map(|()| Visitor::new(&mut context, proxy.address()));
+    for client in [&mut large, &mut small] {
+        proxy.turn_with(client, |_, client| client.engine.is_ready());
+    }
+    let request = |method, headers: &[(String, String)], body: Body| {
+        let request = Request::new(method, Scheme::Https, "server", "/", headers, body);
+        Arc::new(request.unwrap())
+    };
+    let upload = request("POST", &[], vec![b'x'; 300_000].into());
+    large.engine.submit(&upload).unwrap();
+    let held = |proxy: &Proxy| {
+        let held = proxy.connections.relay.fronts.quic[0].held();
+        held.map(|(_, bytes)| bytes).sum::<usize>()
+    };
+    proxy.turn_with(&mut large, |proxy, _| held(proxy) > 10_000);
+    assert_eq!(proxy.closed_to_save_memory(), 0);
+
+    let mut others = 0;
+    let memory = &mut proxy.0.connections.relay.fronts.memory;
+    memory.update(&mut others, MAX_BYTES - 1_000);
+    proxy.turn_with(&mut large, |_, client| client.engine.closing().is_some());
+    assert_eq!(
+        (proxy.closed_to_save_memory(), proxy.failures()),
+        (1, (1, 1))
+    );
+    assert_eq!(held(&proxy.0), 0);
+
+    // The other client is served. The proxy itself responds.
+    let forwards = [("max-forwards".to_owned(), "0".to_owned())];
+    let options = request("OPTIONS", &forwards, Body::EMPTY);
+    small.engine.submit(&options).unwrap();
+    proxy.turn_with(&mut small, |_, client| client.has_answer());
     assert_eq!(proxy.closed_to_save_memory(), 1);
 }
 
