@@ -30,7 +30,7 @@ demo: prerequisites ## build squall quickly and answer a real question: 6 minute
 # Most end-to-end tests wait for a network or a clock, so three of them run at a time for each processor.
 test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 3)))
 test: prerequisites peers ## run every test
-	cargo test --workspace --no-fail-fast $(CARGO_FLAGS)
+	cargo test --no-fail-fast $(CARGO_FLAGS)
 
 sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
 	@scripts/sanitize
@@ -54,9 +54,7 @@ lint: prerequisites ## formatting, clippy, docs, dependencies, spelling, turns o
 	@scripts/tools
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
-	cargo fmt --manifest-path fuzz/Cargo.toml -- --check
-	cargo clippy --manifest-path fuzz/Cargo.toml $(CARGO_FLAGS) -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps $(CARGO_FLAGS)
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps $(CARGO_FLAGS)
 	"$(SQUALL_TOOLS)/bin/cargo-deny" check bans licenses sources
 	@scripts/advisories
 	"$(SQUALL_TOOLS)/bin/typos"

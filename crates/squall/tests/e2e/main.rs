@@ -67,6 +67,7 @@ mod loads_report;
 mod loads_targets;
 mod loads_uploads;
 mod lossy_link;
+mod machine;
 mod mistakes;
 mod more_repetitions;
 mod notebook;

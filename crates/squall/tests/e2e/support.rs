@@ -2,68 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
 
 use nix::unistd::geteuid;
 use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Validity};
 use squall_record::{RunFolder, read_packets, read_requests};
 use tempfile::TempDir;
 
-// Poisoning is ignored: a test that fails while holding the bench leaves nothing behind that could harm the next.
-static BENCH: RwLock<()> = RwLock::new(());
-
-/// A test's use of the machine. When it ends, the test's time is added to the file that `SQUALL_TEST_TIMES` names, so that
-/// CI can print the slowest.
-pub(crate) struct MachineUse<L> {
-    since: Instant,
-    kind: &'static str,
-    _lock: L,
-}
-
-impl<L> MachineUse<L> {
-    fn begin(kind: &'static str, lock: L) -> MachineUse<L> {
-        MachineUse {
-            since: Instant::now(),
-            kind,
-            _lock: lock,
-        }
-    }
-}
-
-impl<L> Drop for MachineUse<L> {
-    fn drop(&mut self) {
-        let Some(file) = std::env::var_os("SQUALL_TEST_TIMES") else {
-            return;
-        };
-        let thread = std::thread::current();
-        let (seconds, test) = (
-            self.since.elapsed().as_secs_f64(),
-            thread.name().unwrap_or(""),
-        );
-        let line = format!("{seconds:.1} s {} {test}\n", self.kind);
-        let file = fs::OpenOptions::new().create(true).append(true).open(file);
-        // Without the file only the list of slow tests is incomplete.
-        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    }
-}
-
-/// Exclusive use of the machine, as far as these tests go: for tests that assert rates, differences of a millisecond or
-/// less, or properties of the whole machine.
-pub(crate) fn bench() -> MachineUse<RwLockWriteGuard<'static, ()>> {
-    let lock = BENCH.write().unwrap_or_else(PoisonError::into_inner);
-    MachineUse::begin("alone", lock)
-}
-
-/// A seat at the bench next to other tests, as many as libtest has threads (by default one per processor): for tests
-/// that mostly wait, and assert counts, sums, messages, lower bounds and link times of tens of milliseconds.
-pub(crate) fn seat() -> MachineUse<RwLockReadGuard<'static, ()>> {
-    let lock = BENCH.read().unwrap_or_else(PoisonError::into_inner);
-    MachineUse::begin("shared", lock)
-}
+pub(crate) use crate::machine::{bench, quiet_seat, seat};
 
 /// The binary, with `folder` as its working directory.
 pub(crate) fn squall(folder: &Path) -> Command {

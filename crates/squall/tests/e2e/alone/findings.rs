@@ -17,7 +17,7 @@ use squall_record::{RunFolder, read_exchanges, read_frames, read_json};
 use tempfile::TempDir;
 
 use crate::findings::{Expected, LATE, any, check, recipe, shown, variants};
-use crate::support::{FinishedRun, bench, only_run, read_trials, run_recipe, squall};
+use crate::support::{FinishedRun, only_run, quiet_seat, read_trials, run_recipe, squall};
 
 /// Variants over a round trip of 40 ms, most of which have a problem with their windows.
 fn window_variants() -> String {
@@ -104,7 +104,7 @@ const WINDOWS: [Expected; 8] = [
 
 #[test]
 fn reports_window_and_frame_problems() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let text = recipe(
         "rate = \"5/s\"\nwarmup = \"300ms\"\ndrain = \"1s\"",
         "[response]\nbody = \"300kB\"",
@@ -153,7 +153,7 @@ fn check_late_updates(run: &FinishedRun, variant: &str, window_bytes: u64) {
 
 #[test]
 fn reports_a_late_generator() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
     let text = recipe(
         "rate = \"100/s\"\nwarmup = \"0ms\"\ndrain = \"1s\"",

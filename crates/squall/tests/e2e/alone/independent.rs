@@ -18,7 +18,7 @@ use squall_base::record::{Cause, Direction, Outcome};
 use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 
 use crate::capture::fields;
-use crate::support::{FinishedRun, bench, have, is_root, run_whatever};
+use crate::support::{FinishedRun, have, is_root, quiet_seat, run_whatever};
 
 /// One-way delay.
 const DELAY_NS: u64 = 25_000_000;
@@ -547,7 +547,7 @@ fn http1_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let compared = check("h1", "\"on demand\"", ("200/s", "3s"));
     check_losses(compared.as_ref(), 30);
 }
@@ -557,7 +557,7 @@ fn http2_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     // The first load is near the capacity of one connection at this loss.
     for (connections, load) in [("1", ("15/s", "8s")), ("16", ("300/s", "3s"))] {
         let compared = check("h2c", connections, load);
@@ -572,7 +572,7 @@ fn http3_attribution_agrees_with_byte_by_byte_reassembly() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     // The second load exceeds what the congestion windows allow, so packets carry retransmitted and new bytes together.
     for (connections, rate) in [("16", "300/s"), ("4", "400/s")] {
         let compared = check("h3", connections, (rate, "3s"));

@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 use crate::loads::{load, response_ms};
 use crate::served::Serving;
-use crate::support::{bench, stderr};
+use crate::support::{quiet_seat, stderr};
 
 /// No coordinated omission: a server that stalls for a second delays every request that was due during the stall, each
 /// by what was left of the second.
 #[test]
 fn stall_shows_in_every_latency_that_it_affects() {
     const PER_MS: f64 = 1.0;
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let (pid, url) = (Pid::from_raw(server.pid()), server.url(Protocol::H1));

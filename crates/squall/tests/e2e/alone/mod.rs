@@ -1,8 +1,7 @@
-//! Tests that have the machine for themselves: they assert rates, differences of a millisecond or less, or properties of
-//! the whole machine, and take the bench (`support::bench`).
+//! Tests that need the machine for themselves (`machine::bench`), or at least a quiet one (`machine::quiet_seat`).
 //!
-//! libtest runs tests in the order of their names. Because these are all in one module, they run one after the other, and
-//! the others need not stop for each of them. Tests that can run beside others are not here but in the modules of `main`.
+//! libtest runs tests in the order of their names. Because these are all in one module, they run before the others, which
+//! need not stop for each of them. Tests that can run beside any others are not here but in the modules of `main`.
 
 mod clean_link;
 mod compare;

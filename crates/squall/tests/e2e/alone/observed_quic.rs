@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::capture::fields;
 use crate::observed::Imported;
-use crate::support::{FinishedRun, bench, have, recipe, run_recipe};
+use crate::support::{FinishedRun, have, quiet_seat, recipe, run_recipe};
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"3s\"";
 
@@ -145,7 +145,7 @@ fn observer_agrees_with_tshark_on_quic_and_causes_are_known() {
     if !have(&["tshark", "envoy", "caddy", "nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let variants = [
         variant("own", "client ~h3~> server"),
         variant("caddy", "client ~h3~> caddy"),

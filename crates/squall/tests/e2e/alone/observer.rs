@@ -11,7 +11,7 @@ use crate::capture::{Capture, fields};
 use crate::observed::{Imported, Rows, check_same, without_times};
 use crate::scheduled::{Schedule, Watching};
 use crate::served::{Serving, ask, write_body};
-use crate::support::{bench, have, is_root, stderr};
+use crate::support::{have, is_root, quiet_seat, stderr};
 
 /// A client's tables and an import of a capture of the same load.
 struct Both {
@@ -79,7 +79,7 @@ fn import_of_http1_matches_the_clients_record() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     for protocol in [Protocol::H1, Protocol::H1s] {
         let both = load(protocol, &[], &SOME);
         assert_eq!(both.station.exchanges.len(), 60);
@@ -92,7 +92,7 @@ fn import_of_http2_matches_the_clients_record_and_tshark() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     for protocol in [Protocol::H2c, Protocol::H2] {
         let both = load(protocol, &[], &SOME);
         assert_eq!(both.station.exchanges.len(), 60);
@@ -148,7 +148,7 @@ fn import_decrypts_tls12_and_resumed_sessions() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     for (cipher, number) in [
         ("ECDHE-ECDSA-AES128-GCM-SHA256", 0xc02b),
         ("ECDHE-ECDSA-AES256-GCM-SHA384", 0xc02c),
@@ -189,7 +189,7 @@ fn without_keys_an_import_has_only_the_hellos() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let both = load(Protocol::H2, &[], &SOME);
     let again = TempDir::new().expect("a temporary folder");
     let observed = Imported::of(again.path(), &both.capture, None);
@@ -250,7 +250,7 @@ fn import_of_http3_matches_the_clients_record() {
     if !have_tools() {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     for sets in [&[][..], &["--set", "http3.gso=false"]] {
         let both = load(Protocol::H3, sets, &SOME);
         for connection in both.observed.connections() {

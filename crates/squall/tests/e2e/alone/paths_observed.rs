@@ -17,7 +17,7 @@ use crate::observed::{Comparison, Cuts, Delay, Imported, Rows, check_same_bytes}
 use crate::paths::process_below;
 use crate::scheduled::{Schedule, Watching};
 use crate::support::{
-    FinishedRun, bench, check_validity, have, is_root, read_trials, recipe, run_recipe,
+    FinishedRun, check_validity, have, is_root, quiet_seat, read_trials, recipe, run_recipe,
     run_whatever, squall, stderr, stdout,
 };
 
@@ -71,7 +71,7 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
     if !have(&["nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let paths = [
         "client -h1-> near ~h1~> far",
         "client -h1-> near ~h2c~> far",
@@ -123,7 +123,7 @@ fn rows_from_packets_of_programs_match_our_stations_rows() {
     if !have(&["nginx", "haproxy", "envoy", "h2load"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let paths = [
         ("h1", "client ~h1~> nginx", "connections = 8\n"),
         ("h2c", "client ~h2c~> envoy", "connections = 2\n"),
@@ -181,7 +181,7 @@ fn record_split_by_the_congestion_window_differs_by_one_round_trip() {
     if !have(&["nginx", "haproxy", "h2load"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let paths = [
         ("h1s", "client ~h1s~> nginx", "connections = 4\n"),
         ("h2", "client ~h2~> haproxy", "connections = 4\n"),
@@ -297,7 +297,7 @@ fn without_sides(rows: &Rows) -> Rows {
 
 #[test]
 fn import_of_a_trials_capture_matches_its_stations_records() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let protocols = [Protocol::H1, Protocol::H1s, Protocol::H2c, Protocol::H2];
     let variants = protocols.map(|protocol| {
         let path = format!("client ~{protocol}~> server");
@@ -345,7 +345,7 @@ fn trial_rows_between_two_envoys_match_tsharks_counts() {
     if !have(&["envoy", "nginx", "tshark"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let paths = [Protocol::H2c, Protocol::H2].map(|protocol| {
         let path = format!("client -h1-> envoy ~{protocol}~> envoy -h1-> nginx");
         variant(protocol.name(), &path, "")
@@ -416,7 +416,7 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
     if !is_root() || !have(&["nginx", "haproxy", "ss", "nsenter"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
     for (asked, path) in [
         ("reno", "client -h1-> haproxy ~h1~> nginx"),

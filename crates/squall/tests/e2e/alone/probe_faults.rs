@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use super::probe_servers::{Bench, CERTIFICATE, KEY, nginx_with, write_certificate};
 use crate::served;
 use crate::serving::Serving;
-use crate::support::{bench, have, squall, stderr};
+use crate::support::{have, quiet_seat, squall, stderr};
 
 /// 19 of 20.
 const MISSES_AT_MOST: usize = 1;
@@ -253,7 +253,7 @@ fn costliest_fault_is_named_first_in_19_of_20_probes() {
     if !have(&["nginx", "openssl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let cases = [
         faults_of_flow_control(),
         faults_of_writing(),
@@ -295,7 +295,7 @@ struct Misses {
 /// Over every version, alternately from nearby and from 30 ms away.
 #[test]
 fn server_without_a_fault_has_none_in_20_of_20_probes() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = home();
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = free.local_addr().expect("an address").port().to_string();

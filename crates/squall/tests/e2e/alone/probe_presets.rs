@@ -13,7 +13,7 @@ use super::probe_faults::two_at_a_time;
 use super::probe_servers::{SHORT_UPLOAD, probe_fairly};
 use crate::real_servers::{USUAL, Way};
 use crate::serving::Serving;
-use crate::support::bench;
+use crate::support::quiet_seat;
 
 /// The largest window (RFC 9113, section 6.9.1).
 const LARGEST: u64 = 0x7fff_ffff;
@@ -24,7 +24,7 @@ const PACKET: u64 = 1_200;
 
 #[test]
 fn windows_updates_and_streams_of_every_preset_are_seen() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     two_at_a_time(presets().iter().collect(), check);
 }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::probe::{faults, home, joined, probe};
 use crate::served::Serving;
 use crate::serving::Serving as Proxying;
-use crate::support::{bench, stderr};
+use crate::support::{quiet_seat, stderr};
 
 /// What windows allow at the round trip of the path, in bytes per second.
 fn predicted(result: &Value, windows: &Value) -> f64 {
@@ -61,7 +61,7 @@ const UPLOAD: [&str; 2] = ["--upload", "2MB"];
 /// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
 #[test]
 fn rate_through_a_stream_window_is_predicted_and_named() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = home();
     let windows = [
         "--set",
@@ -82,7 +82,7 @@ fn rate_through_a_stream_window_is_predicted_and_named() {
 /// The load balancer that starves uploads, as `squall proxy` imitates it.
 #[test]
 fn rate_through_the_load_balancer_is_predicted_and_named() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--sink"]);
     let to = format!("http://{}", server.address("h1"));
@@ -113,7 +113,7 @@ fn held_up_by(setting: &str) -> Value {
 /// A known case: curl's downloads of 23 MB at a round trip of 33 ms, when it gave streams 64 KiB.
 #[test]
 fn rate_through_a_window_of_the_client_is_predicted_and_named() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let fault = held_up_by("http2.stream_window=64KiB");
     let sentence = fault["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("stream window: 65,536 bytes"), "{fault}");
@@ -126,7 +126,7 @@ fn rate_through_a_window_of_the_client_is_predicted_and_named() {
 
 #[test]
 fn rate_through_a_connection_window_of_the_client_is_predicted_and_named() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let fault = held_up_by("http2.connection_window=64KiB");
     let sentence = fault["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("connection window: 65,53"), "{fault}");

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::real_servers::{Expected, Way, expected};
 use crate::served::Serving;
-use crate::support::{bench, have, peers, squall, stderr};
+use crate::support::{have, peers, quiet_seat, squall, stderr};
 
 /// Longer than any program takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -348,7 +348,7 @@ fn nginx_that_stores_uploads_opens_the_window_fully() {
     if !have(&["nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let _nginx = nginx(&bench, "", "");
     let seen = bench.probe("nginx, default");
@@ -360,7 +360,7 @@ fn nginx_that_streams_uploads_is_limited_by_its_preread_size() {
     if !have(&["nginx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let streaming = "proxy_request_buffering off;";
     let small = {
@@ -381,7 +381,7 @@ fn haproxy_is_limited_by_its_stream_window() {
     if !have(&["haproxy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let configuration = format!(
         "global
@@ -414,7 +414,7 @@ fn nghttpx_gives_back_half_a_window_at_a_time() {
     if !have(&["nghttpx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let frontend = format!("--frontend=127.0.0.1,{};no-tls", bench.port);
     let upstream = bench.upstream();
@@ -433,7 +433,7 @@ fn nghttpd_that_echoes_uploads_has_a_rate() {
     if !have(&["nghttpd"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     fs::create_dir(bench.home.path().join("documents")).expect("a folder");
     bench.write("documents/index.html", "hello\n");
@@ -452,7 +452,7 @@ fn caddy_is_not_taken_for_other_programs_in_go() {
     if !have(&["caddy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let upstream = bench.upstream().to_string();
     let route =
@@ -477,7 +477,7 @@ fn envoy_limits_no_upload() {
     if !have(&["envoy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     bench.write("envoy.json", &envoy(&bench).to_string());
     let general = ["--disable-hot-restart", "--concurrency", "1"];

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY, Seen};
 use crate::real_servers::{GRPC, USUAL};
-use crate::support::{bench, have, python_with, stderr};
+use crate::support::{have, python_with, quiet_seat, stderr};
 
 /// The programs of the servers.
 const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers");
@@ -29,7 +29,7 @@ fn apache_is_recognised_and_gives_streams_the_window_of_the_rfc() {
     if !have(&["apache2", "openssl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::secure();
     let modules = [
         "mpm_event",
@@ -76,7 +76,7 @@ fn h2o_limits_no_upload() {
     if !have(&["h2o", "openssl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::secure();
     let configuration = format!(
         "error-log: /dev/stderr
@@ -109,7 +109,7 @@ fn node_is_limited_by_its_stream_window() {
     if !have(&["node", "openssl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::secure();
     let _node = serve(&bench, "node", &[&format!("{SERVERS}/node.js")]);
     let seen = bench.probe("Node.js");
@@ -122,7 +122,7 @@ fn go_is_recognised_by_its_settings() {
     if !have(&["go-server", "openssl"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::secure();
     let _go = serve(&bench, "go-server", &[]);
     let seen = bench.probe("Go net/http");
@@ -158,7 +158,7 @@ fn tomcat_is_limited_by_its_stream_window() {
     let Some(jars) = tomcat() else {
         return;
     };
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::secure();
     let program = format!("{SERVERS}/TomcatServer.java");
     let _tomcat = serve(&bench, "java", &["-cp", &jars, &program]);
@@ -173,7 +173,7 @@ fn hyper_has_windows_of_one_mebibyte() {
     if !have(&["hyper-server"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let port = bench.port.to_string();
     let _hyper = bench.start("hyper-server", &[&port]);
@@ -189,7 +189,7 @@ fn grpc_server_that_answers_no_get_is_not_judged() {
     let Some(python) = python_with("grpc") else {
         return;
     };
-    let _bench = bench();
+    let _seat = quiet_seat();
     let bench = Bench::new();
     let port = bench.port.to_string();
     let python = python.to_str().expect("a path in UTF-8");

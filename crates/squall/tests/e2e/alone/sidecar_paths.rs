@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::cases::{run, text};
 use crate::findings::shown;
 use crate::support::{
-    FinishedRun, TrialFiles, bench, have, only_run, read_trials, run_recipe, seat,
+    FinishedRun, TrialFiles, have, only_run, quiet_seat, read_trials, run_recipe, seat,
 };
 
 /// What holds back requests that share a connection with losses.
@@ -22,7 +22,7 @@ const OF_THE_CONNECTION: [Cause; 3] = [Cause::Cwnd, Cause::Loss, Cause::Hol];
 
 #[test]
 fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
     // Two of its paths at 3 %, for a shorter time.
     let changes = [
@@ -164,7 +164,7 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     if !have(&["nginx", "haproxy", "envoy"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     let run = run_recipe(&short(), &["--stations", "real"]);
     assert_eq!(run.trials.len(), 7);
     for trial in &run.trials {
@@ -191,7 +191,7 @@ fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
     if !have(&["nginx", "haproxy", "envoy", "caddy", "nghttpx"]) {
         return;
     }
-    let _bench = bench();
+    let _seat = quiet_seat();
     for (name, path, more, is_shared) in [
         (
             "link first",

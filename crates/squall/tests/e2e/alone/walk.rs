@@ -13,7 +13,7 @@ use squall_base::record::Validity;
 use tempfile::TempDir;
 
 use crate::support::{
-    TrialFiles, bench, check_validity, only_run, read_trials, squall, stderr, stdout,
+    TrialFiles, check_validity, only_run, quiet_seat, read_trials, squall, stderr, stdout,
 };
 
 /// The run that `recipes_quick` makes.
@@ -68,7 +68,7 @@ fn run(home: &Path, line: &str) -> Output {
 
 #[test]
 fn every_command_of_the_walkthrough_works_as_shown() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
     let mut said = Vec::new();
     for line in commands() {

@@ -1,0 +1,144 @@
+//! Which tests may run at the same time: some need the machine, some need it quiet, and most can run beside any others.
+//!
+//! libtest decides when a test begins, by its name and the number of threads; here a test waits until it may go on. Whether
+//! a trial was disturbed after all is squall's own judgement (`support::FinishedRun::has_disturbed_trials`).
+
+use std::fs;
+use std::io::Write as _;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so three of them leave it quiet.
+const QUIET_SEATS: usize = 3;
+
+/// What a test asks of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Nothing else runs.
+    Alone,
+    /// Only tests run that hardly use the processors.
+    Quiet,
+    /// Anything that is not alone or quiet may run.
+    Shared,
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Need::Alone => "alone",
+            Need::Quiet => "quiet",
+            Need::Shared => "shared",
+        }
+    }
+}
+
+/// The numbers of tests that run and that wait, by need.
+#[derive(Debug, Default)]
+struct Tests {
+    running: [usize; 3],
+    waiting: [usize; 3],
+}
+
+impl Tests {
+    /// Whether a test may begin. Those with the greater need go first, so that the others need not stop for them later.
+    fn admit(&self, need: Need) -> bool {
+        let [alone, quiet, shared] = self.running;
+        let [alone_waiting, quiet_waiting, _] = self.waiting;
+        match need {
+            Need::Alone => alone + quiet + shared == 0,
+            Need::Quiet => alone + shared + alone_waiting == 0 && quiet < QUIET_SEATS,
+            Need::Shared => alone + quiet + alone_waiting + quiet_waiting == 0,
+        }
+    }
+}
+
+static TESTS: Mutex<Tests> = Mutex::new(Tests {
+    running: [0; 3],
+    waiting: [0; 3],
+});
+static CHANGED: Condvar = Condvar::new();
+
+// Poisoning is ignored: a test that fails while it uses the machine leaves nothing behind that could harm the next.
+fn tests() -> MutexGuard<'static, Tests> {
+    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A test's use of the machine. When it ends, the test's time is added to the file that `SQUALL_TEST_TIMES` names, so that
+/// CI can print the slowest.
+#[derive(Debug)]
+pub(crate) struct MachineUse {
+    since: Instant,
+    need: Need,
+}
+
+impl MachineUse {
+    /// Waits until the machine is as the test needs it.
+    fn begin(need: Need) -> MachineUse {
+        let mut tests = tests();
+        tests.waiting[need as usize] += 1;
+        let admitted = CHANGED.wait_while(tests, |tests| !tests.admit(need));
+        let mut tests = admitted.unwrap_or_else(PoisonError::into_inner);
+        tests.waiting[need as usize] -= 1;
+        tests.running[need as usize] += 1;
+        drop(tests);
+        // Those that waited for this one to begin.
+        CHANGED.notify_all();
+        MachineUse {
+            since: Instant::now(),
+            need,
+        }
+    }
+}
+
+impl Drop for MachineUse {
+    fn drop(&mut self) {
+        tests().running[self.need as usize] -= 1;
+        CHANGED.notify_all();
+        let Some(file) = std::env::var_os("SQUALL_TEST_TIMES") else {
+            return;
+        };
+        let thread = std::thread::current();
+        let (seconds, test) = (
+            self.since.elapsed().as_secs_f64(),
+            thread.name().unwrap_or(""),
+        );
+        let line = format!("{seconds:.1} s {} {test}\n", self.need.name());
+        let file = fs::OpenOptions::new().create(true).append(true).open(file);
+        // Without the file only the list of slow tests is incomplete.
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+}
+
+/// The whole machine: for tests that assert rates, or load the processors on purpose.
+pub(crate) fn bench() -> MachineUse {
+    MachineUse::begin(Need::Alone)
+}
+
+/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, or
+/// that a trial is valid, and hardly use the processors.
+pub(crate) fn quiet_seat() -> MachineUse {
+    MachineUse::begin(Need::Quiet)
+}
+
+/// A seat next to other tests, as many as libtest has threads (by default one per processor): for tests that mostly wait,
+/// and assert counts, sums, messages, lower bounds and link times of tens of milliseconds.
+pub(crate) fn seat() -> MachineUse {
+    MachineUse::begin(Need::Shared)
+}
+
+#[test]
+fn tests_with_the_greater_need_of_the_machine_go_first() {
+    let tests = |running, waiting| Tests { running, waiting };
+    let idle = tests([0; 3], [0; 3]);
+    assert!([Need::Alone, Need::Quiet, Need::Shared].map(|need| idle.admit(need)) == [true; 3]);
+    let is_quiet = tests([0, QUIET_SEATS - 1, 0], [0; 3]);
+    assert!(is_quiet.admit(Need::Quiet) && !is_quiet.admit(Need::Alone));
+    assert!(!is_quiet.admit(Need::Shared));
+    assert!(!tests([0, QUIET_SEATS, 0], [0; 3]).admit(Need::Quiet));
+    let is_awaited = tests([0, 1, 0], [1, 0, 0]);
+    assert!(!is_awaited.admit(Need::Quiet) && !is_awaited.admit(Need::Shared));
+    let is_shared = tests([0, 0, 3], [0; 3]);
+    assert!(is_shared.admit(Need::Shared));
+    assert!(!is_shared.admit(Need::Quiet) && !is_shared.admit(Need::Alone));
+    assert!(!tests([0, 0, 3], [0, 1, 0]).admit(Need::Shared));
+}
