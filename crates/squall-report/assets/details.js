@@ -1,11 +1,13 @@
 /* Requests and connections in full: the dialog that shows one, and the dots that lead to it.
  *
- * html/trial_markup.rs draws and escapes all markup; this only unpacks it when its address is visited. The part of the address
- * behind # has words separated by &: one of them may be `request-3-412` or `connection-3-1-0`. Others are kept. page.js draws
- * the points, scatter.js calls what is here. */
+ * html/trial_markup.rs draws and escapes all markup; this only unpacks it when its address is visited. What the page does not
+ * have, it asks of the `squall view` that serves the page. The part of the address behind # has words separated by &: one of
+ * them may be `request-3-412`, `connection-3-1-0` or, of a served page, `connection-3-1-0-412`, the connection while request
+ * 412 was on it. Others are kept. page.js draws the points, scatter.js calls what is here. */
 
-import { UNFINISHED } from "./data.js";
+import { UNFINISHED, say } from "./data.js";
 import { offerDownloads } from "./export.js";
+import { ask } from "./live.js";
 import { failureDepth } from "./paint.js";
 
 const DETAIL = /^(request|connection)-[\d-]+$/;
@@ -34,46 +36,138 @@ function addressOf(id) {
 /** What had the focus when the dialog was opened. The browser forgets it, because visiting an address moves the focus. */
 let openedFrom = null;
 
-export function openDetail(id) {
+function openDetail(id) {
   if (!document.getElementById("detail").open) openedFrom = document.activeElement;
   location.hash = addressOf(id);
 }
 
-async function markupOf(element) {
+/** The element that holds the markup of a detail, or null. */
+function elementOf(id) {
+  return document.getElementById(`detail-${id}`);
+}
+
+async function markupIn(element) {
   const packed = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).text();
 }
 
-/** Shows what the address names, or closes the dialog if it names nothing that there is. */
-async function showDetail(dialog) {
-  const id = detailInAddress();
-  const element = id && document.getElementById(`detail-${id}`);
-  if (!element) {
-    if (dialog.open) dialog.close();
-    return;
+/** The requests that a `squall view` has, of the trials of its page. */
+class Served {
+  constructor({ source, variants, conditions }) {
+    Object.assign(this, { source, variants, trials: conditions.flatMap((condition) => condition.trials), latest: null });
   }
-  const markup = await markupOf(element);
-  if (detailInAddress() !== id) return;
+
+  /** The trial and the request that a detail is about; null if it names no trial of the page, or a connection without a
+   * request. */
+  subjectOf(id) {
+    const parts = /^request-(\d+)-(\d+)$/.exec(id) ?? /^connection-(\d+)-\d+-\d+-(\d+)$/.exec(id);
+    const trial = parts && this.trials.find((one) => String(one.index) === parts[1]);
+    return trial ? { trial, request: parts[2] } : null;
+  }
+
+  /** What to call a detail until its markup is there. */
+  titleOf(id) {
+    const { trial, request } = this.subjectOf(id);
+    return say("{=name}, request {#n}", { name: this.variants[trial.variant], n: request });
+  }
+
+  /** A promise of the markup of a detail. The last answer is kept, because a request and its connections are in one. */
+  async markupOf(id) {
+    const { trial, request } = this.subjectOf(id);
+    const question = `requests/${request}/full`;
+    const name = `${trial.trial} ${question}`;
+    if (this.latest?.name !== name) {
+      const answer = ask(this.source, trial, question);
+      this.latest = { name, answer };
+      answer.catch(() => {
+        if (this.latest?.answer === answer) this.latest = null;
+      });
+    }
+    const full = await this.latest.answer;
+    if (id.startsWith("request-")) return full.request.markup;
+    const connection = full.connections.find((one) => `${one.id}-${request}` === id);
+    if (!connection) throw new Error(say("This request was not on that connection."));
+    return connection.markup;
+  }
+}
+
+/** Where a link to `target` leads that is in the markup of `id`; null if it leads nowhere. The markup names a connection
+ * without the request; the page itself has connections only while its own requests were on them. */
+function destination(target, id, served) {
+  const isRequest = target.startsWith("request-");
+  if (elementOf(target) && (isRequest || elementOf(id))) return target;
+  const wanted = isRequest ? target : `${target}-${served?.subjectOf(id)?.request}`;
+  return served?.subjectOf(wanted) ? wanted : null;
+}
+
+/** Fills the dialog with a heading and perhaps a paragraph below it. */
+function showWords(dialog, heading, words) {
+  const lines = Object.entries({ h2: heading, p: words }).filter(([, text]) => text);
+  const elements = lines.map(([tag, text]) => {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    return element;
+  });
+  elements[0].tabIndex = -1;
+  fill(dialog, ...elements);
+}
+
+/** Replaces the content of the dialog, opens it and moves the focus to its heading. */
+function fill(dialog, ...content) {
   const body = document.getElementById("detail-body");
-  body.innerHTML = markup;
-  // There may not have been room for everything that it refers to.
-  for (const link of body.querySelectorAll("a[href^='#']")) {
-    if (!document.getElementById(`detail-${link.hash.slice(1)}`)) link.replaceWith(...link.childNodes);
-  }
-  dialog.dataset.shows = id;
-  // They are no plots of the page, which has them only while they are shown.
-  offerDownloads(body, new Map());
+  body.replaceChildren(...content);
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   body.querySelector("h2").focus();
 }
 
+function showMarkup(dialog, id, markup, served) {
+  const template = document.createElement("template");
+  template.innerHTML = markup;
+  for (const link of template.content.querySelectorAll("a[href^='#']")) {
+    const target = destination(link.getAttribute("href").slice(1), id, served);
+    if (target) link.setAttribute("href", `#${target}`);
+    else link.replaceWith(...link.childNodes);
+  }
+  fill(dialog, template.content);
+  dialog.dataset.shows = id;
+  // They are no plots of the page, which has them only while they are shown.
+  offerDownloads(document.getElementById("detail-body"), new Map());
+}
+
+/** Shows what the address names, or closes the dialog if it names nothing that there is. */
+async function showDetail(dialog, served) {
+  const id = detailInAddress();
+  const element = id && elementOf(id);
+  if (!element && !(id && served?.subjectOf(id))) {
+    if (dialog.open) dialog.close();
+    return;
+  }
+  try {
+    if (!element) {
+      delete dialog.dataset.shows;
+      showWords(dialog, say("{=title}: reading the record", { title: served.titleOf(id) }));
+    }
+    const markup = await (element ? markupIn(element) : served.markupOf(id));
+    if (detailInAddress() === id) showMarkup(dialog, id, markup, served);
+  } catch (error) {
+    if (element) throw error;
+    if (detailInAddress() === id) showWords(dialog, served.titleOf(id), error.message);
+  }
+}
+
+/** Opens a request of `trial` in full. */
+export function openRequest(trial, request) {
+  openDetail(`request-${trial.index}-${request}`);
+}
+
 /** Makes links to details open the dialog, and keeps dialog and address together. */
-export function followDetails() {
+export function followDetails(manifest) {
   const dialog = document.getElementById("detail");
   if (!dialog) return;
-  addEventListener("hashchange", () => showDetail(dialog));
+  const served = manifest.source ? new Served(manifest) : null;
+  addEventListener("hashchange", () => showDetail(dialog, served));
   dialog.addEventListener("close", () => {
     delete dialog.dataset.shows;
     if (detailInAddress()) history.replaceState(null, "", addressOf(null));
@@ -86,7 +180,7 @@ export function followDetails() {
     event.preventDefault();
     openDetail(id);
   });
-  showDetail(dialog);
+  showDetail(dialog, served);
 }
 
 /** The points of a trial that can be shown in full: { index, id }. `element` is the id of the trial's points. */

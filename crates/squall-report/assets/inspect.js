@@ -1,6 +1,6 @@
-/* What a reader asks of `squall view` beyond the points: one request in full, and the packets of the visible time.
+/* What a reader asks of `squall view` beyond the points: the packets of the visible time, below the plots of a condition.
  *
- * Both are below the plots of a condition. The server writes all words; they become text, never markup. */
+ * What the server answers becomes text, never markup. details.js asks for requests in full. */
 
 import { say } from "./data.js";
 import { ask, visibleTime } from "./live.js";
@@ -11,37 +11,16 @@ function made(tag, words) {
   return element;
 }
 
-/** The place below the plots of a condition where requests and packets are shown. */
+/** The place below the plots of a condition where packets are shown. */
 export class Inspector {
   constructor(source) {
     this.source = source;
     this.element = document.createElement("div");
     this.element.className = "inspected";
-    this.request = this.element.appendChild(document.createElement("div"));
-    this.request.setAttribute("aria-live", "polite");
     this.packets = this.element.appendChild(document.createElement("details"));
     this.packets.append(made("summary", say("Packets in the visible time")), document.createElement("div"));
     this.packets.addEventListener("toggle", () => this.listPackets());
-    this.asked = { request: 0, packets: 0 };
-  }
-
-  /** Shows one request of `trial`: `name` is its variant. */
-  async showRequest(trial, name, number) {
-    const asked = (this.asked.request += 1);
-    const title = say("{=name}, request {#n}", { name, n: number });
-    this.request.replaceChildren(made("p", say("{=title}: reading the record", { title })));
-    let words;
-    try {
-      words = (await ask(this.source, trial, `requests/${number}`)).text;
-    } catch (error) {
-      words = error.message;
-    }
-    if (asked !== this.asked.request) return;
-    const lines = made("pre", words);
-    // Its lines can be longer than the page is wide: keys must reach it to scroll.
-    lines.tabIndex = 0;
-    this.request.replaceChildren(made("h3", title), lines);
-    this.request.scrollIntoView({ block: "nearest" });
+    this.asked = 0;
   }
 
   /** Lists the packets of `trials` in the visible time of `pane`, now and whenever the list is opened. */
@@ -52,12 +31,12 @@ export class Inspector {
 
   async listPackets() {
     if (!this.packets.open || !this.pane) return;
-    const asked = (this.asked.packets += 1);
+    const asked = (this.asked += 1);
     const { trials, names } = this;
     const place = this.packets.lastElementChild;
     try {
       const lists = await Promise.all(trials.map((trial) => ask(this.source, trial, `packets?${visibleTime(this.pane)}`)));
-      if (asked !== this.asked.packets) return;
+      if (asked !== this.asked) return;
       place.replaceChildren(...lists.flatMap((list, n) => [made("h3", names[n]), made("p", summaryOf(list)), tableOf(list)]));
     } catch (error) {
       place.replaceChildren(made("p", error.message));

@@ -4,7 +4,7 @@
  * text, so they only ever become the text of elements. scatter.js is a single plot. */
 
 import { pointsOf, readManifest, say } from "./data.js";
-import { detailsOf, followDetails } from "./details.js";
+import { detailsOf, followDetails, openRequest } from "./details.js";
 import { drawingButtons, offerDownloads, plotAs, plotName, plotNames, svgOfScatter, titleOf } from "./export.js";
 import { Inspector } from "./inspect.js";
 import { visiblePart, visiblePoints } from "./live.js";
@@ -90,7 +90,7 @@ class Section {
     this.colouring = COLOURINGS[chosen(this.choiceName("colour"), Object.keys(COLOURINGS)) ?? "both"];
   }
 
-  /** Restores the visible part from the address, and keeps it there from now on. On a live page, also restores the request. */
+  /** Restores the visible part from the address, and keeps it there from now on. */
   followAddress() {
     const name = this.choiceName("zoom");
     const [from, to, low, high] = (choiceInAddress(name) ?? "").split("_").map(Number);
@@ -101,9 +101,6 @@ class Section {
       clearTimeout(waiting);
       waiting = setTimeout(() => keepChoice(name, this.zoomInWords()), KEEP_MS);
     });
-    const [, folder, request] = /^(.*)_(\d+)$/.exec(choiceInAddress("inspected") ?? "") ?? [];
-    const trial = this.trials.find((one) => one.trial === folder);
-    if (this.inspector && trial) this.inspector.showRequest(trial, this.manifest.variants[trial.variant], Number(request));
   }
 
   /** The visible part for the address: its span in seconds, then in milliseconds unless all latencies are visible. Null if
@@ -111,12 +108,6 @@ class Section {
   zoomInWords() {
     if (this.view.isWhole()) return null;
     return [...this.view.x, ...(this.view.zoomedY ?? [])].map((end) => Number(end.toPrecision(9))).join("_");
-  }
-
-  /** Shows a request of `trial` in full: `name` is its variant. */
-  inspect(trial, name, request) {
-    keepChoice("inspected", `${trial.trial}_${request}`);
-    this.inspector.showRequest(trial, name, request);
   }
 
   wholeX() {
@@ -205,6 +196,7 @@ class Section {
     const figure = this.figure("overlay", OVERLAY_HEIGHT, this.panes.overlay, () => [...this.shown]);
     figure.prepend(toggles);
     figure.append(element("p", "hint", say(MARK_HINT)));
+    if (this.manifest.source) figure.append(element("p", "hint", say("Click on a request to see it in full.")));
     return figure;
   }
 
@@ -309,7 +301,7 @@ class Section {
 
   create(entry) {
     entry.scatter = new Scatter(entry.plot, entry.pane, entry.height, this.manifest);
-    if (this.inspector) entry.scatter.onChoice = ({ trial, name }, request) => this.inspect(trial, name, request);
+    if (this.manifest.source) entry.scatter.onChoice = ({ trial }, request) => openRequest(trial, request);
     entry.filled = this.fill(entry);
   }
 
@@ -494,7 +486,7 @@ addSwitches();
 keepFindings();
 offerDownloads(document);
 followConditions();
-followDetails();
+followDetails(manifest);
 printEverything(sections.filter((section) => section !== null));
 
 /** The names of all plots, those that are folded included, which it unfolds. */

@@ -37,6 +37,7 @@ pub use changes::{change_sentence_in, changes, changes_in};
 pub use columns::width_of;
 pub use findings::{findings, findings_in};
 pub use fixes::{fixes, fixes_in};
+pub use html::compared::{compared_page, compared_page_in};
 pub use html::runs::{ListedRun, runs_page, runs_page_in};
 pub use html::{Method, html, html_with_method, live_html};
 pub use lang::Language;

@@ -67,6 +67,8 @@ struct TrialEntry {
     caption: String,
     /// The trial's folder.
     trial: String,
+    /// Its position in the order of the run, by which addresses name its requests.
+    index: u32,
     /// The id of the element that holds the columns.
     element: String,
 }
@@ -195,6 +197,7 @@ fn entry(drawn: &DrawnTrial<'_>, variant: usize, element: String) -> TrialEntry 
         drop_count: drawn.drops.len(),
         caption: drawn.caption(),
         trial: plot.folder.clone(),
+        index: plot.index,
         element,
     }
 }

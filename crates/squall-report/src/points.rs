@@ -100,6 +100,8 @@ impl PointMark {
 pub struct TrialPoints {
     /// The trial's folder.
     pub(crate) folder: String,
+    /// The trial's position in the order of the run.
+    pub(crate) index: u32,
     pub(crate) variant: String,
     pub(crate) condition: Condition,
     pub(crate) repetition: u32,
@@ -132,6 +134,7 @@ impl TrialPoints {
         let trial = &record.trial;
         TrialPoints {
             folder: trial.folder(),
+            index: trial.index,
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,

@@ -86,6 +86,7 @@ pub use shares::{BANDS, Band, BandTime, CellBandTimes, RunBandTimes, TrialBandTi
 use timeline::RequestContext;
 pub use trace::{
     ConnectionTrace, DirectionTrace, InFlight, TraceAck, TracePacket, TraceWindow, TracedRequest,
+    window_margin,
 };
 use transfer::MessageContext;
 use walk::Span;

@@ -159,6 +159,11 @@ pub(super) fn of<'a>(
     })
 }
 
+/// How long before a request the window of its connection begins, and how long after it the window ends.
+pub fn window_margin(request: Duration) -> Duration {
+    Duration::from_nanos(request.as_nanos() / MARGIN)
+}
+
 /// The times of requests with a margin, joined where they overlap, each with its requests.
 fn requested_spans<'a>(
     requests: impl Iterator<Item = &'a RequestMarks>,
@@ -175,7 +180,7 @@ fn requested_spans<'a>(
     let mut spans: Vec<(Span, Vec<TracedRequest>)> = Vec::new();
     for request in all {
         let (from, to) = (request.from.as_nanos(), request.to.as_nanos());
-        let margin = (to - from) / MARGIN;
+        let margin = window_margin(request.to.since(request.from)).as_nanos();
         let own = Span::new(
             from.saturating_sub(margin),
             to.saturating_add(margin.max(1)),
@@ -227,7 +232,11 @@ fn direction_trace(
             Thinned::default()
         },
         acks: Thinned::of(acks.collect(), KEPT, |_| false),
-        in_flight: Thinned::of(in_flight(&evidence, is_quic, span), KEPT, |_| false),
+        in_flight: Thinned::of(
+            in_flight(&evidence, first_byte(connection, direction), span),
+            KEPT,
+            |_| false,
+        ),
         held: held(connection, direction, span, requests),
     }
 }
@@ -307,7 +316,22 @@ fn numbers(evidence: &SenderEvidence, span: Span) -> Vec<TracePacket> {
         .collect()
 }
 
-fn in_flight(evidence: &SenderEvidence, is_quic: bool, span: Span) -> Vec<InFlight> {
+/// Of TCP, the first byte of a direction that the records have: later than the first of all if they begin in the middle of
+/// the connection.
+fn first_byte(connection: &Connection, direction: Direction) -> Option<u64> {
+    match &connection.carrier {
+        Carrier::Tcp(tcp) => {
+            let first = tcp.streams[direction as usize].txs.first();
+            Some(first.map_or(0, |tx| tx.start))
+        }
+        Carrier::Quic(_) => None,
+    }
+}
+
+/// What was in flight within `span`. `first_byte` is that of TCP's records, before which everything counts as acknowledged;
+/// `None` for QUIC.
+fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> Vec<InFlight> {
+    let is_quic = first_byte.is_none();
     // Bytes that were sent up to and including a departure, and bytes that an acknowledgement covers.
     let sent = |it: &Departure| if is_quic { it.weight } else { it.end };
     let covered = |to: u64| {
@@ -323,7 +347,8 @@ fn in_flight(evidence: &SenderEvidence, is_quic: bool, span: Span) -> Vec<InFlig
     let acks = acks.map(|it| (it.time, 0, covered(it.to)));
     let mut events: Vec<(u64, u64, u64)> = departures.chain(acks).collect();
     events.sort_by_key(|(time, ..)| *time);
-    let (mut sent_to, mut acked_to) = (0, 0);
+    let begin = first_byte.unwrap_or(0);
+    let (mut sent_to, mut acked_to) = (begin, begin);
     let mut all = Vec::new();
     for (time, sent, acked) in events {
         sent_to = sent.max(sent_to);

@@ -9,12 +9,13 @@ mod rows;
 
 use std::collections::BTreeSet;
 
+use squall_base::Time;
 use squall_base::record::{
-    DropRecord, FrameRecord, RequestRecord, SocketRecord, TrialRecord, Victim,
+    CausesRecord, DropRecord, FrameRecord, RequestRecord, SocketRecord, TrialRecord, Victim,
 };
 
 use crate::causes::{ConnectionTrace, Detail, PathInputs};
-use crate::explain::{Explanation, follow_requests};
+use crate::explain::{Explanation, NearRecords, follow_near, follow_requests};
 use crate::thinned::Thinned;
 pub use choice::{ChosenRequests, DETAILED_AT_MOST, DetailCandidates, choose_detailed};
 use rows::RowCollector;
@@ -23,7 +24,7 @@ pub use rows::{FrameTick, SenderRows, SenderSample, WindowLevel};
 /// A request in full.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestDetail {
-    /// Why it was chosen; at least one reason.
+    /// Why it was chosen; empty if a reader asked for this request.
     pub reasons: Vec<String>,
     /// All that is known about it.
     pub explanation: Explanation,
@@ -79,12 +80,38 @@ impl DetailBuilder {
         let detail = Detail::ConnectionsOf(&numbers);
         let (mut explanations, attribution) = follow_requests(requests, inputs, &numbers, detail);
         explanations.sort_by_key(|it| it.request);
-        let mut connections = attribution.traces;
+        let found = (explanations, attribution.traces, attribution.drops);
+        DetailBuilder::of(record, found, chosen)
+    }
+
+    /// Explains the request of `written`, its row of causes.parquet for the whole path, which a reader asked for, from the
+    /// records near it. `None` if these show other causes, as for [`explain_near`](crate::explain::explain_near).
+    pub fn near(
+        record: &TrialRecord,
+        records: NearRecords,
+        written: &CausesRecord,
+    ) -> Option<DetailBuilder> {
+        let wanted = BTreeSet::from([written.request]);
+        let found = follow_near(records, written, &wanted, Detail::ConnectionsOf(&wanted))?;
+        let found = (vec![found.explanation], found.traces, found.drops);
+        Some(DetailBuilder::of(record, found, &ChosenRequests::new()))
+    }
+
+    /// For these requests, in the order of their numbers, with their connections and the drops around them.
+    fn of(
+        record: &TrialRecord,
+        (explanations, mut connections, drops): (
+            Vec<Explanation>,
+            Vec<ConnectionTrace>,
+            Vec<DropRecord>,
+        ),
+        chosen: &ChosenRequests,
+    ) -> DetailBuilder {
         connections.sort_by_key(|it| (it.hop, it.connection));
         let rows = RowCollector::new(&explanations, &connections);
         let without_frames = explanations.into_iter().map(|it| RequestDetail {
             reasons: chosen.get(&it.request).cloned().unwrap_or_default(),
-            delayed_with: delayed_with(it.request, &attribution.drops),
+            delayed_with: delayed_with(it.request, &drops),
             explanation: it,
             frames: Thinned::default(),
         });
@@ -95,6 +122,15 @@ impl DetailBuilder {
             connections,
             rows,
         }
+    }
+
+    /// From when until when the rows of frames and sockets are that belong to the details; `None` without requests.
+    pub fn span(&self) -> Option<(Time, Time)> {
+        let explained = self.requests.iter().map(|it| &it.explanation);
+        let requests = explained.map(|it| (it.intended, it.end));
+        let windows = self.connections.iter().flat_map(|it| &it.windows);
+        let all = requests.chain(windows.map(|it| (it.from, it.to)));
+        all.reduce(|(from, to), other| (from.min(other.0), to.max(other.1)))
     }
 
     /// Takes a row of frames.parquet.

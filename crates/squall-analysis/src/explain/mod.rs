@@ -25,6 +25,7 @@ pub use moment::{
     CauseCount, ConnectionState, LinkDirectionState, Moment, RequestInFlight, SideState,
     TransportSample, moment,
 };
+pub(crate) use near::follow_near;
 pub use near::{NearRecords, explain_near};
 pub(crate) use request::follow_requests;
 pub use request::{Blocker, DropImpact, Explanation, GapCauses, HopTime, Mark, explain};

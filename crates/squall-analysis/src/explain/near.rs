@@ -10,7 +10,7 @@ use squall_base::record::{CausesRecord, Direction, DropRecord, PacketRef, Reques
 
 use super::Explanation;
 use super::request::explanation;
-use crate::causes::{Detail, PathInputs, follow_path};
+use crate::causes::{ConnectionTrace, Detail, PathInputs, follow_path};
 
 /// The records near a request.
 #[derive(Debug)]
@@ -27,14 +27,34 @@ pub struct NearRecords {
 /// Explains the request of `written`, its row of causes.parquet for the whole path. `None` if these records show other
 /// causes, or another responsible packet: then its time depends on records that are not among them.
 pub fn explain_near(records: NearRecords, written: &CausesRecord) -> Option<Explanation> {
+    let wanted = BTreeSet::from([written.request]);
+    let found = follow_near(records, written, &wanted, Detail::PassagesOf(&wanted))?;
+    Some(found.explanation)
+}
+
+/// What the records near a request show of it.
+pub(crate) struct FollowedNear {
+    pub(crate) explanation: Explanation,
+    /// Its connections, if the detail asks for them, sorted by hop.
+    pub(crate) traces: Vec<ConnectionTrace>,
+    /// The drops among the records.
+    pub(crate) drops: Vec<DropRecord>,
+}
+
+/// Follows the request of `written`, the only one in `wanted`, as [`explain_near`] does.
+pub(crate) fn follow_near(
+    records: NearRecords,
+    written: &CausesRecord,
+    wanted: &BTreeSet<u64>,
+    detail: Detail<'_>,
+) -> Option<FollowedNear> {
     let NearRecords {
         requests,
         inputs,
         drops,
     } = records;
     let row = requests.iter().find(|it| it.request == written.request)?;
-    let wanted = BTreeSet::from([row.request]);
-    let (attribution, courses) = follow_path(inputs, &wanted, Detail::PassagesOf(&wanted));
+    let (attribution, courses) = follow_path(inputs, wanted, detail);
     let found = attribution.causes.iter().next()?;
     let is_same = found.spans == written.spans
         && found.responsible.map(on_link) == written.responsible.map(on_link);
@@ -43,7 +63,11 @@ pub fn explain_near(records: NearRecords, written: &CausesRecord) -> Option<Expl
         queue_roots: written.queue_roots,
         ..found
     };
-    Some(explanation(&requests, row, causes, course, &drops))
+    Some(FollowedNear {
+        explanation: explanation(&requests, row, causes, course, &drops),
+        traces: attribution.traces,
+        drops,
+    })
 }
 
 /// What names a packet on its link.

@@ -2,7 +2,7 @@
 //! interval, a table of the same numbers, and the grids of winners (`grid`).
 //!
 //! All bars share one logarithmic axis. Scripts show one statistic at a time (assets/switches.js); without them, and on paper,
-//! all are there. It computes nothing. `section` has one condition in detail.
+//! all are there. It computes nothing. `section` has one condition in detail, `compared` has runs in place of variants.
 
 use std::iter;
 
@@ -49,13 +49,50 @@ const BAR_HEIGHT: f64 = 13.0;
 const TOP: f64 = 4.0;
 const BOTTOM: f64 = 20.0;
 
-/// A condition with its cells: its place, its name, and the cells as they are shown.
-type Group<'a> = (usize, String, Vec<ShownCell<'a>>);
+/// Bars that stand together under a name.
+pub(super) struct Group<'a> {
+    pub(super) name: String,
+    /// The address of what the page has about it, if it has anything.
+    pub(super) link: Option<String>,
+    pub(super) rows: Vec<Row<'a>>,
+}
+
+/// What one bar shows.
+pub(super) struct Row<'a> {
+    pub(super) name: String,
+    /// The number of its colour.
+    pub(super) colour: usize,
+    pub(super) cell: ShownCell<'a>,
+}
+
+/// What is compared, in words.
+#[derive(Clone, Copy)]
+pub(super) struct Wording {
+    /// Whose response times the bars show, such as `each variant under each condition`.
+    pub(super) whose: &'static str,
+    /// What a group is, and what a bar is.
+    pub(super) titles: [&'static str; 2],
+}
+
+const OF_VARIANTS: Wording = Wording {
+    whose: "each variant under each condition",
+    titles: ["condition", "variant"],
+};
 
 /// Appends the comparison; nothing without trials.
 pub(super) fn push(page: &mut String, summary: &RunSummary) {
     let groups: Vec<Group<'_>> = super::conditions_with_trials(summary)
-        .map(|(place, of)| (place, of.condition.to_string(), ShownCell::all_of(of)))
+        .map(|(place, of)| Group {
+            name: of.condition.to_string(),
+            link: Some(format!("#condition-{place}")),
+            rows: (ShownCell::all_of(of).into_iter().enumerate())
+                .map(|(colour, cell)| Row {
+                    name: cell.figures.variant.clone(),
+                    colour,
+                    cell,
+                })
+                .collect(),
+        })
         .collect();
     if groups.is_empty() {
         return;
@@ -63,36 +100,43 @@ pub(super) fn push(page: &mut String, summary: &RunSummary) {
     page.push_str(
         "<section class=\"comparison\" aria-label=\"Comparison\">\n<h2>Comparison</h2>\n",
     );
-    push_legend(page, summary);
-    page.push_str("<div class=\"beside\">\n");
-    push_bars(page, &groups);
-    page.push_str("<div>\n");
-    push_table(page, &groups);
-    page.push_str("</div>\n</div>\n");
+    push_legend(page, summary.variants.iter().map(String::as_str));
+    push_beside(page, &groups, OF_VARIANTS);
     grid::push(page, summary);
     page.push_str("</section>\n");
 }
 
-fn push_legend(page: &mut String, summary: &RunSummary) {
+/// The colours, in the order of their numbers, and what has each.
+pub(super) fn push_legend<'a>(page: &mut String, names: impl Iterator<Item = &'a str>) {
     page.push_str("<p class=\"legend\">");
-    for (variant, name) in summary.variants.iter().enumerate() {
+    for (colour, name) in names.enumerate() {
         page.push_str(&format!(
             "<span class=\"key\">{}{}</span> ",
-            swatch(variant),
+            swatch(colour),
             escaped(name)
         ));
     }
     page.push_str("</p>\n");
 }
 
-fn push_bars(page: &mut String, groups: &[Group<'_>]) {
-    let cells = groups.iter().flat_map(|(_, _, cells)| cells);
-    let values = cells.flat_map(|cell| STATISTICS.iter().flat_map(move |it| values(it, cell)));
+/// The bars of these groups, and beside them the table of the same numbers.
+pub(super) fn push_beside(page: &mut String, groups: &[Group<'_>], wording: Wording) {
+    page.push_str("<div class=\"beside\">\n");
+    push_bars(page, groups, wording);
+    page.push_str("<div>\n");
+    push_table(page, groups, wording);
+    page.push_str("</div>\n</div>\n");
+}
+
+fn push_bars(page: &mut String, groups: &[Group<'_>], wording: Wording) {
+    let cells = groups.iter().flat_map(|group| &group.rows);
+    let cells = cells.map(|row| &row.cell);
+    let values =
+        (cells.clone()).flat_map(|cell| STATISTICS.iter().flat_map(move |it| values(it, cell)));
     let Some(axis) = LogAxis::of(values) else {
         return;
     };
-    let mut cells = groups.iter().flat_map(|(_, _, cells)| cells);
-    let usual = if cells.any(|cell| cell.figures.p99.is_some()) {
+    let usual = if cells.clone().any(|cell| cell.figures.p99.is_some()) {
         "p99"
     } else {
         "mean"
@@ -104,7 +148,7 @@ fn push_bars(page: &mut String, groups: &[Group<'_>]) {
              trial, the line the 95 % interval (or, below six trials, their range)</figcaption>\n",
             statistic.name
         ));
-        push_drawing(page, statistic, axis, groups);
+        push_drawing(page, statistic, axis, (groups, wording));
         page.push_str("</figure>\n");
     }
     page.push_str("</div>\n");
@@ -122,8 +166,13 @@ fn values(statistic: &Statistic, cell: &ShownCell<'_>) -> Vec<Quantile> {
     ends.collect()
 }
 
-fn push_drawing(page: &mut String, statistic: &Statistic, axis: LogAxis, groups: &[Group<'_>]) {
-    let bars: usize = groups.iter().map(|(_, _, cells)| cells.len()).sum();
+fn push_drawing(
+    page: &mut String,
+    statistic: &Statistic,
+    axis: LogAxis,
+    (groups, wording): (&[Group<'_>], Wording),
+) {
+    let bars: usize = groups.iter().map(|group| group.rows.len()).sum();
     let height = TOP + BOTTOM + NAME_HEIGHT * groups.len() as f64 + BAR_HEIGHT * bars as f64;
     let area = Area {
         left: 104.0,
@@ -132,28 +181,28 @@ fn push_drawing(page: &mut String, statistic: &Statistic, axis: LogAxis, groups:
         bottom: height - BOTTOM,
     };
     let label = format!(
-        "{} of the response time of each variant under each condition; the table has the numbers",
-        statistic.name
+        "{} of the response time of {}; the table has the numbers",
+        statistic.name, wording.whose
     );
     let name = format!("response-time-{}", statistic.name);
     plot::begin_named(page, height, &label, &name);
     plot::push_x_axis(page, axis, &area);
     let mut y = TOP;
-    for (_, name, cells) in groups {
+    for group in groups {
         page.push_str(&format!(
             "<text class=\"group\" x=\"0\" y=\"{:.1}\">{}</text>\n",
             y + 12.0,
-            plot::short(name, 64)
+            plot::short(&group.name, 64)
         ));
         y += NAME_HEIGHT;
-        for (variant, cell) in cells.iter().enumerate() {
+        for row in &group.rows {
             let bar = Bar {
                 statistic,
                 axis,
                 area,
                 y,
             };
-            bar.push(page, variant, cell);
+            bar.push(page, row);
             y += BAR_HEIGHT;
         }
     }
@@ -169,8 +218,7 @@ struct Bar<'a> {
 }
 
 impl Bar<'_> {
-    fn push(&self, page: &mut String, variant: usize, cell: &ShownCell<'_>) {
-        let name = &cell.figures.variant;
+    fn push(&self, page: &mut String, Row { name, colour, cell }: &Row<'_>) {
         let spread = (self.statistic.of_cell)(&cell.figures);
         let value = spread.map_or_else(
             || "n/a".to_owned(),
@@ -187,7 +235,7 @@ impl Bar<'_> {
         page.push_str(&format!(
             "<g class=\"{class}\" style=\"--series: var(--series-{})\"><title>{}: {} {}{doubt}</title>\
              <text class=\"of-y\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            variant % SERIES,
+            colour % SERIES,
             escaped(name),
             self.statistic.name,
             escaped(&value),
@@ -246,11 +294,9 @@ impl Bar<'_> {
     }
 }
 
-fn push_table(page: &mut String, groups: &[Group<'_>]) {
-    let titles = ["condition", "variant"];
+fn push_table(page: &mut String, groups: &[Group<'_>], wording: Wording) {
     let statistics = STATISTICS.iter().map(|statistic| statistic.name);
-    let titles = titles
-        .into_iter()
+    let titles = (wording.titles.into_iter())
         .chain(statistics)
         .chain(iter::once("valid trials"));
     table::begin(
@@ -259,19 +305,29 @@ fn push_table(page: &mut String, groups: &[Group<'_>]) {
         "Response time in ms: median over the trials; in brackets its 95 % interval, else the range of the trials",
         titles,
     );
-    for (place, name, cells) in groups {
-        for (variant, cell) in cells.iter().enumerate() {
+    let [of_groups, _] = wording.titles;
+    for group in groups {
+        let name = escaped(&group.name);
+        let name = match &group.link {
+            Some(link) => format!("<a href=\"{link}\">{name}</a>"),
+            None => name,
+        };
+        for Row {
+            name: of_bar,
+            colour,
+            cell,
+        } in &group.rows
+        {
             let class = match cell.doubt {
                 Some(_) => " class=\"doubtful\"",
                 None => "",
             };
             page.push_str(&format!("<tr{class}>"));
-            let link = format!("<a href=\"#condition-{place}\">{}</a>", escaped(name));
-            table::push_cell(page, "condition", "name", &link);
+            table::push_cell(page, of_groups, "name", &name);
             page.push_str(&format!(
                 "<th scope=\"row\">{}{}</th>",
-                swatch(variant),
-                escaped(&cell.figures.variant)
+                swatch(*colour),
+                escaped(of_bar)
             ));
             for statistic in &STATISTICS {
                 let spread = (statistic.of_cell)(&cell.figures);

@@ -32,7 +32,7 @@ pub(super) fn push(page: &mut String, detail: &ConnectionDetail, of: &Page<'_>) 
          first of the requests was due.</p>\n",
         trace.connection,
         of.context.of_hop(trace.hop),
-        escaped(of.title),
+        escaped(&of.title),
         of.context.time(trace.opened),
     ));
     for (window, senders) in trace.windows.iter().zip(&detail.senders) {
@@ -115,11 +115,8 @@ impl View<'_> {
     /// What the window is about, and the colours of the requests.
     fn push_head(&self, page: &mut String, of: &Page<'_>) {
         let links = self.window.requests.iter().map(|it| {
-            let words = format!("request {}", it.request);
-            match of.request(it.request) {
-                Some(id) => format!("<a href=\"#{id}\">{words}</a>"),
-                None => words,
-            }
+            let (id, request) = (of.request(it.request), it.request);
+            format!("<a href=\"#{id}\">request {request}</a>")
         });
         let links: Vec<String> = links.collect();
         page.push_str(&format!(

@@ -10,6 +10,7 @@ use squall_analysis::figure;
 use squall_analysis::findings::Finding;
 use squall_base::Duration;
 
+use super::links::request_id;
 use super::text::escaped;
 use super::trial_markup::{Packed, RequestMarkup};
 use crate::points::TrialPoints;
@@ -19,6 +20,10 @@ const PACKED_AT_MOST: usize = 2_000_000;
 
 /// A list of at most this many requests is unfolded.
 const UNFOLDED: usize = 8;
+
+/// Where the scripts show one.
+const DIALOG: &str = "<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n<form method=\"dialog\">\
+                      <button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n";
 
 /// The columns of the list behind the first.
 const COLUMNS: [&str; 7] = [
@@ -42,12 +47,24 @@ pub(super) struct Details {
     elements: String,
     /// Ids of requests by the folder of their trial and their number.
     ids: BTreeMap<(String, u64), String>,
+    /// On a live page, which can show any request: the positions of trials in the order of the run, by their folders.
+    /// Otherwise empty.
+    served: BTreeMap<String, u32>,
 }
 
 impl Details {
     /// What the trials have, as far as there is room: requests first, then connections.
     pub(super) fn of(plots: &[TrialPoints]) -> Details {
         Details::within(plots, PACKED_AT_MOST)
+    }
+
+    /// Like [`Details::of`], on a page whose server has all other requests of these trials.
+    pub(super) fn live(plots: &[TrialPoints]) -> Details {
+        let trials = plots.iter().map(|plot| (plot.folder.clone(), plot.index));
+        Details {
+            served: trials.collect(),
+            ..Details::of(plots)
+        }
     }
 
     /// What the trials have, in elements of at most this many characters.
@@ -58,6 +75,7 @@ impl Details {
             slowest: None,
             elements: String::new(),
             ids: BTreeMap::new(),
+            served: BTreeMap::new(),
         };
         let trials = || {
             let all = plots.iter().enumerate();
@@ -150,11 +168,17 @@ impl Details {
         }
     }
 
-    /// Appends the list and the dialog; nothing if no request is shown.
+    /// Appends the list and the dialog; nothing if no request can be shown.
     pub(super) fn push(&self, page: &mut String) {
-        if self.count == 0 {
-            return;
+        if self.count > 0 {
+            self.push_list(page);
         }
+        if self.count > 0 || !self.served.is_empty() {
+            page.push_str(DIALOG);
+        }
+    }
+
+    fn push_list(&self, page: &mut String) {
         let slowest = self.slowest.as_ref().map_or_else(String::new, |(_, link)| {
             format!("<p>The slowest of them: {link}.</p>\n")
         });
@@ -173,10 +197,7 @@ impl Details {
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         page.push_str(&self.rows);
-        page.push_str(
-            "</tbody></table></details>\n</section>\n<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n\
-             <form method=\"dialog\"><button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n",
-        );
+        page.push_str("</tbody></table></details>\n</section>\n");
     }
 
     /// The elements with the data.
@@ -184,11 +205,15 @@ impl Details {
         &self.elements
     }
 
-    /// A link to the first request that a finding of a trial names, if it is shown; otherwise empty.
+    /// A link to the first request that a finding of a trial names, if it can be shown; otherwise empty.
     pub(super) fn evidence(&self, folder: &str, finding: &Finding) -> String {
-        let first = finding.evidence.requests.first();
-        let id = first.and_then(|request| self.ids.get(&(folder.to_owned(), *request)));
-        id.zip(first).map_or_else(String::new, |(id, request)| {
+        let Some(&request) = finding.evidence.requests.first() else {
+            return String::new();
+        };
+        let shown = self.ids.get(&(folder.to_owned(), request)).cloned();
+        let served = self.served.get(folder);
+        let id = shown.or_else(|| served.map(|index| request_id(*index, request)));
+        id.map_or_else(String::new, |id| {
             format!(" <a href=\"#{id}\">request {request} in full</a>")
         })
     }
@@ -197,11 +222,15 @@ impl Details {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::trial_markup::DrawnDetail;
 
     #[test]
     fn elements_that_do_not_fit_are_left_out() {
         let mut details = Details::of(&[]);
-        let data = Packed::of("request-0-1".to_owned(), "<h2>a request</h2>");
+        let data = Packed::of(DrawnDetail {
+            id: "request-0-1".to_owned(),
+            markup: "<h2>a request</h2>".to_owned(),
+        });
         let length = data.element().len();
         assert!(details.add_element(&data, 2 * length));
         assert!(details.add_element(&data, 2 * length));

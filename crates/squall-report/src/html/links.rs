@@ -4,23 +4,38 @@
 
 use squall_analysis::detail::TrialDetail;
 use squall_analysis::explain::Explanation;
+use squall_base::record::TrialRecord;
 
 use crate::explain::ExplanationContext;
 
 /// The trial that a request or connection belongs to, as its markup needs it.
 pub(super) struct Page<'a> {
-    pub(super) context: &'a ExplanationContext,
+    pub(super) context: ExplanationContext,
     /// Variant, condition, repetition, folder.
-    pub(super) title: &'a str,
+    pub(super) title: String,
     pub(super) detail: &'a TrialDetail,
 }
 
-impl Page<'_> {
-    /// The id of a request of the trial, if the page shows it in full too.
-    pub(super) fn request(&self, request: u64) -> Option<String> {
-        let mut all = self.detail.requests.iter();
-        let is_chosen = all.any(|it| it.explanation.request == request);
-        is_chosen.then(|| request_id(self.detail, request))
+impl<'a> Page<'a> {
+    /// Of the trial of `record`.
+    pub(super) fn of(record: &TrialRecord, detail: &'a TrialDetail) -> Page<'a> {
+        let trial = &record.trial;
+        Page {
+            context: ExplanationContext::of_trial(record),
+            title: format!(
+                "{}, {}, repetition {} ({})",
+                trial.variant.name,
+                trial.condition,
+                trial.repetition + 1,
+                detail.folder
+            ),
+            detail,
+        }
+    }
+
+    /// The id of a request of the trial. assets/details.js makes plain text of the links to those that cannot be shown.
+    pub(super) fn request(&self, request: u64) -> String {
+        request_id(self.detail.index, request)
     }
 
     /// The id of a connection of the trial, if its link saw it.
@@ -31,8 +46,9 @@ impl Page<'_> {
     }
 }
 
-pub(super) fn request_id(trial: &TrialDetail, request: u64) -> String {
-    format!("request-{}-{request}", trial.index)
+/// The id of a request of the trial at this position in the order of the run.
+pub(super) fn request_id(trial: u32, request: u64) -> String {
+    format!("request-{trial}-{request}")
 }
 
 pub(super) fn connection_id(trial: &TrialDetail, hop: u8, number: u32) -> String {

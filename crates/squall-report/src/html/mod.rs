@@ -10,13 +10,15 @@
 //! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed),
 //! `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full (`request`,
 //! `connection`, both over `chart`).
-//! `method` is how the run was made, `runs` the list of runs with their trends, `load` the page of a load with `load_course`,
-//! `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes behind different links.
+//! `method` is how the run was made, `runs` the list of runs with their trends, `compared` runs beside each other, `load`
+//! the page of a load with `load_course`, `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes
+//! behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
 mod causes;
 mod chart;
+pub(crate) mod compared;
 mod comparison;
 mod connection;
 mod deliveries;
@@ -167,7 +169,10 @@ fn run_page(
     answer::push(&mut page, summary);
     push_thresholds(&mut page, summary);
     comparison::push(&mut page, summary);
-    let details = Details::of(plots);
+    let details = match extras.source {
+        Some(_) => Details::live(plots),
+        None => Details::of(plots),
+    };
     findings::push(&mut page, cells, &details);
     tried::push(&mut page, summary);
     details.push(&mut page);
@@ -191,7 +196,7 @@ fn run_page(
     terms::push_explanations(&mut page);
     let scripts = format!(
         "<script>\n{UPLOT_JS}\n</script>\n<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
-        bundle()
+        bundle(&MODULES)
     );
     let others = page.len() + details.elements().len() + scripts.len();
     let room = PAGE_AT_MOST.saturating_sub(others);
@@ -309,11 +314,11 @@ fn push_threshold_list(page: &mut String, lines: impl Iterator<Item = (String, b
     }
 }
 
-/// All modules as one script. They import only each other, so in one scope they need neither imports nor exports. (A page
+/// These modules as one script. They import only each other, so in one scope they need neither imports nor exports. (A page
 /// opened from a file cannot import modules.)
-fn bundle() -> String {
+fn bundle(modules: &[&str]) -> String {
     let mut script = String::new();
-    for line in MODULES.iter().flat_map(|module| module.lines()) {
+    for line in modules.iter().flat_map(|module| module.lines()) {
         if !line.starts_with("import ") {
             script.push_str(line.strip_prefix("export ").unwrap_or(line));
             script.push('\n');

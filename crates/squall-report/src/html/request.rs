@@ -40,13 +40,13 @@ const NAMED: usize = 12;
 /// Appends the request.
 pub(super) fn push(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     let it = &detail.explanation;
-    let text = explain::request(of.context, it, Colour::Plain);
+    let text = explain::request(&of.context, it, Colour::Plain);
     let mut lines = text.lines();
     let title = lines.next().unwrap_or_default();
     page.push_str(&format!(
-        "<h2 tabindex=\"-1\">{}</h2>\n<p class=\"hint\">{}. {}</p>\n",
+        "<h2 tabindex=\"-1\">{}</h2>\n<p class=\"hint\">{}.{}</p>\n",
         escaped(title),
-        escaped(of.title),
+        escaped(&of.title),
         escaped(&chosen_because(&detail.reasons)),
     ));
     push_places(page, it, of);
@@ -71,9 +71,12 @@ pub(super) fn push(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     page.push_str("</pre></details>\n");
 }
 
-/// `It is the slowest of its variant and condition; evidence of: TCP head-of-line blocking.`
+/// ` Shown because it is the slowest of its variant and condition.`; empty without a reason.
 fn chosen_because(reasons: &[String]) -> String {
-    format!("Shown because it is {}.", reasons.join("; "))
+    if reasons.is_empty() {
+        return String::new();
+    }
+    format!(" Shown because it is {}.", reasons.join("; "))
 }
 
 /// Links to the connections that carried it.
@@ -322,7 +325,7 @@ fn push_hint(page: &mut String, detail: &RequestDetail) {
     page.push_str(&format!("<p class=\"hint\">{words}</p>\n"));
 }
 
-/// The requests that it waited for, and those that waited with it, with links to those that are shown too.
+/// The requests that it waited for, and those that waited with it, with links to them.
 fn push_waited(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     let mut seen = BTreeSet::new();
     let blockers = detail.explanation.waited_for.iter();
@@ -345,14 +348,10 @@ fn push_named(page: &mut String, words: &str, requests: Vec<(u64, String)>, of: 
         0 => String::new(),
         more => format!(" and {} more", figure::count(more as u64)),
     };
-    let named =
-        requests
-            .into_iter()
-            .take(NAMED)
-            .map(|(request, about)| match of.request(request) {
-                Some(id) => format!("<a href=\"#{id}\">request {request}</a>{about}"),
-                None => format!("request {request}{about}"),
-            });
+    let named = requests.into_iter().take(NAMED).map(|(request, about)| {
+        let id = of.request(request);
+        format!("<a href=\"#{id}\">request {request}</a>{about}")
+    });
     let named: Vec<String> = named.collect();
     page.push_str(&format!("<p>{words} {}{more}.</p>\n", named.join(", ")));
 }

@@ -1,7 +1,8 @@
 //! The list of runs of `squall view`: what each run answers, and how the figures of one recipe changed from run to run.
 //!
-//! Pure markup without scripts. It compares nothing: `squall compare` does, and the page links to it. A trend draws the
-//! figure that the recipe's question is about, for each variant under each condition of the last run.
+//! Pure markup without scripts. It compares nothing: `squall compare` does, and `compared` draws runs beside each other; the
+//! page links to both. A trend draws the figure that the recipe's question is about, for each variant under each condition of
+//! the last run.
 
 use squall_analysis::answer::Answer;
 use squall_analysis::{RunSummary, Value};
@@ -47,7 +48,7 @@ pub fn runs_page_in(language: Language, runs: &[ListedRun<'_>]) -> String {
 }
 
 /// The runs of each recipe, in order of time; recipes in the order in which they first occur.
-fn by_recipe<'a>(runs: &[ListedRun<'a>]) -> Vec<Vec<ListedRun<'a>>> {
+pub(super) fn by_recipe<'a>(runs: &[ListedRun<'a>]) -> Vec<Vec<ListedRun<'a>>> {
     let mut recipes: Vec<Vec<ListedRun<'a>>> = Vec::new();
     for run in runs {
         let is_same = |of: &&mut Vec<ListedRun<'a>>| of[0].summary.recipe == run.summary.recipe;
@@ -76,6 +77,7 @@ fn push_recipe(page: &mut String, runs: &[ListedRun<'_>]) {
     }
     page.push_str("</ul>\n");
     if runs.len() > 1 {
+        page.push_str("<p><a href=\"/compare/\">Runs beside each other</a></p>\n");
         push_trends(page, runs, last.summary);
     }
     page.push_str("</section>\n");
@@ -104,7 +106,7 @@ fn push_run(page: &mut String, run: &ListedRun<'_>, earlier: Option<&ListedRun<'
     ));
 }
 
-fn date_of(summary: &RunSummary) -> String {
+pub(super) fn date_of(summary: &RunSummary) -> String {
     let started = summary.facts.started_unix_ns;
     started.map_or_else(|| "no trial yet".to_owned(), date::utc)
 }

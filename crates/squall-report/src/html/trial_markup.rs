@@ -9,14 +9,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use squall_analysis::detail::TrialDetail;
+use serde::Serialize;
+use squall_analysis::detail::{ConnectionDetail, RequestDetail, TrialDetail};
 use squall_analysis::explain::Explanation;
 use squall_base::Duration;
 use squall_base::record::{Cause, TrialRecord};
 
-use super::links::{Page, connection_id, places, request_id};
+use super::links::{Page, connection_id, places};
 use super::{connection, request};
-use crate::explain::ExplanationContext;
 
 /// The chosen requests and connections of a trial, drawn and compressed, which takes much less memory than their records.
 #[derive(Clone, Debug)]
@@ -39,6 +39,53 @@ pub(super) struct RequestMarkup {
     pub(super) reasons: Vec<String>,
 }
 
+/// A request or a connection as markup, and the id by which links name it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrawnDetail {
+    /// Such as `request-3-412`: the trial's position in the order of the run, and the request.
+    pub id: String,
+    /// What the dialog shows of it.
+    pub markup: String,
+}
+
+impl DrawnDetail {
+    fn of_request(it: &RequestDetail, page: &Page<'_>) -> DrawnDetail {
+        let mut markup = String::new();
+        request::push(&mut markup, it, page);
+        DrawnDetail {
+            id: page.request(it.explanation.request),
+            markup,
+        }
+    }
+
+    fn of_connection(it: &ConnectionDetail, page: &Page<'_>) -> DrawnDetail {
+        let mut markup = String::new();
+        connection::push(&mut markup, it, page);
+        DrawnDetail {
+            id: connection_id(page.detail, it.trace.hop, it.trace.connection),
+            markup,
+        }
+    }
+}
+
+/// Draws the requests of a trial's details, and its connections.
+pub(crate) fn drawn(
+    record: &TrialRecord,
+    detail: &TrialDetail,
+) -> (Vec<DrawnDetail>, Vec<DrawnDetail>) {
+    let page = Page::of(record, detail);
+    let requests = detail.requests.iter();
+    let connections = detail.connections.iter();
+    (
+        requests
+            .map(|it| DrawnDetail::of_request(it, &page))
+            .collect(),
+        connections
+            .map(|it| DrawnDetail::of_connection(it, &page))
+            .collect(),
+    )
+}
+
 /// Compressed markup, and the id by which links name it.
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
@@ -48,7 +95,7 @@ pub(super) struct Packed {
 
 impl Packed {
     /// Deflates markup with a zlib header (RFC 1950), in base64.
-    pub(super) fn of(id: String, markup: &str) -> Packed {
+    pub(super) fn of(DrawnDetail { id, markup }: DrawnDetail) -> Packed {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
         let deflated = encoder
             .write_all(markup.as_bytes())
@@ -66,26 +113,11 @@ impl Packed {
 impl TrialMarkup {
     /// Draws the chosen requests of a trial.
     pub(crate) fn of(record: &TrialRecord, detail: &TrialDetail) -> TrialMarkup {
-        let trial = &record.trial;
-        let title = format!(
-            "{}, {}, repetition {} ({})",
-            trial.variant.name,
-            trial.condition,
-            trial.repetition + 1,
-            detail.folder
-        );
-        let page = Page {
-            context: &ExplanationContext::of_trial(record),
-            title: &title,
-            detail,
-        };
+        let page = Page::of(record, detail);
         let requests = detail.requests.iter().map(|it| {
-            let mut markup = String::new();
-            request::push(&mut markup, it, &page);
             let explanation = &it.explanation;
-            let id = request_id(detail, explanation.request);
             RequestMarkup {
-                data: Packed::of(id, &markup),
+                data: Packed::of(DrawnDetail::of_request(it, &page)),
                 request: explanation.request,
                 latency: explanation.latency,
                 mostly: explanation.causes.first().map(|share| share.cause),
@@ -93,12 +125,8 @@ impl TrialMarkup {
                 reasons: it.reasons.clone(),
             }
         });
-        let connections = detail.connections.iter().map(|it| {
-            let mut markup = String::new();
-            connection::push(&mut markup, it, &page);
-            let id = connection_id(detail, it.trace.hop, it.trace.connection);
-            Packed::of(id, &markup)
-        });
+        let connections = detail.connections.iter();
+        let connections = connections.map(|it| Packed::of(DrawnDetail::of_connection(it, &page)));
         TrialMarkup {
             folder: detail.folder.clone(),
             requests: requests.collect(),

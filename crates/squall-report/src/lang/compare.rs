@@ -145,6 +145,9 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("what changed may be that", "变化可能由此而来"),
     // The list of runs.
     phrase("Runs", "运行"),
+    phrase("Runs beside each other", "并排显示各次运行"),
+    phrase("variant and condition", "变体与条件"),
+    phrase("run", "运行"),
     phrase("compared with the run before", "与上一次运行比较"),
     phrase("profile {~name}", "配置档 {name}"),
     phrase("no trial yet", "尚无试验"),

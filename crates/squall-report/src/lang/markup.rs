@@ -43,13 +43,18 @@ const TERM_MARK: u32 = 0xe000;
 
 /// The page of a run in the translator's language.
 pub(super) fn page(translator: &Translator, english: &str) -> String {
+    let page = part(translator, english);
+    let page = page.replacen("<html lang=\"en\">", "<html lang=\"zh-Hans\">", 1);
+    page.replacen("<script", &(words(translator) + "<script"), 1)
+}
+
+/// A part of a page in the translator's language.
+pub(super) fn part(translator: &Translator, english: &str) -> String {
     let mut pass = Pass {
         translator,
         said: BTreeMap::new(),
     };
-    let page = pass.markup(english);
-    let page = page.replacen("<html lang=\"en\">", "<html lang=\"zh-Hans\">", 1);
-    page.replacen("<script", &(words(translator) + "<script"), 1)
+    pass.markup(english)
 }
 
 /// The words that the page's scripts show, keyed by the English ones.

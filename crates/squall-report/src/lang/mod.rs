@@ -254,6 +254,14 @@ impl Translator {
         markup::page(self, &page)
     }
 
+    /// A part of a page, which this crate has made in English.
+    pub(crate) fn part(&self, part: String) -> String {
+        if self.is_english() {
+            return part;
+        }
+        markup::part(self, &part)
+    }
+
     /// A line of a text in columns, which keep their places. At least two spaces separate columns. A column with an event
     /// begins with a full stop.
     pub(crate) fn line(&self, line: &str) -> String {

@@ -80,6 +80,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{statistic} of the response time of each variant under each condition",
         "每个条件下各变体响应时间的{statistic}",
     ),
+    phrase(
+        "{statistic} of the response time of each run, by variant and condition",
+        "按变体与条件列出各次运行响应时间的{statistic}",
+    ),
     phrase("the table has the numbers", "表格中有具体数值"),
     phrase("all trials are invalid", "所有试验都无效"),
     phrase("a limit: the link was the bottleneck", "界限：链路是瓶颈"),

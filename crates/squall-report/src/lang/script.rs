@@ -69,8 +69,16 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("warm-up", "预热"),
     phrase("mostly {cause}", "主要是 {cause}"),
     phrase("and {#n} more on this pixel", "此像素上还有 {n} 个"),
+    phrase(
+        "Click on a request to see it in full.",
+        "点击一个请求可查看其详情。",
+    ),
     phrase("Packets in the visible time", "可见时段内的数据包"),
     phrase("{=name}, request {#n}", "{name}，请求 {n}"),
+    phrase(
+        "This request was not on that connection.",
+        "该请求不在那条连接上。",
+    ),
     phrase("{=title}: reading the record", "{title}：正在读取记录"),
     phrase(
         "Zoom in to see each; below are the first {#n} of the dropped and the repeated ones.",

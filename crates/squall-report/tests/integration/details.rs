@@ -23,7 +23,8 @@ use squall_analysis::findings::{
 };
 use squall_base::Duration;
 use squall_base::record::{Cause, FrameLayer, Side, TrialRecord, Way};
-use squall_report::{TrialPoints, html};
+use squall_report::view::RequestInFull;
+use squall_report::{Language, Method, TrialPoints, html, live_html};
 
 use crate::explain::{at, explanation, stage};
 use crate::reading::saved;
@@ -250,10 +251,16 @@ fn request_has_its_stages_packets_frames_and_words() {
         "role=\"img\" aria-label=\"What request 1000 waited for in 125 ms: loss 64.8 ms"
     ));
     assert!(markup.contains("<td data-label=\"frame\">HEADERS</td>"));
-    assert!(markup.contains("It waited for request 3 (hol), request 4 (hol)."));
-    assert!(
-        markup.contains("The lost packets that delayed it also delayed request 9, request 12.")
+    // The scripts make plain text of links to what the page cannot show.
+    let link = |request: u64| format!("<a href=\"#request-6-{request}\">request {request}</a>");
+    let waited = format!("It waited for {} (hol), {} (hol).", link(3), link(4));
+    assert!(markup.contains(&waited), "{markup}");
+    let delayed = format!(
+        "The lost packets that delayed it also delayed {}, {}.",
+        link(9),
+        link(12)
     );
+    assert!(markup.contains(&delayed), "{markup}");
     assert!(markup.contains("the slowest &lt;of all&gt;"));
     // The text of `squall explain`.
     assert!(markup.contains("sent again by fast retransmit"));
@@ -390,6 +397,55 @@ fn finding_links_to_the_request_that_it_names() {
 }
 
 #[test]
+fn live_page_links_to_every_request_that_a_finding_names_and_always_has_a_dialog() {
+    let run = run(&NAMES, Size::SMALL);
+    let method = Method::new(None, None, Vec::new());
+    let cells = [found(&run, vec![7])];
+    let live = |plots: &[TrialPoints], cells: &[CellFindings]| {
+        live_html(&run.summary(), plots, cells, &[], &method, "/runs/1/")
+    };
+    let page = live(&detailed(&run, |_| {}), &cells);
+    assert!(page.contains("<a href=\"#request-6-7\">request 7 in full</a>"));
+    assert!(page.contains(",\"index\":6,\"element\":\"points-"));
+    let page = live(&run.plots(), &[]);
+    assert!(page.contains("<dialog id=\"detail\"") && !page.contains("id=\"details\""));
+}
+
+#[test]
+fn request_from_a_server_is_drawn_as_the_page_draws_it() {
+    let run = run(&NAMES, Size::SMALL);
+    let (record, _) = &run.records[TRIAL as usize];
+    assert_eq!(record.trial.index, TRIAL);
+    let detail = detail(record);
+    let full = RequestInFull::of(Language::En, record, &detail).unwrap();
+    let json = serde_json::to_value(&full).unwrap();
+    let page = page(&run);
+    for (drawn, id) in [
+        (&json["request"], "request-6-1000"),
+        (&json["connections"][0], "connection-6-1-0"),
+    ] {
+        assert_eq!(drawn["id"], id);
+        assert_eq!(drawn["markup"], unpacked(&page, id));
+    }
+    let chinese = RequestInFull::of(Language::Zh, record, &detail).unwrap();
+    let whole = Language::Zh.page(page, &run.summary());
+    assert_eq!(chinese.request.markup, unpacked(&whole, "request-6-1000"));
+    assert!(chinese.request.markup.contains("所有跳"));
+}
+
+#[test]
+fn request_that_a_reader_asked_for_has_no_reason() {
+    let run = run(&NAMES, Size::SMALL);
+    let (record, _) = &run.records[TRIAL as usize];
+    let mut detail = detail(record);
+    detail.requests[0].reasons.clear();
+    let full = RequestInFull::of(Language::En, record, &detail).unwrap();
+    assert!(!full.request.markup.contains("Shown because"));
+    detail.requests.clear();
+    assert_eq!(RequestInFull::of(Language::En, record, &detail), None);
+}
+
+#[test]
 fn page_without_details_has_neither_list_nor_dialog() {
     let run = run(&NAMES, Size::SMALL);
     let page = html(&run.summary(), &run.plots(), &[], &[]);
@@ -447,6 +503,9 @@ fn links_lead_from_the_list_to_a_request_and_on_to_its_connection() {
     };
     page.click("#details a[href='#request-6-1000']");
     page.wait_for(&shows("request-6-1000"));
+    // It also names requests that the page cannot show.
+    let links = "[...document.querySelectorAll('#detail a')].map((link) => link.hash)";
+    assert_eq!(page.eval(links), json!(["#connection-6-1-0"]));
     page.click("#detail a[href='#connection-6-1-0']");
     page.wait_for(&shows("connection-6-1-0"));
     assert_eq!(page.text("location.hash"), "#connection-6-1-0");

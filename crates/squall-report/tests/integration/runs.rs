@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use squall_analysis::RunSummary;
-use squall_report::{ListedRun, Method, html, live_html, runs_page};
+use squall_report::{
+    Language, ListedRun, Method, compared_page, compared_page_in, html, live_html, runs_page,
+};
 
 use crate::support::overlay::NAMES;
 use crate::support::run::{Size, run};
@@ -29,6 +31,7 @@ fn list_has_the_runs_of_a_recipe_in_order_with_a_trend_for_each_condition() {
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
     assert!(place(">early</a>, 2024-10-04") < place(">late &lt;b&gt;</a>, 2024-10-13"));
     assert!(page.contains("<a href=\"/runs/1/compare/2\">compared with the run before</a>"));
+    assert!(page.contains("<a href=\"/compare/\">Runs beside each other</a>"));
     let headline = &early.answer.as_ref().unwrap().headline;
     assert_eq!(page.matches(headline.as_str()).count(), 2);
     // Three variants under three conditions, in two runs.
@@ -52,6 +55,47 @@ fn single_runs_and_runs_of_different_recipes_have_no_trend() {
     let page = runs_page(&runs);
     assert_eq!(page.matches("<section class=\"condition\"").count(), 2);
     assert!(!page.contains("<figure>") && !page.contains("/compare/"));
+}
+
+#[test]
+fn runs_of_a_recipe_are_beside_each_other_for_each_variant_and_condition() {
+    let (early, mut late, mut other) = (summary(0), summary(9), summary(5));
+    other.recipe = "another".to_owned();
+    // A variant that only the first run has.
+    late.conditions[0].cells.remove(0);
+    let runs = [
+        ("late <b>", 1, &late),
+        ("early", 2, &early),
+        ("other", 3, &other),
+    ];
+    let runs = runs.map(|(name, number, summary)| ListedRun {
+        name,
+        number,
+        summary,
+    });
+    let page = compared_page(&runs);
+    assert_eq!(page.matches("<section class=\"comparison\"").count(), 2);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place(">2: early</a>, 2024-10-04") < place(">1: late &lt;b&gt;</a>, 2024-10-13"));
+    // Four statistics in each of two recipes, each with three variants under three conditions.
+    assert_eq!(page.matches("<figure data-statistic=").count(), 8);
+    assert_eq!(page.matches("<text class=\"group\"").count(), 8 * 9);
+    assert_eq!(
+        page.matches("<g class=\"bar-row").count(),
+        4 * (9 + 8) + 4 * 9
+    );
+    assert_eq!(page.matches("<th scope=\"row\">").count(), 9 + 8 + 9);
+    // Each run has a colour.
+    assert!(page.contains("--series: var(--series-1)\"><title>1: late"));
+    assert!(page.contains("class=\"dot\""));
+    for foreign in ["late <b>", "NaN", "src=", "connect-src"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    let chinese = compared_page_in(Language::Zh, &runs);
+    assert!(
+        chinese.contains("<h1>并排显示各次运行</h1>")
+            && chinese.contains("<th scope=\"col\">变体与条件</th>")
+    );
 }
 
 #[test]

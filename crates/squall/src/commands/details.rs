@@ -11,7 +11,7 @@ use squall_base::record::{FrameRecord, RequestRecord, SocketRecord, TrialRecord}
 use squall_record::{RecordError, Rows, TrialFolder, each_projected, read_requests};
 
 /// Reads the details of a trial; `None` if it lacks a table, or its causes are not known.
-pub(super) fn read_details(
+pub(crate) fn read_details(
     trial: &TrialFolder,
     record: &TrialRecord,
     chosen: &ChosenRequests,

@@ -5,7 +5,7 @@
 //! `doctor` have folders of their own.
 
 pub(crate) mod compare;
-mod details;
+pub(crate) mod details;
 mod differing_keys;
 pub(crate) mod fetch;
 mod listeners;

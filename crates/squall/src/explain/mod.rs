@@ -15,6 +15,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
 use squall_analysis::causes::PathShape;
+use squall_analysis::detail::{ChosenRequests, TrialDetail};
 use squall_analysis::explain::{Explanation, Moment, Tables, explain, moment, slowest};
 use squall_base::plan::Trial;
 use squall_base::record::{CausesRecord, RequestRecord, TrialRecord, Validity};
@@ -25,6 +26,7 @@ use squall_record::{
 };
 use squall_report::{Colour, Language, explain as words};
 
+use crate::commands::details::read_details;
 use crate::display;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, print, print_json};
@@ -116,6 +118,29 @@ impl ExplainedTrial {
         let text = text_of(&self.selected.record, &entry, Colour::Plain);
         let text = words::fitted_in(language, names_of(&entry), &text, PAGE_WIDTH);
         Ok((serde_json::to_value(&entry)?, text))
+    }
+
+    /// The record of its trial.
+    pub(crate) fn record(&self) -> &TrialRecord {
+        &self.selected.record
+    }
+
+    /// One request in full, with its connections, as a report shows chosen ones.
+    pub(crate) fn detail(&self, request: u64) -> Result<TrialDetail> {
+        if let Some(detail) = self.near.detail(&self.selected, request)? {
+            return Ok(detail);
+        }
+        let SelectedTrial { folder, record } = &self.selected;
+        let chosen = ChosenRequests::from([(request, Vec::new())]);
+        let Some(detail) = read_details(folder, record, &chosen)? else {
+            let why = "it has no causes.parquet, or lacks packets, exchanges, frames or sockets";
+            return Err(no_causes(&self.selected, why));
+        };
+        if detail.requests.is_empty() {
+            let last = record.requests.checked_sub(1);
+            return Err(no_such_request(folder.root(), request, last).into());
+        }
+        Ok(detail)
     }
 }
 

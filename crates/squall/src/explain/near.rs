@@ -12,10 +12,13 @@ use std::path::Path;
 use anyhow::Result;
 use squall_analysis::causes::{
     ExchangeCells, FirstFrameCells, PacketCells, PathBeginnings, PathConnections, PathInputs,
-    PathShape, SocketCells,
+    PathShape, SocketCells, window_margin,
 };
+use squall_analysis::detail::{DetailBuilder, TrialDetail};
 use squall_analysis::explain::{Explanation, NearRecords, explain_near};
-use squall_base::record::{CausesRecord, DropRecord, ExchangeRecord, RequestRecord, Side};
+use squall_base::record::{
+    CausesRecord, DropRecord, ExchangeRecord, FrameRecord, RequestRecord, Side, SocketRecord,
+};
 use squall_base::{Duration, Time};
 use squall_record::{
     ColumnRange, RecordError, Rows, SCHEMA, TableRow, TrialFolder, each_projected,
@@ -82,9 +85,43 @@ impl NearTables {
     /// Explains a request from the rows near it; `None` if that takes all tables.
     pub(super) fn explain(
         &self,
-        SelectedTrial { folder, record }: &SelectedTrial,
+        selected: &SelectedTrial,
         request: u64,
     ) -> Result<Option<Explanation>> {
+        self.find(selected, request, explain_near)
+    }
+
+    /// A request with its connections in full, from the rows near it; `None` if that takes all tables.
+    pub(super) fn detail(
+        &self,
+        selected: &SelectedTrial,
+        request: u64,
+    ) -> Result<Option<TrialDetail>> {
+        let SelectedTrial { folder, record } = selected;
+        let found = self.find(selected, request, |records, written| {
+            DetailBuilder::near(record, records, written)
+        })?;
+        let Some(mut builder) = found else {
+            return Ok(None);
+        };
+        if let Some((from, to)) = builder.span() {
+            let during = [ColumnRange::of_time("time_ns", from, to)];
+            Rows::<FrameRecord>::open_within(folder.frames(), &during)?
+                .each(|row| builder.add_frame(row))?;
+            Rows::<SocketRecord>::open_within(folder.sockets(), &during)?
+                .each(|row| builder.add_socket(row))?;
+        }
+        Ok(Some(builder.finish()))
+    }
+
+    /// What `attempt` finds in the rows near a request and its row of causes.parquet. It gets the rows of a longer time if it
+    /// finds nothing. `None` if that takes all tables.
+    fn find<T>(
+        &self,
+        SelectedTrial { folder, record }: &SelectedTrial,
+        request: u64,
+        attempt: impl Fn(NearRecords, &CausesRecord) -> Option<T>,
+    ) -> Result<Option<T>> {
         let Some(connections) = &self.connections else {
             return Ok(None);
         };
@@ -104,9 +141,9 @@ impl NearTables {
             folder,
         };
         for before in BEFORE {
-            let explanation = explain_near(trial.records(row, before)?, written);
-            if explanation.is_some() {
-                return Ok(explanation);
+            let found = attempt(trial.records(row, before)?, written);
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
@@ -124,7 +161,10 @@ impl NearTrial<'_> {
     /// Reads the rows near a request.
     fn records(&self, row: &RequestRecord, before: Duration) -> Result<NearRecords, RecordError> {
         let folder = self.folder;
-        let (from, to) = (earlier(row.intended, before), row.end + AFTER);
+        // What a page shows of its connection begins and ends with this margin.
+        let margin = window_margin(row.response_time());
+        let from = earlier(row.intended, before.max(margin));
+        let to = row.end + AFTER.max(margin);
         let numbers = self.connection_numbers(row, to)?;
         let shape = self.shape.clone();
         let mut inputs = PathInputs::near(shape, self.connections, &numbers, from);

@@ -2,8 +2,8 @@
 //!
 //! This file has the flags, opens the runs and waits for Ctrl-C. `http` is the server, `site` says what is at which path,
 //! `trials` keeps requests and packets of trials in memory. What a part of a plot shows is decided in squall-report's
-//! `view`, what a request waited for in `explain`, which keeps how the trial's connections began. Nothing is written.
-//! docs/VIEW.md describes paths and answers.
+//! `view`, what a request waited for in `explain`, which keeps how the trial's connections began and finds a request in
+//! full. Nothing is written. docs/VIEW.md describes paths and answers.
 
 mod http;
 mod site;
@@ -30,8 +30,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[command(
     after_help = "Examples:\n  squall view runs/twilio-20261121T120000Z\n  squall view runs/twilio-*\n\n\
         The page of a run is its report, but its plots show every request of the part that you zoom to, a click on a \
-        request shows its timeline, and the packets of the visible time are listed. Of several runs of a recipe, the first \
-        page also shows how their figures changed. Only this machine can reach it. Ctrl-C ends it."
+        request opens it in full, and the packets of the visible time are listed. Of several runs of a recipe, the first \
+        page also shows how their figures changed, and another one has them beside each other. Only this \
+        machine can reach it. Ctrl-C ends it."
 )]
 pub(crate) struct Arguments {
     /// Folders of runs

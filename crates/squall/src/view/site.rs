@@ -12,8 +12,8 @@ use serde_json::json;
 use squall_analysis::RunSummary;
 use squall_base::plan::Plan;
 use squall_record::{RunFolder, TrialFolder, read_json};
-use squall_report::view::{PacketIndex, Region, RequestIndex, Span};
-use squall_report::{Language, ListedRun, runs_page_in};
+use squall_report::view::{PacketIndex, Region, RequestInFull, RequestIndex, Span};
+use squall_report::{Language, ListedRun, compared_page_in, runs_page_in};
 
 use super::trials::{Recent, TrialName, read_packet_index, read_request_index};
 use crate::commands::compare::{ComparedRun, comparison_text};
@@ -175,6 +175,11 @@ impl Site {
                 let page = runs_page_in(self.language, &self.listed());
                 Ok(Answer::ok(HTML, page))
             }
+            ["compare"] => Ok(Answer::to("/compare/".to_owned())),
+            ["compare", ""] => {
+                let page = compared_page_in(self.language, &self.listed());
+                Ok(Answer::ok(HTML, page))
+            }
             ["runs.json"] => self.runs_json(),
             ["favicon.ico"] => Ok(Answer::ok(SVG, ICON)),
             ["METHOD.md"] => Ok(Answer::ok(TEXT, METHOD)),
@@ -244,6 +249,17 @@ impl Site {
                     let opened = self.explained.get(name, || ExplainedTrial::open(trial))?;
                     let (explanation, text) = opened.request(number, self.language)?;
                     Answer::json(&json!({ "explanation": explanation, "text": text }))
+                }
+                Err(_) => Ok(self.not_found()),
+            },
+            ["requests", number, "full"] => match number.parse() {
+                Ok(number) => {
+                    let opened = self.explained.get(name, || ExplainedTrial::open(trial))?;
+                    let detail = opened.detail(number)?;
+                    match RequestInFull::of(self.language, opened.record(), &detail) {
+                        Some(full) => Answer::json(&full),
+                        None => Ok(self.not_found()),
+                    }
                 }
                 Err(_) => Ok(self.not_found()),
             },

@@ -156,12 +156,42 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
         text.contains("request 7: answered with 200 after"),
         "{text}"
     );
-    assert_eq!(
-        viewing.status(&format!("{trial_path}/requests/1000000")),
-        404
-    );
+    for unknown in [
+        "requests/1000000",
+        "requests/1000000/full",
+        "requests/x/full",
+    ] {
+        assert_eq!(viewing.status(&format!("{trial_path}/{unknown}")), 404);
+    }
+    check_in_full(&viewing, trial);
     check_further_steps(&viewing, &run, trial);
     assert_eq!(viewing.end().code(), Some(0));
+}
+
+/// A request in full is the markup of the dialog, and that of its connection at that time.
+fn check_in_full(viewing: &Viewing, trial: &TrialFiles) {
+    let trial_of_run = &trial.record.trial;
+    let (folder, index) = (trial_of_run.folder(), trial_of_run.index);
+    let full = viewing.get_json(&format!("/runs/1/trials/{folder}/requests/7/full"));
+    assert_eq!(full["request"]["id"], format!("request-{index}-7"));
+    let markup = full["request"]["markup"].as_str().expect("markup");
+    for part in [
+        "request 7: answered with 200 after",
+        "data-plot=\"waterfall\"",
+        "data-name=\"frames\"",
+    ] {
+        assert!(markup.contains(part), "no {part} in {markup}");
+    }
+    let connections = full["connections"].as_array().expect("a list");
+    assert_eq!(connections.len(), 1);
+    let number = trial.requests.iter().find(|row| row.request == 7);
+    let number = number.and_then(|row| row.connection).expect("it had one");
+    assert_eq!(
+        connections[0]["id"],
+        format!("connection-{index}-1-{number}")
+    );
+    let charts = connections[0]["markup"].as_str().expect("markup");
+    assert!(charts.contains("-sequence\""), "{charts}");
 }
 
 /// The list, the pages, the comparison and the text about a request of the second run's trial are Chinese; data are not.
@@ -188,6 +218,10 @@ fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
         "{text}"
     );
     assert_eq!(request["explanation"]["requests"][0]["request"], 7);
+    let full = viewing.get_json(&format!("/runs/2/trials/{folder}/requests/7/full"));
+    let markup = full["request"]["markup"].as_str().expect("markup");
+    assert!(markup.contains("所有跳"), "{markup}");
+    assert!(viewing.get("/compare/").contains("并排显示各次运行"));
 }
 
 /// After the first questions about a trial, further steps into its plots read no table: here the tables are gone.
@@ -232,6 +266,14 @@ fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
     assert!(!list.contains("<script"));
     let compared = viewing.get("/runs/1/compare/2");
     assert!(compared.contains("before"), "{compared}");
+    assert!(list.contains("href=\"/compare/\""), "{list}");
+    let beside = viewing.get("/compare/");
+    for number in ["1", "2"] {
+        let link = format!("<li><a href=\"/runs/{number}/\">{number}: ");
+        assert!(beside.contains(&link), "{beside}");
+    }
+    let (status, head, _) = viewing.ask("GET /compare", &viewing.address.to_string());
+    assert_eq!(status, 302, "{head}");
     assert!(viewing.get("/favicon.ico").starts_with("<svg "));
     let runs = viewing.get_json("/runs.json");
     assert_eq!(runs[1]["path"], "/runs/2/");

@@ -1,5 +1,5 @@
-//! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, one of them in full, the
-//! packets of the visible time, a reload, and the list of runs.
+//! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, one of them in full with
+//! its connection, the packets of the visible time, a reload, the list of runs, and runs beside each other.
 //!
 //! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`.
 
@@ -93,31 +93,79 @@ fn wait_for_requests(page: &mut Page, trial: &TrialFiles) -> usize {
 }
 
 /// Clicks a request that the page does not have in full, waits until it is shown, and returns its number.
-fn ask_for_a_request(page: &mut Page) -> u64 {
+fn ask_for_a_request(page: &mut Page, trial: &TrialFiles) -> u64 {
+    page.middle_of("#condition-0 .overlay .u-over");
     let point = page.eval(FREE_POINT);
     let at = |place: usize| point[place].as_f64().expect("a place in the window");
     let request = point[2].as_u64().expect("a free request");
     page.mouse("mouseMoved", at(0), at(1), 0);
     page.mouse("mousePressed", at(0), at(1), 1);
     page.mouse("mouseReleased", at(0), at(1), 1);
-    wait_for_words(page, request);
+    let id = format!("request-{}-{request}", trial.record.trial.index);
+    let is_on_page = format!("document.getElementById('detail-{id}') !== null");
+    assert_eq!(page.eval(&is_on_page), json!(false));
+    wait_for_request(page, trial, request);
     request
 }
 
-/// Waits for what the server says of a request.
-fn wait_for_words(page: &mut Page, request: u64) {
+/// Waits until the dialog shows this.
+fn wait_for_dialog(page: &mut Page, id: &str) {
     page.wait_for(&format!(
-        "document.querySelector('.inspected h3')?.textContent === 'h2c, request {request}'"
+        "document.getElementById('detail').dataset.shows === '{id}'"
     ));
-    let words = page.text("document.querySelector('.inspected pre').textContent");
-    let title = format!("request {request}: answered with 200 after");
-    assert!(words.contains(&title), "{words}");
+}
+
+/// Waits until the dialog shows a request, and checks that it has all of it.
+fn wait_for_request(page: &mut Page, trial: &TrialFiles, request: u64) {
+    wait_for_dialog(
+        page,
+        &format!("request-{}-{request}", trial.record.trial.index),
+    );
+    let title = page.text("document.querySelector('#detail h2').textContent");
+    let expected = format!("request {request}: answered with 200 after");
+    assert!(title.starts_with(&expected), "{title}");
+    for part in [
+        "svg[data-plot=waterfall] .stage",
+        "table[data-name=stages] td",
+    ] {
+        let count = format!("document.querySelectorAll('#detail {part}').length");
+        assert!(page.eval(&count).as_u64() > Some(0), "no {part}");
+    }
+    let words = page.text("document.querySelector('#detail pre').textContent");
     // The packets that carried it, in both directions: `packet up 3: bytes`, `2 packets, down 5 to 6: bytes`.
     for direction in [" up ", " down "] {
         let is_named = |line: &str| line.contains("packet") && line.contains(direction);
         assert!(words.lines().any(is_named), "no{direction}in {words}");
     }
 }
+
+/// Goes from a request in full to its connection at that time.
+fn follow_connection(page: &mut Page, trial: &TrialFiles, request: u64) {
+    page.click("#detail a[href^='#connection-']");
+    let number = trial.requests.iter().find(|row| row.request == request);
+    let number = number.and_then(|row| row.connection).expect("it had one");
+    let index = trial.record.trial.index;
+    wait_for_dialog(page, &format!("connection-{index}-1-{number}-{request}"));
+    let title = page.text("document.querySelector('#detail h2').textContent");
+    assert_eq!(title, format!("TCP connection {number}"));
+    let link = format!("#detail h3 a[href='#request-{index}-{request}']");
+    for part in ["svg[data-plot=down-sequence]", link.as_str()] {
+        let count = format!("document.querySelectorAll({part:?}).length");
+        assert_eq!(page.eval(&count), json!(1), "{part}");
+    }
+}
+
+/// Of the first request that the page itself has in full: whether the server has the same id and markup for it. Only the page
+/// says why it was chosen.
+const SAME_IN_FULL: &str = "(async () => { \
+    const row = document.querySelector('#details tbody tr'); \
+    const packed = Uint8Array.from(atob(document.getElementById(`detail-${row.id}`).textContent), (c) => c.charCodeAt(0)); \
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate')); \
+    const own = (await new Response(stream).text()).replace(/ Shown because it is [^<]*/, ''); \
+    const trial = squall.manifest.conditions[0].trials[0].trial; \
+    const answer = await fetch(`/runs/1/trials/${trial}/requests/${row.dataset.request}/full`); \
+    const { request } = await answer.json(); \
+    globalThis.isSame = [request.id === row.id, request.markup === own]; })(); 0";
 
 /// No errors, and no messages on the console.
 pub(crate) fn check_silent(page: &mut Page) {
@@ -164,7 +212,6 @@ fn zooming_reaches_single_requests_and_a_click_shows_one_with_its_packets() {
     let closer = wait_for_requests(&mut page, trial);
     assert!((1..zoomed).contains(&closer), "{closer}");
 
-    let request = ask_for_a_request(&mut page);
     page.click(".inspected summary");
     let visible = visible_us(&mut page);
     let arrived = trial.packets.iter().map(|packet| packet.arrived);
@@ -173,18 +220,45 @@ fn zooming_reaches_single_requests_and_a_click_shows_one_with_its_packets() {
     let rows = page.eval("document.querySelectorAll('.inspected tbody tr').length");
     assert_eq!(rows, json!(packets));
 
+    let request = ask_for_a_request(&mut page, trial);
     // A link or a reload shows the same part and the same request.
-    page.wait_for("location.hash.includes('zoom-0=') && location.hash.includes('inspected=')");
+    page.wait_for("location.hash.includes('zoom-0=') && location.hash.startsWith('#request-')");
     page.eval("globalThis.isOld = true");
     page.call("Page.reload", json!({}));
     page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
-    wait_for_words(&mut page, request);
+    wait_for_request(&mut page, trial, request);
+    follow_connection(&mut page, trial, request);
+    page.click("#detail button");
+    page.wait_for(
+        "!document.getElementById('detail').open && !/request|connection/.test(location.hash)",
+    );
     show_overlay(&mut page);
     let (from, to) = visible_us(&mut page);
     let is_same = from.abs_diff(visible.0) <= 1 && to.abs_diff(visible.1) <= 1;
     assert!(is_same, "{visible:?}, then {from} to {to}");
     wait_for_requests(&mut page, trial);
     check_silent(&mut page);
+}
+
+#[test]
+fn request_that_the_page_has_in_full_is_the_same_from_the_server() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let _seat = seat();
+    let run = lossy();
+    let viewing = Viewing::start(&[&run.folder]);
+    let mut page = chromium::empty(1_280, 900).expect("Chromium is installed");
+    open_run(&mut page, &viewing);
+    page.eval(SAME_IN_FULL);
+    page.wait_for("globalThis.isSame !== undefined");
+    assert_eq!(page.eval("globalThis.isSame"), json!([true, true]));
+    // A request that there is not.
+    let index = run.only("h2c").record.trial.index;
+    page.eval(&format!("location.hash = '#request-{index}-1000000'; 0"));
+    page.wait_for(
+        "document.querySelector('#detail p')?.textContent.includes('has no request 1000000')",
+    );
 }
 
 #[test]
@@ -200,7 +274,12 @@ fn live_page_and_list_of_runs_are_accessible_and_silent() {
     let viewing = Viewing::start(&[&run.folder, &run.folder]);
     let mut page = chromium::empty(1_280, 900).expect("Chromium is installed");
     open_run(&mut page, &viewing);
-    ask_for_a_request(&mut page);
+    ask_for_a_request(&mut page, run.only("h2c"));
+    page.eval(
+        "document.querySelectorAll('#detail details').forEach((it) => { it.open = true; }); 0",
+    );
+    check_accessible(&mut page, &script, "a request in full");
+    page.click("#detail button");
     page.eval("document.querySelectorAll('details').forEach((it) => { it.open = true; }); 0");
     page.wait_for("document.querySelector('.inspected tbody tr') !== null");
     check_accessible(&mut page, &script, "the live page");
@@ -217,5 +296,23 @@ fn live_page_and_list_of_runs_are_accessible_and_silent() {
         assert_eq!(trend, json!(1));
     }
     check_accessible(&mut page, &script, "the list of runs");
+    check_silent(&mut page);
+
+    page.resize(1_280, 900);
+    page.click("a[href='/compare/']");
+    page.wait_for("document.querySelector('h1')?.textContent === 'Runs beside each other'");
+    // The bars of one statistic: one for each run.
+    let bars = "document.querySelectorAll('.bars figure:not([hidden]) .bar-row').length";
+    page.wait_for(&format!("{bars} === 2"));
+    page.eval(
+        "{ const choice = document.querySelector('.bars select'); choice.value = 'median'; \
+         choice.dispatchEvent(new Event('change')); } 0",
+    );
+    page.wait_for("location.hash === '#statistic=median'");
+    assert_eq!(page.eval(bars), json!(2));
+    let files = page.eval("document.querySelectorAll('.comparison .save').length");
+    // A table as CSV, and four drawings as SVG and PNG.
+    assert_eq!(files, json!(9));
+    check_accessible(&mut page, &script, "runs beside each other");
     check_silent(&mut page);
 }

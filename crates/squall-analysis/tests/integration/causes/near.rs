@@ -6,6 +6,7 @@ use squall_analysis::causes::{
     Attribution, FirstFrameCells, PathBeginnings, PathConnections, PathInputs, PathShape,
     attribute_path,
 };
+use squall_analysis::detail::{ChosenRequests, DetailBuilder, TrialDetail};
 use squall_analysis::explain::{Explanation, NearRecords, Tables, explain, explain_near};
 use squall_base::plan::Protocol;
 use squall_base::record::{Cause, CausesRecord, Direction, Extent, RequestRecord};
@@ -15,6 +16,7 @@ use super::explained::hop;
 use super::world::{
     ConnectionStream, DELAY, Delivered, Down, LossDrop, READ, Times, Up, World, clear, first_seq,
 };
+use crate::support;
 
 /// When the first request is due, and the time between two requests.
 const AT: u64 = 1_000_000;
@@ -155,7 +157,7 @@ fn from_all(world: &World, request: u64) -> Explanation {
     found.pop().expect("the request is there")
 }
 
-fn attributed(world: &World) -> Attribution {
+fn all_inputs(world: &World) -> PathInputs {
     let mut inputs = PathInputs::new(shape());
     world
         .requests
@@ -167,7 +169,11 @@ fn attributed(world: &World) -> Attribution {
         .for_each(|row| inputs.add_exchange(row));
     world.frames.iter().for_each(|row| inputs.add_frame(row));
     world.packets.iter().for_each(|row| inputs.add_packet(row));
-    attribute_path(inputs)
+    inputs
+}
+
+fn attributed(world: &World) -> Attribution {
+    attribute_path(all_inputs(world))
 }
 
 fn connections(world: &World) -> PathConnections {
@@ -234,6 +240,39 @@ fn check_every_request(world: &World) {
     }
     let lost = written.iter().filter(|row| row.responsible.is_some());
     assert!(lost.count() >= 5, "losses cost time");
+}
+
+/// The details, with the frames and sockets of their time.
+fn finished(world: &World, mut builder: DetailBuilder) -> TrialDetail {
+    let (from, to) = builder.span().expect("there is a request");
+    let frames = world.frames.iter();
+    let frames = frames.filter(|row| from <= row.time && row.time <= to);
+    frames.for_each(|row| builder.add_frame(row));
+    builder.finish()
+}
+
+fn check_every_detail(world: &World) {
+    let (connections, attribution) = (connections(world), attributed(world));
+    let record = support::record(&support::plan(1).trials[0]);
+    for (row, written) in world.requests.iter().zip(attribution.causes.iter()) {
+        let (records, _) = near(world, &connections, &attribution, row);
+        let found = DetailBuilder::near(&record, records, &written).expect("the same causes");
+        let chosen = ChosenRequests::from([(row.request, Vec::new())]);
+        let all = DetailBuilder::new(&record, &world.requests, all_inputs(world), &chosen);
+        let (found, all) = (finished(world, found), finished(world, all));
+        assert_eq!(found.connections.len(), 1);
+        assert_eq!(found, all, "request {}", row.request);
+    }
+}
+
+#[test]
+fn request_over_tcp_has_the_same_details_from_near_and_from_all_records() {
+    check_every_detail(&over_tcp());
+}
+
+#[test]
+fn request_over_quic_has_the_same_details_from_near_and_from_all_records() {
+    check_every_detail(&over_quic());
 }
 
 #[test]

@@ -1,0 +1,9 @@
+/* The page with runs beside each other: the switch of the statistic, and files of tables and drawings.
+ *
+ * Everything is in the markup (html/compared.rs). */
+
+import { offerDownloads } from "./export.js";
+import { addSwitches } from "./switches.js";
+
+addSwitches();
+offerDownloads(document);
