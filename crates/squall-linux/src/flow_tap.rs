@@ -24,6 +24,8 @@ const LOOPBACK: usize = 1;
 const ANY_DEVICE: libc::c_int = 0;
 /// The most ports that a filter has: its jumps are of one byte.
 const PORTS_AT_MOST: usize = 64;
+/// More than the headers of TCP over IP have.
+const HEADERS: u32 = 128;
 /// IPv6's header (RFC 8200, section 3).
 const IPV6_HEADER: usize = 40;
 
@@ -31,6 +33,8 @@ const IPV6_HEADER: usize = 40;
 #[derive(Debug)]
 pub struct FlowTap {
     socket: OwnedFd,
+    /// The bytes of each packet that it keeps.
+    bytes: u32,
 }
 
 /// A packet that a tap has seen.
@@ -63,8 +67,20 @@ impl FlowTap {
     /// # Errors
     /// `PermissionDenied` without CAP_NET_RAW; other errors of the operating system.
     pub fn open() -> io::Result<FlowTap> {
+        FlowTap::keeping(u32::MAX)
+    }
+
+    /// Opens a tap of which packets have only their first 128 bytes: the headers.
+    ///
+    /// # Errors
+    /// As [`FlowTap::open`].
+    pub fn open_for_headers() -> io::Result<FlowTap> {
+        FlowTap::keeping(HEADERS)
+    }
+
+    fn keeping(bytes: u32) -> io::Result<FlowTap> {
         let socket = packet_socket::open()?;
-        Ok(FlowTap { socket })
+        Ok(FlowTap { socket, bytes })
     }
 
     /// From now on, captures the packets with one of these ports at either end, instead of those of an earlier call. Only
@@ -74,7 +90,7 @@ impl FlowTap {
     /// Those of the operating system.
     pub fn watch(&self, ports: &[u16]) -> io::Result<()> {
         let ports = &ports[..ports.len().min(PORTS_AT_MOST)];
-        packet_socket::filter(&self.socket, &mut filter(ports))?;
+        packet_socket::filter(&self.socket, &mut filter(ports, self.bytes))?;
         packet_socket::bind(&self.socket, ANY_DEVICE)
     }
 
@@ -183,9 +199,9 @@ pub fn ends_of(packet: &[u8]) -> Option<PacketEnds> {
     })
 }
 
-/// A program that passes TCP and UDP packets whose source or destination port is one of `ports`. It reads from the IP
-/// header on.
-fn filter(ports: &[u16]) -> Vec<libc::sock_filter> {
+/// A program that passes the first `bytes` of TCP and UDP packets whose source or destination port is one of `ports`. It
+/// reads from the IP header on.
+fn filter(ports: &[u16], bytes: u32) -> Vec<libc::sock_filter> {
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_INDIRECT_HALF: u16 = 0x48;
     const AND: u16 = 0x54;
@@ -238,7 +254,7 @@ fn filter(ports: &[u16]) -> Vec<libc::sock_filter> {
         program.push(jump((*port).into(), (count - place) as u8, 0));
     }
     program.push(step(RETURN, 0));
-    program.push(step(RETURN, u32::MAX));
+    program.push(step(RETURN, bytes));
     program
 }
 
@@ -300,7 +316,7 @@ mod tests {
 
     #[test]
     fn filter_passes_the_ports_in_both_directions_and_nothing_else() {
-        let program = filter(&[443, 8443]);
+        let program = filter(&[443, 8443], u32::MAX);
         for made in [ipv4, ipv6] {
             for protocol in [6, 17] {
                 for port in [443, 8443] {
@@ -312,10 +328,11 @@ mod tests {
             assert!(!passes(&program, &made(1, 443, 443)));
         }
         assert!(!passes(&program, &[0; 40]));
-        assert!(!passes(&filter(&[]), &ipv4(6, 443, 443)));
+        assert!(!passes(&filter(&[], u32::MAX), &ipv4(6, 443, 443)));
         let many: Vec<u16> = (1..=64).collect();
-        assert!(passes(&filter(&many), &ipv4(6, 1, 50_000)));
-        assert!(passes(&filter(&many), &ipv6(17, 50_000, 64)));
+        let program = filter(&many, HEADERS);
+        assert!(passes(&program, &ipv4(6, 1, 50_000)));
+        assert!(passes(&program, &ipv6(17, 50_000, 64)));
     }
 
     #[test]
@@ -340,17 +357,20 @@ mod tests {
             Err(error) => return println!("skipped: {error}"),
         };
         let seen = host.run(|| {
+            let text = [7; 1_000];
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let other = TcpListener::bind("127.0.0.1:0").unwrap();
             let server = listener.local_addr().unwrap();
             let tap = FlowTap::open().unwrap();
             tap.watch(&[server.port()]).unwrap();
+            let headers = FlowTap::open_for_headers().unwrap();
+            headers.watch(&[server.port()]).unwrap();
             for place in [server, other.local_addr().unwrap()] {
                 let mut client = TcpStream::connect(place).unwrap();
                 let chosen = if place == server { &listener } else { &other };
                 let mut accepted = chosen.accept().unwrap().0;
-                client.write_all(b"hello").unwrap();
-                accepted.read_exact(&mut [0; 5]).unwrap();
+                client.write_all(&text).unwrap();
+                accepted.read_exact(&mut [0; 1_000]).unwrap();
             }
             let mut buffer = vec![0; PACKET_BYTES];
             let mut texts = 0;
@@ -358,7 +378,11 @@ mod tests {
                 let ends = ends_of(packet.bytes).unwrap();
                 assert!(ends.from == server || ends.to == server, "{ends:?}");
                 assert_eq!(packet.device, LOOPBACK);
-                texts += usize::from(packet.bytes.ends_with(b"hello"));
+                texts += usize::from(packet.bytes.ends_with(&text));
+            }
+            while let Some(packet) = headers.next(&mut buffer).unwrap() {
+                assert!(packet.bytes.len() <= HEADERS as usize);
+                assert!(ends_of(packet.bytes).is_some());
             }
             assert_eq!(tap.missed().unwrap(), 0);
             Ok::<usize, crate::SetupError>(texts)

@@ -10,7 +10,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
-use super::addresses::{FamilyFacts, OtherName};
+use super::addresses::{FamilyFacts, HttpsAnswer, OtherName};
 use super::announced::AnnouncedWindows;
 use super::client_windows::ClientWindows;
 use super::concurrency::Concurrency;
@@ -19,10 +19,12 @@ use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
 use super::limits::UploadLimits;
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::packets::PacketFacts;
 use super::priorities::{Priorities, priorities};
 use super::product::{self, Recognised};
 use super::quic::QuicFacts;
 use super::quic_transport::QuicTransport;
+use super::record_sizes::RecordSizes;
 use super::small::{self, Latency, ShortConnection};
 use super::transfer::{self, Losses, Rates, Upload, median, median_span};
 use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
@@ -50,6 +52,8 @@ pub struct Endpoint {
     pub handshakes: Vec<HandshakeFacts>,
     /// The first other names of the certificate that are no wildcards.
     pub coalescing: Vec<OtherName>,
+    /// HTTPS records of the URL's name (RFC 9460); `None` if DNS was not asked.
+    pub https_records: Option<HttpsAnswer>,
     /// The shortest round trip that was seen.
     #[serde(rename = "round_trip_ns")]
     pub round_trip: Option<Duration>,
@@ -78,6 +82,8 @@ pub struct Endpoint {
     pub data_frame_bytes: Option<u64>,
     /// The mean plaintext of the TLS records of downloads.
     pub record_bytes: Option<u64>,
+    /// The sizes of TLS records over a download, by version.
+    pub record_sizes: Vec<RecordSizes>,
     /// Whether a small response may overtake a long one, by version.
     pub multiplexes: BTreeMap<&'static str, bool>,
     /// Whether slow requests on one connection are handled concurrently, by version.
@@ -94,6 +100,8 @@ pub struct Endpoint {
     pub most_requests: BTreeMap<&'static str, u64>,
     /// Losses over TCP.
     pub losses: Losses,
+    /// What TCP's packets show; `None` if the probe could not see them.
+    pub packets: Option<PacketFacts>,
     /// Losses and round trips of QUIC; `None` if there was no QUIC connection.
     pub quic: Option<QuicFacts>,
     /// How the server uses QUIC; `None` if there was no QUIC connection.
@@ -257,6 +265,7 @@ impl Endpoint {
             tls: tls(seen),
             handshakes: HandshakeFacts::all(seen),
             coalescing: OtherName::all(seen),
+            https_records: seen.https_records.clone(),
             round_trip,
             connect_idle: median_span(seen.connects_idle.iter().copied()),
             connect_loaded: median_span(seen.connects_loaded.iter().copied()),
@@ -271,6 +280,7 @@ impl Endpoint {
             upload_windows,
             data_frame_bytes: median(&frame_bytes).map(|bytes| bytes as u64),
             record_bytes: record_bytes(seen),
+            record_sizes: RecordSizes::all(seen),
             multiplexes: multiplexes(seen),
             concurrency: Concurrency::all(seen, round_trip),
             priorities: priorities(seen),
@@ -281,6 +291,7 @@ impl Endpoint {
                 .find_map(small::short_connection),
             most_requests: small::most_carried(seen),
             losses: Losses::of(seen),
+            packets: PacketFacts::of(&seen.segments),
             quic: QuicFacts::of(seen),
             quic_transport: QuicTransport::of(seen, round_trip),
             coding: coding(seen),

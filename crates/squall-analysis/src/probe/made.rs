@@ -39,6 +39,7 @@ pub(super) fn step(kind: StepKind, version: Version) -> Step {
         handshake: None,
         ended: Vec::new(),
         largest_datagram: 0,
+        records: Vec::new(),
     }
 }
 

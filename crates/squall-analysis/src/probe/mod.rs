@@ -6,7 +6,8 @@
 //! up), `client_windows` (what this client gives them), `quic` (its losses), `small` (latencies, pauses, connections),
 //! `handshake` (certificates, tickets), `keep_alive` (idle connections), `priorities` (whether urgent responses come first),
 //! `concurrency` (whether slow requests are handled together), `addresses` (what names lead to),
-//! `quic_transport` (what QUIC announces, pacing) and `product` (which program it is, and the names of its settings).
+//! `quic_transport` (what QUIC announces, pacing), `record_sizes` (whether TLS records grow), `packets` (what
+//! captured ones show) and `product` (which program it is, and the names of its settings).
 //! `detect`, `detect_slow` and `detect_windows` decide which facts are faults, `fault` says what each means, and `verdict`
 //! puts the most important one first. `course` has how transfers and handshakes went over time, and `sweep` compares probes
 //! behind several links. Nothing is sent here: the binary's `probe/` does that, and squall-report's `probe` prints the result.
@@ -31,10 +32,12 @@ mod made;
 #[cfg(test)]
 mod made_uploads;
 mod observed;
+mod packets;
 mod priorities;
 mod product;
 mod quic;
 mod quic_transport;
+mod record_sizes;
 mod signs;
 mod small;
 mod sweep;
@@ -50,7 +53,7 @@ use serde::Serialize;
 
 use crate::summary::Schema;
 
-pub use addresses::{FamilyFacts, OtherName};
+pub use addresses::{FamilyFacts, HttpsAnswer, HttpsService, OtherName};
 pub use announced::AnnouncedWindows;
 pub use client_windows::ClientWindows;
 pub use concurrency::Concurrency;
@@ -64,13 +67,15 @@ pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
 pub use keep_alive::{IdleConnection, KeepAlive};
 pub use limits::UploadLimits;
 pub use observed::{
-    Chain, Handshake, Head, Http3Reach, Observations, Piece, Step, StepKind, TransportParameters,
-    version_name,
+    Chain, Handshake, Head, Http3Reach, Observations, Piece, ReceivedRecord, Step, StepKind,
+    TransportParameters, version_name,
 };
+pub use packets::{PacketFacts, Segment};
 pub use priorities::{PRIORITY_DOWNLOADS, PRIORITY_WINDOW, Priorities, is_urgent};
 pub use product::{Product, Recognised};
 pub use quic::QuicFacts;
 pub use quic_transport::{Pacing, QuicTransport};
+pub use record_sizes::{FirstRecords, RecordSizes};
 pub use small::{Latency, ShortConnection, failure};
 pub use sweep::{ProbeResult, Sweep, SweepFigures, SweepMeasure, SweepPoint};
 pub use transfer::{Losses, Rates, Upload};

@@ -13,6 +13,9 @@ use squall_base::record::{
 };
 use squall_base::{Duration, Time};
 
+use super::addresses::HttpsAnswer;
+use super::packets::Segment;
+
 /// What a step of a probe did. The numbers are [`RequestRecord::what`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepKind {
@@ -53,6 +56,15 @@ pub struct Piece {
     /// The stream; for HTTP/1.1 the number of the exchange.
     pub stream: u64,
     /// How many, at least 1.
+    pub bytes: u64,
+}
+
+/// A TLS record that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedRecord {
+    /// When the read returned that completed it.
+    pub time: Time,
+    /// Bytes of its plaintext.
     pub bytes: u64,
 }
 
@@ -138,6 +150,8 @@ pub struct Step {
     pub ended: Vec<(u32, Time)>,
     /// Bytes of the largest UDP payload received; 0 over TCP.
     pub largest_datagram: u64,
+    /// The first TLS records of application data on the first connection, in their order; only of downloads.
+    pub records: Vec<ReceivedRecord>,
 }
 
 impl Step {
@@ -222,6 +236,8 @@ pub struct Observations {
     pub families: Vec<(IpAddr, Option<Duration>)>,
     /// Other names of the certificate, and whether they have the address that was asked; `None` if they have no address.
     pub other_names: Vec<(String, Option<bool>)>,
+    /// What DNS said about HTTPS records; `None` if it was not asked.
+    pub https_records: Option<HttpsAnswer>,
     /// Whether the URL is https.
     pub is_secure: bool,
     /// Whether connections over TCP end at the host of a link that forwards them, so that congestion control is that host's.
@@ -248,6 +264,8 @@ pub struct Observations {
     pub connects_uploading: Vec<Duration>,
     /// All steps, in their order.
     pub steps: Vec<Step>,
+    /// TCP packets of the probe's own flows, in their order; empty if this machine does not let it see them.
+    pub segments: Vec<Segment>,
     /// First requests over versions that failed: only what the server announced counts of them.
     pub unanswered: Vec<Step>,
     /// What could not be done, each as a sentence.

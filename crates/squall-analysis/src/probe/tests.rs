@@ -9,8 +9,8 @@ use super::made::{
     step, tcp, tcp_at, times, upload,
 };
 use super::{
-    Diagnosis, Fault, Found, Http3Reach, Matters, Observations, Piece, Step, StepKind,
-    UpdatePolicy, UploadWindows,
+    Diagnosis, Fault, Found, Http3Reach, Matters, Observations, Piece, ReceivedRecord, Step,
+    StepKind, UpdatePolicy, UploadWindows,
 };
 
 const FAR: Duration = ms(30);
@@ -248,8 +248,15 @@ fn small_records_and_frames_are_overhead() {
         extent.record_last = Some(3_080);
     }
     made.exchanges.push(extent);
-    let found = only(&with(made), Fault::SmallRecords);
+    let found = only(&with(made.clone()), Fault::SmallRecords);
     assert!(found.sentence.contains("1,299"), "{}", found.sentence);
+    let bytes = std::iter::repeat_n(1_300, 800).chain(std::iter::repeat_n(16_384, 180));
+    let records = bytes.map(|bytes| ReceivedRecord {
+        time: at_us(0),
+        bytes,
+    });
+    made.records = records.collect();
+    assert_eq!(faults(&with(made)), [], "they grow");
     let mut made = download(StepKind::Download, Version::Http2, 4_000_000, ms(600));
     made.frames = received_data(200, 500);
     only(&with(made), Fault::SmallFrames);

@@ -290,6 +290,12 @@ impl<S: Side> Connection<S> {
         }
     }
 
+    /// Over TLS: the records of application data that the last call of `receive` completed. Of each its number, from 0, and
+    /// the bytes of its plaintext.
+    pub fn received_records(&self) -> Vec<(u64, u64)> {
+        (self.tls.as_ref()).map_or_else(Vec::new, |tls| tls.session.received_records().collect())
+    }
+
     /// The HTTP/2 SETTINGS sent and received so far.
     pub fn http2_settings(&self) -> Option<Http2Announcements<'_>> {
         match self.engine.as_ref()? {

@@ -120,6 +120,14 @@ impl RecordMap {
         })
     }
 
+    /// The records that are not forgotten, oldest first: the number of each, and the bytes of its plaintext.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ends = self.entries.iter().map(|entry| entry.plain_end);
+        let starts = std::iter::once(self.plain_start).chain(ends.clone());
+        let sizes = ends.zip(starts).map(|(end, start)| end - start);
+        (self.forgotten..).zip(sizes)
+    }
+
     /// Forgets the records whose plaintext ends at or before `offset`.
     pub(super) fn forget_before(&mut self, offset: u64) {
         while self
@@ -172,7 +180,9 @@ mod tests {
         assert_eq!(map.locate(11), None);
         map.forget_before(9);
         assert_eq!(map.locate(9), place(0, 100..130));
+        assert!(map.sizes().eq([(0, 10), (1, 1)]));
         map.forget_before(10);
+        assert!(map.sizes().eq([(1, 1)]));
         assert_eq!(map.locate(9), None);
         assert_eq!(map.locate(10), place(1, 150..170));
         assert!(map.entry(0).is_none() && map.entry(1).is_some());

@@ -237,6 +237,11 @@ impl Session {
         }
     }
 
+    /// The received records that can still be located, oldest first: the number of each, and the bytes of its plaintext.
+    pub fn received_records(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.received.sizes()
+    }
+
     /// Forgets records whose plaintext ends at or before `offset`; they can no longer be located.
     pub fn forget_before(&mut self, way: Way, offset: u64) {
         match way {

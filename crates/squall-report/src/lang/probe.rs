@@ -455,6 +455,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "并查询证书的至多 {n} 个其他名称的地址",
     ),
     phrase(
+        "It asks DNS for HTTPS records of the name",
+        "并向 DNS 查询该名称的 HTTPS 记录",
+    ),
+    phrase(
         "squall probe makes {#n} probes, one after the other, within {~time} in all, behind",
         "squall probe 依次进行 {n} 次探测，总共在 {time} 内，链路为",
     ),

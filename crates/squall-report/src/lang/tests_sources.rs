@@ -72,7 +72,7 @@ const PARTS: [&str; 31] = [
 ];
 
 /// Sentences as they are made of such parts.
-const MADE: [&str; 40] = [
+const MADE: [&str; 45] = [
     "sent again: 30 of 1,000 segments with data (3.0 %)",
     "lost over QUIC: 30 of 1,000 packets sent (3.0 %)",
     "1 datagram were dropped by this machine, whose receive buffer was full",
@@ -88,6 +88,12 @@ const MADE: [&str; 40] = [
     "addresses: 192.0.2.1, 192.0.2.2",
     "TCP handshake: IPv4: 12.0 ms; IPv6: no connection",
     "coalescing: a.test: same address; b.test: another address; c.test: no address found",
+    "HTTPS record: alpn h3,h2, port 8443, 2 address hints, Encrypted Client Hello; target b.test, default alpn; alias of c.test",
+    "record sizes: HTTP/1.1: up to 16,384 bytes from the beginning on; HTTP/2: the first 1,048,600 bytes in records of about \
+     1,300 bytes, then up to 16,384 bytes, small again after a pause",
+    "packets received: 4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again in vain; losses repaired within 43.0 ms",
+    "acknowledgements: 1.00 ms later than a round trip, 40.0 ms at most, of 96 lone segments",
+    "the server's receive window: closed for 1.20 s",
     "slow requests: HTTP/2: handled concurrently; HTTP/3: handled one after the other",
     "the server lets the window grow, to 200,000 bytes here",
     "announced windows: 65,535 bytes for a stream, 4,194,304 for the connection",

@@ -1,11 +1,12 @@
-//! The facts of a probe about addresses, handshakes, idle connections, priorities and QUIC's transport, as rows of text.
+//! The facts of a probe about addresses, DNS, handshakes, TLS records, packets, idle connections, priorities and QUIC's
+//! transport, as rows of text.
 //!
 //! Versions with the same value share a part of a row. Nothing is judged here; `facts` has the other rows and calls this.
 
 use squall_analysis::figure;
 use squall_analysis::probe::{
-    Certificates, Endpoint, HandshakeFacts, KeepAlive, Pacing, Priorities, QuicTransport,
-    Resumption,
+    Certificates, Endpoint, HandshakeFacts, HttpsService, KeepAlive, Pacing, Priorities,
+    QuicTransport, RecordSizes, Resumption,
 };
 
 /// An initial congestion window over TCP in segments (RFC 6928).
@@ -29,7 +30,72 @@ pub(super) fn addresses(endpoint: &Endpoint) -> Vec<Row> {
         });
         rows.push(("TCP handshake", by_version(said)));
     }
+    if let Some(answer) = &endpoint.https_records {
+        let records: Vec<String> = answer.services.iter().map(https_record).collect();
+        let said = match records.as_slice() {
+            [] if answer.is_answered => "none".to_owned(),
+            [] => "no answer from the name server".to_owned(),
+            records => records.join("; "),
+        };
+        rows.push(("HTTPS record", said));
+    }
     rows
+}
+
+/// An HTTPS record, by the names of RFC 9460.
+fn https_record(service: &HttpsService) -> String {
+    let target = &service.target;
+    if service.priority == 0 {
+        return format!("alias of {target}");
+    }
+    let mut parts = Vec::new();
+    if !target.is_empty() {
+        parts.push(format!("target {target}"));
+    }
+    parts.push(match service.alpn.as_slice() {
+        [] => "default alpn".to_owned(),
+        alpn => format!("alpn {}", alpn.join(",")),
+    });
+    parts.extend(service.port.map(|port| format!("port {port}")));
+    if service.address_hints > 0 {
+        let hints = figure::counted(service.address_hints, "address hint", "address hints");
+        parts.push(hints);
+    }
+    if service.has_ech {
+        parts.push("Encrypted Client Hello".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// Whether TLS records grow.
+pub(super) fn record_sizes(endpoint: &Endpoint) -> Option<Row> {
+    let sizes = endpoint.record_sizes.iter();
+    let said = by_version(sizes.map(|sizes| (sizes.version, record_growth(sizes))));
+    (!said.is_empty()).then_some(("record sizes", said))
+}
+
+fn record_growth(sizes: &RecordSizes) -> String {
+    let largest = figure::count(sizes.largest_bytes);
+    let Some(first) = sizes.first else {
+        return format!("up to {largest} bytes from the beginning on");
+    };
+    let mut parts = vec![
+        format!(
+            "the first {} bytes in records of about {} bytes",
+            figure::count(first.bytes),
+            figure::count(first.record_bytes)
+        ),
+        format!("then up to {largest} bytes"),
+    ];
+    parts.extend(sizes.small_after_pause.map(|is_small| {
+        let said = if is_small {
+            "small again after a pause"
+        } else {
+            "not small again after a pause"
+        };
+        said.to_owned()
+    }));
+    parts.join(", ")
 }
 
 /// Whether other names of the certificate lead to the same address.
@@ -44,6 +110,38 @@ fn coalescing(endpoint: &Endpoint) -> String {
         format!("{}: {said}", other.name)
     });
     parts.collect::<Vec<String>>().join("; ")
+}
+
+/// What captured packets of TCP show.
+pub(super) fn packets(endpoint: &Endpoint) -> Vec<Row> {
+    let Some(packets) = &endpoint.packets else {
+        return Vec::new();
+    };
+    let counts = format!(
+        "{} with data, {} reordered, {} lost and sent again, {} sent again in vain",
+        figure::count(packets.received),
+        figure::count(packets.reordered),
+        figure::count(packets.repaired),
+        figure::count(packets.repeated)
+    );
+    let repair = packets.repair.map(figure::time);
+    let repair = repair.map(|time| format!("losses repaired within {time}"));
+    let parts: Vec<String> = [counts].into_iter().chain(repair).collect();
+    let mut rows = vec![("packets received", parts.join("; "))];
+    if let (Some(middle), Some(longest)) = (packets.ack_delay, packets.longest_ack_delay) {
+        let said = format!(
+            "{} later than a round trip, {} at most, of {}",
+            figure::time(middle),
+            figure::time(longest),
+            figure::counted(packets.lone_segments, "lone segment", "lone segments")
+        );
+        rows.push(("acknowledgements", said));
+    }
+    if !packets.zero_window.is_zero() {
+        let said = format!("closed for {}", figure::time(packets.zero_window));
+        rows.push(("the server's receive window", said));
+    }
+    rows
 }
 
 /// What the handshakes of TLS and QUIC showed.
@@ -247,8 +345,8 @@ fn pacing_text(pacing: Pacing) -> String {
 #[cfg(test)]
 mod tests {
     use squall_analysis::probe::{
-        ClientHello, Diagnosis, FamilyFacts, IdleConnection, Observations, OtherName,
-        TransportParameters,
+        ClientHello, Diagnosis, FamilyFacts, FirstRecords, HttpsAnswer, IdleConnection,
+        Observations, OtherName, PacketFacts, TransportParameters,
     };
     use squall_base::Duration;
 
@@ -341,6 +439,107 @@ mod tests {
         ];
         let said = "a.test: same address; b.test: another address; c.test: no address found";
         assert_eq!(handshakes(&endpoint), [("coalescing", said.to_owned())]);
+    }
+
+    #[test]
+    fn https_records_are_in_the_terms_of_their_rfc() {
+        let mut endpoint = endpoint();
+        let said = |endpoint: &Endpoint| {
+            let rows = addresses(endpoint);
+            rows.first().map(|(_, said)| said.clone())
+        };
+        assert_eq!(said(&endpoint), None, "not asked");
+        let mut answer = HttpsAnswer::default();
+        endpoint.https_records = Some(answer.clone());
+        assert_eq!(
+            said(&endpoint).as_deref(),
+            Some("no answer from the name server")
+        );
+        answer.is_answered = true;
+        endpoint.https_records = Some(answer.clone());
+        assert_eq!(said(&endpoint).as_deref(), Some("none"));
+        answer.services = vec![
+            HttpsService {
+                priority: 1,
+                alpn: vec!["h3".to_owned(), "h2".to_owned()],
+                port: Some(8_443),
+                address_hints: 2,
+                has_ech: true,
+                ..HttpsService::default()
+            },
+            HttpsService {
+                priority: 2,
+                target: "b.test".to_owned(),
+                ..HttpsService::default()
+            },
+            HttpsService {
+                target: "c.test".to_owned(),
+                ..HttpsService::default()
+            },
+        ];
+        endpoint.https_records = Some(answer);
+        assert_eq!(
+            said(&endpoint).as_deref(),
+            Some(
+                "alpn h3,h2, port 8443, 2 address hints, Encrypted Client Hello; target b.test, default alpn; alias of c.test"
+            )
+        );
+    }
+
+    #[test]
+    fn packets_are_in_words_if_they_were_seen() {
+        let mut endpoint = endpoint();
+        assert!(packets(&endpoint).is_empty());
+        let mut seen = PacketFacts {
+            received: 4_000,
+            ..PacketFacts::default()
+        };
+        endpoint.packets = Some(seen);
+        let said = "4,000 with data, 0 reordered, 0 lost and sent again, 0 sent again in vain";
+        assert_eq!(packets(&endpoint), [("packets received", said.to_owned())]);
+        seen.repaired = 12;
+        seen.repair = Some(ms(43));
+        seen.lone_segments = 96;
+        seen.ack_delay = Some(ms(1));
+        seen.longest_ack_delay = Some(ms(40));
+        seen.zero_window = ms(1_200);
+        endpoint.packets = Some(seen);
+        let rows = packets(&endpoint);
+        let texts: Vec<&str> = rows.iter().map(|(_, said)| said.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again in vain; losses repaired within 43.0 ms",
+                "1.00 ms later than a round trip, 40.0 ms at most, of 96 lone segments",
+                "closed for 1.20 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn growth_of_records_is_in_bytes() {
+        let mut endpoint = endpoint();
+        assert_eq!(record_sizes(&endpoint), None);
+        let mut sizes = RecordSizes {
+            version: "HTTP/1.1",
+            largest_bytes: 16_384,
+            first: None,
+            small_after_pause: None,
+        };
+        endpoint.record_sizes.push(sizes);
+        sizes.version = "HTTP/2";
+        sizes.first = Some(FirstRecords {
+            bytes: 1_048_600,
+            record_bytes: 1_300,
+        });
+        sizes.small_after_pause = Some(true);
+        endpoint.record_sizes.push(sizes);
+        let said = "HTTP/1.1: up to 16,384 bytes from the beginning on; HTTP/2: the first 1,048,600 bytes in records of about \
+                    1,300 bytes, then up to 16,384 bytes, small again after a pause";
+        assert_eq!(
+            record_sizes(&endpoint),
+            Some(("record sizes", said.to_owned()))
+        );
     }
 
     #[test]

@@ -356,6 +356,7 @@ fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
             .record_bytes
             .map(|size| ("TLS records", bytes(size))),
     );
+    facts.extend(behaviour::record_sizes(endpoint));
     for (version, multiplexes) in &endpoint.multiplexes {
         let said = if *multiplexes {
             "responses overtake each other"
@@ -382,6 +383,7 @@ fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         );
         facts.push(("losses over TCP", said));
     }
+    facts.extend(behaviour::packets(endpoint));
     let advertised = if endpoint.advertises_http3 {
         "yes"
     } else {

@@ -391,6 +391,7 @@ impl Connection {
         let mut request_index = |stream| in_flight_requests.request_index(stream);
         let sent_head = |request: &Request| transport.sent_head(request);
         let handshake = || transport.handshake_facts();
+        let received_records = || transport.received_records();
         let connection = self.dialed.number;
         shared.recorder.observe(|| Observation {
             connection,
@@ -400,6 +401,7 @@ impl Connection {
             announced_http3: transport.announced_http3(),
             handshake: &handshake,
             largest_datagram: transport.largest_datagram(),
+            received_records: &received_records,
             sent_head: &sent_head,
             request_index: &mut request_index,
         });
@@ -561,6 +563,7 @@ impl Connection {
             announced_http3: None,
             handshake: &|| None,
             largest_datagram: 0,
+            received_records: &Vec::<(u64, u64)>::new,
             sent_head: &|_| None,
             request_index: &mut request_index,
         });

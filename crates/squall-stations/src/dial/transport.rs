@@ -193,6 +193,14 @@ impl Transport {
         either!(self, inner => inner.engine.handshake_facts())
     }
 
+    /// Over TLS over TCP: the number and the plaintext bytes of each record of the last read.
+    pub(crate) fn received_records(&self) -> Vec<(u64, u64)> {
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.received_records(),
+            Transport::Quic(_) => Vec::new(),
+        }
+    }
+
     /// Bytes of the largest UDP payload received; 0 over TCP.
     pub(crate) fn largest_datagram(&self) -> usize {
         match self {

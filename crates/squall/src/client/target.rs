@@ -115,6 +115,11 @@ impl HttpUrl {
         is_local.then_some(self.port)
     }
 
+    /// The port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn to_text(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",

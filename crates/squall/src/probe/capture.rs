@@ -1,8 +1,10 @@
-//! Captures the packets of a probe's own flows on this machine, with their TLS secrets.
+//! Sees the packets of a probe's own flows on this machine: the headers of TCP for its facts, and for `--pcap` whole packets
+//! with their TLS secrets.
 //!
-//! The tap sees all flows of the server's ports. Its packets wait in a nameless file until the end, when all of the probe's
-//! sockets are known; those of other programs are then left out. Behind a link, the link captures instead (`behind`).
-//! squall-linux has the tap, and squall-record writes the capture.
+//! The tap sees all flows of the server's ports. For a capture, its packets wait in a nameless file until the end, when all of
+//! the probe's sockets are known; those of other programs are then left out. Behind a link, the link captures instead
+//! (`behind`). squall-linux has the tap, squall-analysis' `probe/packets.rs` reads the headers, and squall-record writes the
+//! capture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +19,11 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use nix::poll::{PollFd, PollFlags, poll};
+use squall_analysis::probe::Segment;
+use squall_base::Time;
 use squall_linux::flow_tap::{FlowTap, PacketEnds, TappedPacket, ends_of};
 use squall_linux::tap::PACKET_BYTES;
+use squall_observe::{TcpHeader, packet_headers};
 use squall_record::{CaptureDirection, FlowPacket, create_private, write_flows};
 
 use crate::output::eprint;
@@ -27,6 +32,8 @@ use crate::output::eprint;
 const WAIT_MS: u8 = 20;
 /// The most packets that are read before that, because packets of other programs may arrive without end.
 const PACKETS_A_TURN: usize = 10_000;
+/// Headers that are kept of one endpoint's packets: more than a probe usually has, in 40 MB.
+const HEADERS_AT_MOST: usize = 300_000;
 /// What precedes a packet in the file: its time, its device, whether it was sent, and its length.
 const HEADER_BYTES: usize = 8 + 8 + 1 + 4;
 
@@ -46,6 +53,11 @@ pub(super) fn open_tap(path: &Path) -> Result<FlowTap> {
     })
 }
 
+/// Opens a tap for the facts alone, if this process has the right to.
+pub(super) fn open_headers() -> Option<FlowTap> {
+    FlowTap::open_for_headers().ok()
+}
+
 /// The probe's own sockets, by transport and local port; shared with the observers of its clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnSockets(Arc<Mutex<BTreeSet<(bool, u16)>>>);
@@ -62,14 +74,84 @@ impl OwnSockets {
     }
 }
 
-/// A capture under way.
-pub(super) struct Capture {
+/// The header of a packet of TCP that the tap saw.
+#[derive(Clone, Copy, Debug)]
+struct SeenHeader {
+    ends: PacketEnds,
+    device: u64,
+    is_outgoing: bool,
+    unix_ns: u64,
+    tcp: TcpHeader,
+}
+
+/// The headers that the tap saw since they were last taken.
+#[derive(Clone, Debug, Default)]
+struct SeenHeaders(Arc<Mutex<Vec<SeenHeader>>>);
+
+impl SeenHeaders {
+    fn add(&self, packet: &TappedPacket<'_>) {
+        let mut seen = self.lock();
+        if seen.len() < HEADERS_AT_MOST {
+            seen.extend(SeenHeader::of(packet));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SeenHeader>> {
+        // A thread that panicked while it held the lock left whole rows.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SeenHeader {
+    fn of(packet: &TappedPacket<'_>) -> Option<SeenHeader> {
+        let ends = ends_of(packet.bytes)?;
+        let tcp = packet_headers(packet.bytes)?.tcp?;
+        Some(SeenHeader {
+            ends,
+            device: packet.device as u64,
+            is_outgoing: packet.is_outgoing,
+            unix_ns: packet.unix_ns,
+            tcp,
+        })
+    }
+
+    fn segment(&self, direction: CaptureDirection) -> Segment {
+        let is_from_server = direction == CaptureDirection::Inbound;
+        let (client, server) = if is_from_server {
+            (self.ends.to, self.ends.from)
+        } else {
+            (self.ends.from, self.ends.to)
+        };
+        Segment {
+            at: Time::from_nanos(self.unix_ns),
+            client,
+            server,
+            is_from_server,
+            seq: self.tcp.seq,
+            ack: self.tcp.ack,
+            flags: self.tcp.flags,
+            window: self.tcp.window,
+            // At most 64 KiB.
+            bytes: self.tcp.payload_bytes as u32,
+        }
+    }
+}
+
+/// The file of a capture, which only its owner may read.
+struct CaptureFile {
     path: PathBuf,
-    /// The capture's file, which only its owner may read.
     file: File,
+}
+
+/// A tap that is being read.
+pub(super) struct Capture {
+    /// Where its packets are written in the end; `None` if only headers are wanted.
+    output: Option<CaptureFile>,
     tap: Arc<FlowTap>,
     is_over: Arc<AtomicBool>,
-    reader: JoinHandle<io::Result<File>>,
+    /// Returns the file with all packets, if there is to be a capture.
+    reader: JoinHandle<io::Result<Option<File>>>,
+    headers: SeenHeaders,
     own: OwnSockets,
     servers: BTreeSet<SocketAddr>,
     secrets: String,
@@ -78,30 +160,51 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Creates the file and starts the thread that reads the tap.
-    pub(super) fn start(path: &Path, tap: FlowTap) -> Result<Capture> {
-        let file = create_private(path)
-            .with_context(|| format!("cannot write the capture {}", path.display()))?;
-        let packets = nameless(path)
-            .with_context(|| format!("cannot make a temporary file next to {}", path.display()))?;
+    /// Creates the file, if there is to be one, and starts the thread that reads the tap.
+    pub(super) fn start(path: Option<&Path>, tap: FlowTap) -> Result<Capture> {
+        let output = path.map(CaptureFile::create).transpose()?;
+        let packets = path.map(nameless_beside).transpose()?;
+        let headers = SeenHeaders::default();
         let tap = Arc::new(tap);
         let is_over = Arc::new(AtomicBool::new(false));
         let (of_reader, signal) = (Arc::clone(&tap), Arc::clone(&is_over));
+        let seen = headers.clone();
         let reader = thread::Builder::new()
             .name("squall-capture".to_owned())
-            .spawn(move || keep(&of_reader, &signal, packets))
+            .spawn(move || keep(&of_reader, &signal, &seen, packets))
             .context("cannot start the thread that reads packets")?;
         Ok(Capture {
-            path: path.to_owned(),
-            file,
+            output,
             tap,
             is_over,
             reader,
+            headers,
             own: OwnSockets::default(),
             servers: BTreeSet::new(),
             secrets: String::new(),
             fault: None,
         })
+    }
+
+    /// Whether packets are written to a file.
+    pub(super) fn has_file(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// The probe's own packets of TCP since the last call.
+    pub(super) fn take_segments(&self) -> Vec<Segment> {
+        let seen = std::mem::take(&mut *self.headers.lock());
+        let mut wanted = Wanted {
+            servers: self.servers.clone(),
+            own: self.own.lock().clone(),
+            devices: BTreeMap::new(),
+        };
+        let segments = seen.iter().filter_map(|header| {
+            let place = (header.device, header.is_outgoing);
+            let direction = wanted.direction(&header.ends, place)?;
+            Some(header.segment(direction))
+        });
+        segments.collect()
     }
 
     /// The probe's sockets.
@@ -129,14 +232,14 @@ impl Capture {
         }
     }
 
-    /// Writes the capture.
+    /// Ends the reader, and writes the capture if there is to be one.
     pub(super) fn finish(self) -> Result<()> {
         let Capture {
-            path,
-            file,
+            output,
             tap,
             is_over,
             reader,
+            headers: _,
             own,
             servers,
             secrets,
@@ -146,17 +249,25 @@ impl Capture {
         let packets = reader
             .join()
             .map_err(|_| anyhow!("reading packets panicked"))?;
+        let Some(CaptureFile { path, file }) = output else {
+            // Facts about packets are not worth a failure.
+            return Ok(());
+        };
         let failed = || format!("cannot write the capture {}", path.display());
-        let mut packets = packets.with_context(failed)?;
+        let Some(mut packets) = packets.with_context(failed)? else {
+            return Ok(());
+        };
         if let Some(fault) = fault {
             return Err(fault).with_context(failed);
         }
         packets.seek(SeekFrom::Start(0)).with_context(failed)?;
         let flows = Flows {
             packets: BufReader::new(packets),
-            servers,
-            own: std::mem::take(&mut *own.lock()),
-            devices: BTreeMap::new(),
+            wanted: Wanted {
+                servers,
+                own: std::mem::take(&mut *own.lock()),
+                devices: BTreeMap::new(),
+            },
         };
         let out = BufWriter::new(file);
         write_flows(out, &secrets, flows).with_context(failed)?;
@@ -171,6 +282,22 @@ impl Capture {
     }
 }
 
+impl CaptureFile {
+    fn create(path: &Path) -> Result<CaptureFile> {
+        let file = create_private(path)
+            .with_context(|| format!("cannot write the capture {}", path.display()))?;
+        Ok(CaptureFile {
+            path: path.to_owned(),
+            file,
+        })
+    }
+}
+
+fn nameless_beside(path: &Path) -> Result<File> {
+    nameless(path)
+        .with_context(|| format!("cannot make a temporary file next to {}", path.display()))
+}
+
 /// A file next to `path` without a name, so that no other process can open it. While it had one, only this user could read
 /// it.
 fn nameless(path: &Path) -> io::Result<File> {
@@ -183,9 +310,14 @@ fn nameless(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the tap until the probe is over, and writes all packets to the file. Returns the file.
-fn keep(tap: &FlowTap, is_over: &AtomicBool, file: File) -> io::Result<File> {
-    let mut out = BufWriter::new(file);
+/// Reads the tap until the probe is over, and writes all packets to the file, if there is one. Returns the file.
+fn keep(
+    tap: &FlowTap,
+    is_over: &AtomicBool,
+    headers: &SeenHeaders,
+    file: Option<File>,
+) -> io::Result<Option<File>> {
+    let mut out = file.map(BufWriter::new);
     let mut buffer = vec![0; PACKET_BYTES];
     loop {
         // Read before the turn, so that the last turn reads everything that arrived before the end.
@@ -194,10 +326,14 @@ fn keep(tap: &FlowTap, is_over: &AtomicBool, file: File) -> io::Result<File> {
             let Some(packet) = tap.next(&mut buffer)? else {
                 break;
             };
-            write_packet(&mut out, &packet)?;
+            headers.add(&packet);
+            if let Some(out) = &mut out {
+                write_packet(out, &packet)?;
+            }
         }
         if is_last {
-            return out.into_inner().map_err(io::Error::from);
+            let file = out.map(BufWriter::into_inner).transpose();
+            return file.map_err(io::Error::from);
         }
         let mut waiting = [PollFd::new(tap.as_fd(), PollFlags::POLLIN)];
         match poll(&mut waiting, WAIT_MS) {
@@ -248,16 +384,15 @@ fn read_packet(from: &mut impl Read) -> io::Result<Option<KeptPacket>> {
 /// One direction of a flow: whether it is TCP, the client's port, and whether the client sends.
 type FlowWay = (bool, u16, bool);
 
-/// The packets of the probe's own flows, out of those that the tap saw.
-struct Flows<R> {
-    packets: R,
+/// Which of the packets that the tap saw are the probe's own.
+struct Wanted {
     servers: BTreeSet<SocketAddr>,
     own: BTreeSet<(bool, u16)>,
     /// The device on which each flow was seen first. On others, such as the parts of a bridge, the same packets pass again.
     devices: BTreeMap<FlowWay, u64>,
 }
 
-impl<R> Flows<R> {
+impl Wanted {
     /// The flow and direction of a packet, if it belongs to the probe.
     fn way_of(&self, ends: &PacketEnds) -> Option<FlowWay> {
         let mine = |local: &SocketAddr, remote: &SocketAddr| {
@@ -272,11 +407,16 @@ impl<R> Flows<R> {
         }
     }
 
-    fn wanted(&mut self, packet: &KeptPacket) -> Option<CaptureDirection> {
-        let way = self.way_of(&ends_of(&packet.bytes)?)?;
+    /// The direction of a packet that is wanted, which was seen on this device and sent by this machine or not.
+    fn direction(
+        &mut self,
+        ends: &PacketEnds,
+        (device, is_outgoing): (u64, bool),
+    ) -> Option<CaptureDirection> {
+        let way = self.way_of(ends)?;
         let (_, _, is_sent) = way;
-        let device = *self.devices.entry(way).or_insert(packet.device);
-        if device != packet.device || (packet.is_outgoing && !is_sent) {
+        let first = *self.devices.entry(way).or_insert(device);
+        if first != device || (is_outgoing && !is_sent) {
             return None;
         }
         Some(if is_sent {
@@ -285,6 +425,12 @@ impl<R> Flows<R> {
             CaptureDirection::Inbound
         })
     }
+}
+
+/// The packets of the probe's own flows, out of those in the file.
+struct Flows<R> {
+    packets: R,
+    wanted: Wanted,
 }
 
 impl<R: Read> Iterator for Flows<R> {
@@ -296,7 +442,10 @@ impl<R: Read> Iterator for Flows<R> {
                 Ok(packet) => packet?,
                 Err(error) => return Some(Err(error)),
             };
-            if let Some(direction) = self.wanted(&packet) {
+            let place = (packet.device, packet.is_outgoing);
+            let ends = ends_of(&packet.bytes);
+            let direction = ends.and_then(|ends| self.wanted.direction(&ends, place));
+            if let Some(direction) = direction {
                 return Some(Ok(FlowPacket {
                     unix_ns: packet.unix_ns,
                     direction,
@@ -348,9 +497,11 @@ mod tests {
         }
         let flows = Flows {
             packets: file.as_slice(),
-            servers: BTreeSet::from(["127.0.0.1:443".parse().unwrap()]),
-            own: BTreeSet::from([(true, 50_000)]),
-            devices: BTreeMap::new(),
+            wanted: Wanted {
+                servers: BTreeSet::from(["127.0.0.1:443".parse().unwrap()]),
+                own: BTreeSet::from([(true, 50_000)]),
+                devices: BTreeMap::new(),
+            },
         };
         let kept: Vec<FlowPacket> = flows.collect::<io::Result<_>>().unwrap();
         let directions: Vec<CaptureDirection> = kept.iter().map(|it| it.direction).collect();

@@ -87,6 +87,7 @@ pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
     }
     if !versions.is_empty() {
         drive.look_up_addresses();
+        drive.ask_https_records();
         drive.seen.connects_idle = drive.connects(IDLE_CONNECTS);
         for round in 1..=plan.rounds {
             for version in &versions {

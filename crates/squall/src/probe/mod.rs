@@ -1,8 +1,9 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
 //! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` what names
-//! lead to, `robots` what robots.txt allows, `drive` is the course of a probe, and `behaviour` has its last steps. `step` is
-//! one load of the embedded client in it, and `observer` sees what that receives. `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
+//! lead to, `https_record` what DNS says about HTTP/3, `robots` what robots.txt allows, `drive` is the course of a probe, and
+//! `behaviour` has its last steps. `step` is one load of the embedded client in it, and `observer` sees what that receives.
+//! `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
 //! squall-analysis' `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command
 //! behind a link, and `sweep` behind several, for a `range` in the link's settings. It says what it will send before it
 //! sends anything.
@@ -15,6 +16,7 @@ mod behind;
 mod capture;
 mod drive;
 mod files;
+mod https_record;
 mod observer;
 mod plan;
 mod range;
@@ -49,8 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Some(link) = &arguments.behind {
         return behind::run(arguments, link, &plans);
     }
-    let tap = arguments.pcap.as_deref().map(capture::open_tap);
-    let tap = tap.transpose()?;
+    let tap = match &arguments.pcap {
+        Some(path) => Some(capture::open_tap(path)?),
+        None => capture::open_headers(),
+    };
     privileges::keep_only(client::RIGHTS)?;
     if !arguments.unannounced {
         for plan in &plans {
@@ -113,12 +117,13 @@ fn results(
         recording.begin((plans.len() > 1).then_some(letter));
         let begun = clock::now();
         let mut address_book = AddressBook::default();
-        let seen = drive::observe(Environment {
+        let mut seen = drive::observe(Environment {
             plan,
             address_book: &mut address_book,
             recording: &mut *recording,
             interrupted,
         })?;
+        seen.segments = recording.take_segments();
         let diagnosis = Diagnosis::of(&seen);
         results.has_answers &= seen.has_response();
         if arguments.report.is_some() {

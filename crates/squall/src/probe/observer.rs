@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use squall_analysis::probe::{Chain, Handshake, Piece, TransportParameters};
+use squall_analysis::probe::{Chain, Handshake, Piece, ReceivedRecord, TransportParameters};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, HandshakeFacts};
 use squall_linux::stop::StopSignal;
@@ -19,6 +19,8 @@ use crate::client::VerbosePrinter;
 const HEADS_AT_MOST: usize = 8;
 /// Ends of connections that are kept.
 const ENDS_AT_MOST: usize = 8;
+/// TLS records that are kept: more than any known server sends before its records grow.
+const RECORDS_AT_MOST: usize = 8_192;
 /// Pieces of one response that arrive within this time are one, so that a server cannot fill the memory with tiny ones.
 const PIECE: Duration = Duration::from_micros(200);
 
@@ -36,6 +38,8 @@ pub(super) struct Seen {
     /// Connections that the server ended, and when; the first ones.
     pub(super) ended: Vec<(u32, Time)>,
     pub(super) largest_datagram: u64,
+    /// The first TLS records of the first connection, if they are kept.
+    pub(super) records: Vec<ReceivedRecord>,
     /// The beginning of the response's body, if it is kept.
     pub(super) body: Vec<u8>,
     bytes: u64,
@@ -65,6 +69,8 @@ pub(super) struct StepObserver {
     pub(super) stop: StopSignal,
     /// Whether it also ends with its first connection.
     pub(super) ends_with_connection: bool,
+    /// Whether the sizes of TLS records are kept.
+    pub(super) keeps_records: bool,
     pub(super) trace: Option<VerbosePrinter>,
     /// The probe's own sockets, for a capture.
     pub(super) own: Option<OwnSockets>,
@@ -115,6 +121,9 @@ impl Observer for StepObserver {
                 .map(|(id, value)| (u64::from(*id), u64::from(*value)))
                 .collect();
         }
+        if self.keeps_records {
+            seen.add_records(&observation);
+        }
         for event in &observation.inbox.events {
             seen.apply(event, observation.connection, observation.now);
         }
@@ -159,6 +168,23 @@ fn handshake(facts: HandshakeFacts) -> Handshake {
 }
 
 impl Seen {
+    /// Adds the TLS records of the first connection that are not known yet.
+    fn add_records(&mut self, observation: &Observation<'_>) {
+        let known = self.records.len();
+        if observation.connection > 0 || known >= RECORDS_AT_MOST {
+            return;
+        }
+        let records = (observation.received_records)().into_iter();
+        let new = records.skip_while(|(number, _)| *number < known as u64);
+        self.records.extend(
+            new.take(RECORDS_AT_MOST - known)
+                .map(|(_, bytes)| ReceivedRecord {
+                    time: observation.now,
+                    bytes,
+                }),
+        );
+    }
+
     fn apply(&mut self, event: &ClientEvent, connection: u32, now: Time) {
         match event {
             ClientEvent::ResponseHeaders { status, fields, .. }

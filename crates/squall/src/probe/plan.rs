@@ -10,6 +10,7 @@ use squall_base::{Bytes, Duration};
 use squall_http::{Body, Scheme};
 
 use super::arguments::{Arguments, UploadForm};
+use super::https_record::record_name;
 use crate::client::{
     ConnectionFlags, FieldValue, Http, HttpUrl, Payload, PreparedRequest, RequestFlags,
     encode_fields,
@@ -182,6 +183,15 @@ impl Plan {
         (self.request).request_of("POST", url, &own, payload)
     }
 
+    /// The name that DNS is asked about, if it may have HTTPS records. Behind `--connect-to`, they do not say where
+    /// connections go.
+    pub(super) fn https_record_name(&self) -> Option<String> {
+        if !self.is_secure() || self.connection.connect_to.is_some() {
+            return None;
+        }
+        record_name(self.url.server_name(), self.url.port())
+    }
+
     /// What will be sent, in lines that fit into a terminal.
     pub(super) fn announcement(&self) -> String {
         let rounds = u64::from(self.rounds);
@@ -211,11 +221,15 @@ impl Plan {
         } else {
             String::new()
         };
+        let record = match self.https_record_name() {
+            Some(_) => "  It asks DNS for HTTPS records of the name.\n",
+            None => "",
+        };
         format!(
             "squall probe sends at most this to {}, within {}:\n  \
              {requests} GET and HEAD requests for {} of responses,\n  \
              {MANY} of them in a row for each version, with small responses\n{upload}  \
-             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n{idle}{names}",
+             over one connection at a time (HTTP/1.1: up to {SIX}), and TCP handshakes\n{idle}{names}{record}",
             self.url.to_text(),
             self.duration,
             megabytes(down)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use anyhow::{Context, Result};
-use squall_analysis::probe::{Step, StepKind, version_name};
+use squall_analysis::probe::{Segment, Step, StepKind, version_name};
 use squall_base::Time;
 use squall_linux::clock;
 use squall_linux::flow_tap::FlowTap;
@@ -38,16 +38,14 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Creates the files that the flags name. `tap` is open if there is to be a capture.
+    /// Creates the files that the flags name. `tap` is open if there is to be a capture, or packets may be seen.
     pub(super) fn start(
         arguments: &Arguments,
         keys: Option<&KeyLog>,
         tap: Option<FlowTap>,
     ) -> Result<Recording> {
-        let capture = match (&arguments.pcap, tap) {
-            (Some(path), Some(tap)) => Some(Capture::start(path, tap)?),
-            _ => None,
-        };
+        let path = arguments.pcap.as_deref();
+        let capture = tap.map(|tap| Capture::start(path, tap)).transpose()?;
         Ok(Recording {
             keys: keys.map(KeyLog::sender),
             capture,
@@ -70,7 +68,7 @@ impl Recording {
 
     /// Where a step's client sends its TLS secrets, and the receiving end if they are kept here.
     pub(super) fn secrets(&self) -> (Option<Sender<Secrets>>, Option<Receiver<Secrets>>) {
-        if self.capture.is_none() {
+        if !self.capture.as_ref().is_some_and(Capture::has_file) {
             return (self.keys.clone(), None);
         }
         let (sender, received) = mpsc::channel();
@@ -94,6 +92,11 @@ impl Recording {
         if let Some(capture) = &self.capture {
             capture.own().add(from, is_tcp);
         }
+    }
+
+    /// The packets of TCP since the last call; none if they cannot be seen.
+    pub(super) fn take_segments(&self) -> Vec<Segment> {
+        (self.capture.as_ref()).map_or_else(Vec::new, Capture::take_segments)
     }
 
     /// Keeps the secrets that a step's client sent, and passes them on to the key log.
@@ -240,6 +243,7 @@ mod tests {
             handshake: None,
             ended: Vec::new(),
             largest_datagram: 0,
+            records: Vec::new(),
         }
     }
 

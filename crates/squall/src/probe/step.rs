@@ -217,6 +217,7 @@ impl Environment<'_> {
             bytes_at_most: task.bytes_at_most,
             stop: stop.clone(),
             ends_with_connection: task.kind == StepKind::KeptIdle,
+            keeps_records: matches!(task.kind, StepKind::Download | StepKind::Idle),
             trace: self.trace(&task),
             own: self.recording.own(),
         };
@@ -353,6 +354,7 @@ impl RunningStep {
             handshake: seen.handshake,
             ended: seen.ended,
             largest_datagram: seen.largest_datagram,
+            records: seen.records,
         };
         recording.add(&step);
         Ok(StepRecords {

@@ -1,5 +1,5 @@
-//! What `squall probe` finds out about handshakes, tickets, certificates, priorities, idle connections and QUIC's transport,
-//! apart from faults. `probe` has the faults.
+//! What `squall probe` finds out about handshakes, tickets, certificates, TLS records, packets, priorities, idle connections
+//! and QUIC's transport, apart from faults. `probe` has the faults.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::probe::home;
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{seat, squall, stderr};
+use crate::support::{is_root, seat, squall, stderr};
 
 /// Runs a probe with one round that watches idle connections for a second.
 fn probe(home: &TempDir, arguments: &[&str]) -> Output {
@@ -89,6 +89,39 @@ fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
         "<dt>priorities</dt><dd>HTTP/2: honoured</dd>",
     ] {
         assert!(page.contains(fact), "{fact}: {page}");
+    }
+}
+
+#[test]
+fn records_that_grow_and_what_packets_show_are_facts() {
+    let _seat = seat();
+    let home = home();
+    let records = "tls.records={small=\"1300\",warmup=\"64KiB\",idle=\"1s\"}";
+    let server = Serving::start(home.path(), &["--https", "0", "--set", records]);
+    let url = format!("https://{}/?size=200KiB", server.address("https"));
+    let output = squall(home.path())
+        .args(["probe", "--rounds", "1", "--idle", "0s", "--json"])
+        .args(["--cacert", CERTIFICATE, "--http", "2", &url])
+        .stdin(Stdio::null())
+        .output()
+        .expect("squall starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let facts = endpoint(&output);
+    let sizes = of(&facts["record_sizes"], "HTTP/2");
+    assert!(sizes["largest_bytes"].as_u64() > Some(8_000), "{sizes}");
+    let first = &sizes["first"];
+    let each = first["record_bytes"].as_u64();
+    assert!(each > Some(1_000) && each <= Some(1_300), "{sizes}");
+    let bytes = first["bytes"].as_u64();
+    assert!(bytes > Some(60_000) && bytes < Some(80_000), "{sizes}");
+    assert_eq!(sizes["small_after_pause"], true, "{sizes}");
+    // The name of the URL is an address.
+    assert!(facts["https_records"].is_null(), "{facts}");
+    let packets = &facts["packets"];
+    if is_root() {
+        assert!(packets["received"].as_u64() > Some(20), "{packets}");
+    } else {
+        assert!(packets.is_null(), "{packets}");
     }
 }
 
