@@ -33,7 +33,7 @@ pub enum HeatRow {
 }
 
 impl HeatRow {
-    fn of(latency: Quantile) -> HeatRow {
+    pub(crate) fn of(latency: Quantile) -> HeatRow {
         match latency {
             Quantile::Exact(took) => {
                 let times = took.as_nanos() as f64 / SHORTEST.as_nanos() as f64;
@@ -96,6 +96,21 @@ impl HeatMap {
         (sum.total() > 0).then_some(sum)
     }
 
+    /// The same requests in columns of this length, which is a multiple of the present one.
+    pub fn coarser(&self, interval: Duration) -> HeatMap {
+        let merged = (interval.as_nanos() / self.interval.as_nanos().max(1)).max(1);
+        let place = |column: u32| u32::try_from(u64::from(column) / merged).unwrap_or(u32::MAX);
+        let mut counts: BTreeMap<(HeatRow, u32), u64> = BTreeMap::new();
+        for ((row, column), count) in &self.counts {
+            *counts.entry((*row, place(*column))).or_default() += *count;
+        }
+        HeatMap {
+            interval,
+            columns: place(self.columns.saturating_sub(1)) + 1,
+            counts,
+        }
+    }
+
     /// The number of requests.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
@@ -152,6 +167,22 @@ mod tests {
         let twice = HeatMap::sum(&[&map, &map]).expect("it has requests");
         assert_eq!((twice.total(), twice.columns), (2_000, map.columns));
         assert_eq!(HeatMap::sum(&[&HeatMap::default()]), None);
+    }
+
+    #[test]
+    fn coarser_map_has_the_same_requests_in_longer_columns() {
+        let requests: Vec<RequestRecord> = (0..1_000).map(|n| answered(n * 1_000, 500)).collect();
+        let map = HeatMap::of(&record(), &requests);
+        let longer = map.interval + map.interval + map.interval;
+        let coarse = map.coarser(longer);
+        assert_eq!((coarse.interval, coarse.columns), (longer, 20));
+        assert_eq!(coarse.total(), map.total());
+        let first: u64 = (map.counts.iter())
+            .filter(|((_, column), _)| *column < 3)
+            .map(|(_, count)| *count)
+            .sum();
+        assert_eq!(coarse.counts.values().next(), Some(&first));
+        assert_eq!(map.coarser(map.interval), map);
     }
 
     #[test]

@@ -96,10 +96,14 @@ impl Quartiles {
     }
 }
 
+/// The shares of slower requests for which a percentile curve has points, from 1 down.
+pub(crate) fn shares_beyond() -> impl Iterator<Item = f64> {
+    (0..=DECADES * POINTS_PER_DECADE)
+        .map(|step| 10f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)))
+}
+
 fn percentiles(sample: &Sample) -> Vec<PercentilePoint> {
-    let beyond = (0..=DECADES * POINTS_PER_DECADE)
-        .map(|step| 10f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)));
-    let points = beyond.map_while(|beyond| {
+    let points = shares_beyond().map_while(|beyond| {
         let value = sample.at_share(1.0 - beyond)?;
         Some(PercentilePoint { beyond, value })
     });

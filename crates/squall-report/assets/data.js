@@ -53,7 +53,7 @@ async function unpack(trial) {
   let request = 0;
   let startUs = 0;
   for (let i = 0; i < n; i++) {
-    points.request[i] = request += u32(0, i);
+    points.request[i] = request = (request + u32(0, i)) % 2 ** 32;
     points.startS[i] = (startUs += u32(1, i)) / 1e6;
     points.latencyMs[i] = u32(2, i) / 1e3;
     // Computed once, so that a logarithmic axis redraws as fast as a linear one.

@@ -28,6 +28,8 @@ const KEEP_MS = 300;
 const ZOOM_HINT = "Drag to zoom, Shift-drag to move, Ctrl-wheel or + − to zoom time, double-click to reset.";
 const MARK_HINT =
   "Each dot is a request. Pale and shaded: warm-up. Open square below a hatched band: unfinished, it took at least that long. Cross at the top: failed. Mark on the time axis: the link dropped a packet.";
+const LOAD_MARK_HINT =
+  "Each dot is a request. Pale and shaded: warm-up. Open square below a hatched band: unfinished, it took at least that long. Cross at the top: failed.";
 const CAUSE_HINT = "Coloured by cause, each dot has the colour of what the request was mostly spent on: the colours of the table above.";
 
 /** What the dots' colours stand for: the words, and whether the overlay and the small plots show causes. */
@@ -195,7 +197,7 @@ class Section {
     for (const variant of this.variants) toggles.append(this.toggle(variant));
     const figure = this.figure("overlay", OVERLAY_HEIGHT, this.panes.overlay, () => [...this.shown]);
     figure.prepend(toggles);
-    figure.append(element("p", "hint", say(MARK_HINT)));
+    figure.append(element("p", "hint", say(this.manifest.is_load ? LOAD_MARK_HINT : MARK_HINT)));
     if (this.manifest.source) figure.append(element("p", "hint", say("Click on a request to see it in full.")));
     return figure;
   }
@@ -286,7 +288,7 @@ class Section {
 
   /** The name of a plot's files. */
   nameOf({ kind, variants, repetition }) {
-    const parts = [`condition-${this.host.dataset.condition}`, "requests"];
+    const parts = [this.host.closest(".condition").id, "requests"];
     if (kind === "multiple") parts.push(this.manifest.variants[variants()[0]]);
     if (repetition !== null) parts.push(`repetition-${repetition + 1}`);
     return plotName(...parts);

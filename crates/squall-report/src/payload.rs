@@ -1,8 +1,8 @@
 //! The data for the page's scripts: a manifest in JSON, and each trial's points as compressed columns.
 //!
-//! The columns of a trial follow each other, all little-endian: request number and start in microseconds, both as u32
-//! differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds as
-//! u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). Behind them are the times of dropped
+//! The columns of a trial follow each other, all little-endian: request number (modulo 2^32) and start in microseconds, both
+//! as u32 differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds
+//! as u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). Behind them are the times of dropped
 //! packets in microseconds, as u32 differences too. All of it is deflated with a zlib header (RFC 1950) and encoded in base64.
 //! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Only how many points there is room for
 //! is decided here; `points` chooses them.
@@ -16,7 +16,7 @@ use flate2::write::ZlibEncoder;
 use serde::Serialize;
 use squall_analysis::{ConditionSummary, RunSummary};
 use squall_base::Duration;
-use squall_base::record::{Cause, Phase};
+use squall_base::record::{Cause, Outcome, Phase};
 
 use crate::points::{DRAWN_AT_MOST, DrawnTrial, Point, PointMark, TrialPoints};
 
@@ -33,6 +33,8 @@ struct Manifest<'a> {
     /// Where a live page asks for more: the path of the run, with a slash at its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'a str>,
+    /// Whether it is a load without trials and without a link.
+    is_load: bool,
     marks: Vec<&'static str>,
     /// In the order of their codes, which count from 1.
     causes: Vec<&'static str>,
@@ -73,21 +75,155 @@ struct TrialEntry {
     element: String,
 }
 
-/// The script elements with the manifest and the points, in at most `room` characters. If all points take more, each trial has
-/// the same limit. `source` is where a live page asks for more.
+/// A trial that is drawn.
+struct PlottedTrial<'a> {
+    /// Its place among all that are drawn.
+    index: usize,
+    /// The place of its variant.
+    variant: usize,
+    points: &'a TrialPoints,
+}
+
+/// What the plots of one condition draw.
+struct PlottedCondition<'a> {
+    trials: Vec<PlottedTrial<'a>>,
+    /// The smallest median of its variants, in milliseconds.
+    least_median_ms: Option<f64>,
+}
+
+/// What the plots of a page draw.
+struct Plotted<'a> {
+    variants: &'a [String],
+    conditions: Vec<PlottedCondition<'a>>,
+    source: Option<&'a str>,
+    is_load: bool,
+}
+
+/// The script elements with the manifest and the points of a run, in at most `room` characters. If all points take more, each
+/// trial has the same limit. `source` is where a live page asks for more.
 pub(crate) fn elements(
     summary: &RunSummary,
     plots: &[TrialPoints],
     (room, source): (usize, Option<&str>),
 ) -> String {
-    let mut at_most = DRAWN_AT_MOST;
-    loop {
-        let made = elements_with(summary, plots, (at_most, source));
-        if made.len() <= room || at_most <= DRAWN_AT_LEAST {
-            return made;
+    let conditions = summary.conditions.iter().map(|condition| {
+        let own = plots.iter().enumerate();
+        let own = own.filter(|(_, plot)| plot.condition == condition.condition);
+        PlottedCondition {
+            trials: own
+                .filter_map(|trial| PlottedTrial::of(trial, &summary.variants))
+                .collect(),
+            least_median_ms: least_median_ms(condition),
         }
-        let lengths: Vec<usize> = plots.iter().map(TrialPoints::len).collect();
-        at_most = fewer(&lengths, at_most, room as f64 / made.len() as f64).max(DRAWN_AT_LEAST);
+    });
+    let plotted = Plotted {
+        variants: &summary.variants,
+        conditions: conditions.collect(),
+        source,
+        is_load: false,
+    };
+    plotted.elements(room)
+}
+
+/// The same of a load without trials: `plots` have the names in `variants`. The plots are those of condition 0, and there are
+/// none without requests.
+pub(crate) fn elements_of_load(variants: &[String], plots: &[TrialPoints], room: usize) -> String {
+    let with_points = plots
+        .iter()
+        .enumerate()
+        .filter(|(_, plot)| !plot.is_empty());
+    let trials: Vec<PlottedTrial<'_>> = with_points
+        .filter_map(|trial| PlottedTrial::of(trial, variants))
+        .collect();
+    let quartiles = plots.iter().filter_map(|plot| plot.shape.quartiles);
+    let medians = quartiles.filter_map(|of| of.median.lower_bound());
+    let plotted = Plotted {
+        variants,
+        conditions: vec![PlottedCondition {
+            trials,
+            least_median_ms: medians.map(Duration::as_millis_f64).reduce(f64::min),
+        }],
+        source: None,
+        is_load: true,
+    };
+    plotted.elements(room)
+}
+
+impl<'a> PlottedTrial<'a> {
+    /// A trial with its place among all; `None` if its variant is not one of `variants`.
+    fn of(
+        (index, points): (usize, &'a TrialPoints),
+        variants: &[String],
+    ) -> Option<PlottedTrial<'a>> {
+        let variant = variants.iter().position(|name| *name == points.variant)?;
+        Some(PlottedTrial {
+            index,
+            variant,
+            points,
+        })
+    }
+}
+
+impl Plotted<'_> {
+    /// The script elements, in at most `room` characters.
+    fn elements(&self, room: usize) -> String {
+        let trials = self
+            .conditions
+            .iter()
+            .flat_map(|condition| &condition.trials);
+        let lengths: Vec<usize> = trials.map(|trial| trial.points.len()).collect();
+        let mut at_most = DRAWN_AT_MOST;
+        loop {
+            let made = self.elements_with(at_most);
+            if made.len() <= room || at_most <= DRAWN_AT_LEAST {
+                return made;
+            }
+            let share = room as f64 / made.len() as f64;
+            at_most = fewer(&lengths, at_most, share).max(DRAWN_AT_LEAST);
+        }
+    }
+
+    /// The elements with at most this many points of each trial.
+    fn elements_with(&self, at_most: usize) -> String {
+        let mut columns = String::new();
+        let mut conditions = Vec::with_capacity(self.conditions.len());
+        for condition in &self.conditions {
+            let mut trials: Vec<TrialEntry> = Vec::new();
+            for trial in &condition.trials {
+                let element = format!("points-{}", trial.index);
+                columns.push_str(&format!("<script type=\"text/plain\" id=\"{element}\">"));
+                let drawn = trial.points.drawn(at_most);
+                columns.push_str(&packed(&drawn.points, &drawn.drops));
+                columns.push_str("</script>\n");
+                trials.push(entry(&drawn, trial.variant, element));
+            }
+            conditions.push(ConditionEntry {
+                starts_logarithmic: starts_logarithmic(condition.least_median_ms, &trials),
+                trials,
+            });
+        }
+        let manifest = Manifest {
+            source: self.source,
+            is_load: self.is_load,
+            marks: PointMark::all().map(|mark| self.words(mark)).collect(),
+            causes: Cause::ALL.map(Cause::name).to_vec(),
+            variants: self.variants,
+            conditions,
+        };
+        let json = serde_json::to_string(&manifest)
+            .expect("a manifest has only string keys and finite numbers");
+        // Names are foreign text: without `<`, none of them can end the element (HTML, section 4.12.1.3).
+        let json = json.replace('<', "\\u003c");
+        format!("<script type=\"application/json\" id=\"manifest\">{json}</script>\n{columns}")
+    }
+
+    fn words(&self, mark: PointMark) -> &'static str {
+        match mark {
+            PointMark::Outcome(Outcome::Censored) if self.is_load => {
+                "unfinished when the load ended"
+            }
+            mark => mark.words(),
+        }
     }
 }
 
@@ -108,65 +244,25 @@ fn fewer(lengths: &[usize], at_most: usize, share: f64) -> usize {
     low
 }
 
-/// The elements with at most this many points of each trial.
-fn elements_with(
-    summary: &RunSummary,
-    plots: &[TrialPoints],
-    (at_most, source): (usize, Option<&str>),
-) -> String {
-    let mut columns = String::new();
-    let mut conditions = Vec::with_capacity(summary.conditions.len());
-    for condition in &summary.conditions {
-        let mut trials: Vec<TrialEntry> = Vec::new();
-        for (index, plot) in plots.iter().enumerate() {
-            let variant = summary
-                .variants
-                .iter()
-                .position(|name| *name == plot.variant);
-            let Some(variant) = variant.filter(|_| plot.condition == condition.condition) else {
-                continue;
-            };
-            let element = format!("points-{index}");
-            columns.push_str(&format!("<script type=\"text/plain\" id=\"{element}\">"));
-            let drawn = plot.drawn(at_most);
-            columns.push_str(&packed(&drawn.points, &drawn.drops));
-            columns.push_str("</script>\n");
-            trials.push(entry(&drawn, variant, element));
-        }
-        conditions.push(ConditionEntry {
-            starts_logarithmic: starts_logarithmic(condition, &trials),
-            trials,
-        });
-    }
-    let manifest = Manifest {
-        source,
-        marks: PointMark::all().map(PointMark::words).collect(),
-        causes: Cause::ALL.map(Cause::name).to_vec(),
-        variants: &summary.variants,
-        conditions,
-    };
-    let json = serde_json::to_string(&manifest)
-        .expect("a manifest has only string keys and finite numbers");
-    // Names are foreign text: without `<`, none of them can end the element (HTML, section 4.12.1.3).
-    let json = json.replace('<', "\\u003c");
-    format!("<script type=\"application/json\" id=\"manifest\">{json}</script>\n{columns}")
+/// The smallest median of a condition's variants, in milliseconds.
+fn least_median_ms(condition: &ConditionSummary) -> Option<f64> {
+    let medians = condition.cells.iter().filter_map(|cell| cell.median);
+    medians
+        .filter_map(|spread| spread.median.lower_bound())
+        .map(Duration::as_millis_f64)
+        .reduce(f64::min)
 }
 
 /// True if a linear axis that includes the slowest request would squeeze the fastest variant's band into a line at the
 /// bottom.
-fn starts_logarithmic(condition: &ConditionSummary, trials: &[TrialEntry]) -> bool {
+fn starts_logarithmic(least_median_ms: Option<f64>, trials: &[TrialEntry]) -> bool {
     let largest = trials
         .iter()
         .filter_map(|trial| trial.latency_range_ms)
         .map(|(_, largest)| largest)
         .reduce(f64::max);
-    let medians = condition.cells.iter().filter_map(|cell| cell.median);
-    let smallest_median = medians
-        .filter_map(|spread| spread.median.lower_bound())
-        .map(Duration::as_millis_f64)
-        .reduce(f64::min);
     largest
-        .zip(smallest_median)
+        .zip(least_median_ms)
         .is_some_and(|(largest, median)| largest > LINEAR_UP_TO * median)
 }
 
@@ -205,7 +301,7 @@ fn entry(drawn: &DrawnTrial<'_>, variant: usize, element: String) -> TrialEntry 
 /// The columns of `points` and the times of `drops`, compressed, as text.
 fn packed(points: &[Point], drops: &[Duration]) -> String {
     let mut columns = Vec::with_capacity(points.len() * 14 + drops.len() * 4);
-    extend_differences(&mut columns, points.iter().map(|point| point.request));
+    extend_numbers(&mut columns, points.iter().map(|point| point.request));
     extend_differences(
         &mut columns,
         points.iter().map(|point| point.start.as_nanos() / 1_000),
@@ -219,6 +315,16 @@ fn packed(points: &[Point], drops: &[Duration]) -> String {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
     STANDARD.encode(deflated.expect("writing to memory does not fail"))
+}
+
+/// Appends each number's difference from the previous one, modulo 2^32; for the first, from zero. Several threads of a load
+/// number their requests independently, so a number may be below the one before.
+fn extend_numbers(columns: &mut Vec<u8>, numbers: impl Iterator<Item = u64>) {
+    let mut previous = 0_u32;
+    for number in numbers.map(saturated) {
+        columns.extend(number.wrapping_sub(previous).to_le_bytes());
+        previous = number;
+    }
 }
 
 /// Appends each value's difference from the previous one; for the first, from zero.
@@ -249,6 +355,21 @@ pub(crate) fn cause_code(cause: Option<Cause>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_may_be_below_the_ones_before() {
+        let mut columns = Vec::new();
+        extend_numbers(&mut columns, [5, 2, u64::MAX, 3].into_iter());
+        let mut number = 0_u32;
+        let numbers: Vec<u32> = (columns.chunks(4))
+            .map(|bytes| {
+                let difference = u32::from_le_bytes(bytes.try_into().unwrap());
+                number = number.wrapping_add(difference);
+                number
+            })
+            .collect();
+        assert_eq!(numbers, [5, 2, u32::MAX, 3]);
+    }
 
     #[test]
     fn limit_gives_trials_their_share_of_points_and_falls_with_every_attempt() {

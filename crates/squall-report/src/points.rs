@@ -10,12 +10,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use squall_analysis::detail::TrialDetail;
+use squall_analysis::load::{KeptRequest, LoadPicture, LoadTotals};
 use squall_analysis::{TrialShape, figure};
-use squall_base::Duration;
 use squall_base::plan::Condition;
 use squall_base::record::{
     Cause, CausesRecord, DropRecord, Outcome, Phase, RequestRecord, TrialRecord,
 };
+use squall_base::{Duration, Probability, Time};
 
 use crate::html::trial_markup::TrialMarkup;
 
@@ -81,8 +82,12 @@ impl PointMark {
     }
 
     pub(crate) fn of(request: &RequestRecord) -> PointMark {
-        match request.outcome {
-            Outcome::Answered if !request.succeeded() => PointMark::ErrorStatus,
+        PointMark::of_outcome(request.outcome, request.succeeded())
+    }
+
+    fn of_outcome(outcome: Outcome, succeeded: bool) -> PointMark {
+        match outcome {
+            Outcome::Answered if !succeeded => PointMark::ErrorStatus,
             outcome => PointMark::Outcome(outcome),
         }
     }
@@ -105,6 +110,8 @@ pub struct TrialPoints {
     pub(crate) variant: String,
     pub(crate) condition: Condition,
     pub(crate) repetition: u32,
+    /// Whether its variant has no other repetition: it is a load without trials.
+    pub(crate) is_load: bool,
     pub(crate) valid: bool,
     pub(crate) warmup: Duration,
     /// Warm-up and measurement; the drain has no arrivals.
@@ -138,6 +145,7 @@ impl TrialPoints {
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,
+            is_load: false,
             valid: !record.health.validity.is_invalid(),
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
@@ -146,6 +154,37 @@ impl TrialPoints {
             shape: TrialShape::of(record, requests),
             detail: None,
             total,
+            dropped: 0,
+        }
+    }
+
+    /// Chooses what to draw of a load without trials, or of a part of one, under a name. `totals` are the sums of the requests
+    /// of `picture`. The load was over at `end`, on the clock of its requests' times.
+    pub(crate) fn of_load(
+        name: &str,
+        picture: &LoadPicture,
+        totals: &LoadTotals,
+        end: Time,
+    ) -> TrialPoints {
+        let mut points: Vec<Point> = picture.requests().iter().map(kept_point).collect();
+        if points.len() > DRAWN_AT_MOST {
+            // The slowest of all requests are among the kept ones, and the others are an even share already.
+            points = thinned(&points, points.len(), DRAWN_AT_MOST);
+        }
+        TrialPoints {
+            folder: String::new(),
+            variant: name.to_owned(),
+            condition: without_link(),
+            repetition: 0,
+            is_load: true,
+            valid: true,
+            warmup: picture.warmup(),
+            span: picture.span(end),
+            points,
+            drops: Vec::new(),
+            shape: picture.shape(totals, end),
+            detail: None,
+            total: usize::try_from(picture.total()).unwrap_or(usize::MAX),
             dropped: 0,
         }
     }
@@ -180,6 +219,14 @@ impl TrialPoints {
     /// Adds some of its requests in full. `record` is the trial's.
     pub fn add_detail(&mut self, record: &TrialRecord, detail: &TrialDetail) {
         self.detail = Some(TrialMarkup::of(record, detail));
+    }
+
+    /// What it is called beside others: its variant, and the number of its repetition if it is a trial.
+    pub(crate) fn title(&self) -> String {
+        if self.is_load {
+            return self.variant.clone();
+        }
+        format!("{}, repetition {}", self.variant, self.repetition + 1)
     }
 
     /// Whether any point has a cause.
@@ -268,6 +315,28 @@ fn point(record: &TrialRecord, request: &RequestRecord) -> Point {
     }
 }
 
+fn kept_point(request: &KeptRequest) -> Point {
+    Point {
+        request: request.request,
+        start: request.start,
+        latency: request.latency,
+        mark: PointMark::of_outcome(request.outcome, request.succeeded),
+        phase: request.phase,
+        cause: None,
+    }
+}
+
+/// The condition of a load: squall has no link in its way.
+fn without_link() -> Condition {
+    Condition {
+        delay: Duration::ZERO.into(),
+        loss: Probability::ZERO.into(),
+        link: String::new().into(),
+        schedule: String::new(),
+        next_links: Vec::new(),
+    }
+}
+
 /// The slowest points, and evenly spaced ones of the others: `at_most` in all. Failed requests count as the slowest. `points`
 /// are all of the `total` requests, or what an earlier call has kept of them.
 fn thinned(points: &[Point], total: usize, at_most: usize) -> Vec<Point> {
@@ -319,6 +388,8 @@ fn weights(slowest_first: &[usize], total: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use squall_analysis::load::MeasuredPhase;
+
     use super::*;
 
     #[test]
@@ -380,6 +451,50 @@ mod tests {
         let slow = twice.iter().filter(|point| point.request < 20_000).count();
         // The slowest thousand, and of the 3,000 others the share of 19,000 of 199,000.
         assert!((slow as i64 - 1_286).abs() < 20, "{slow}");
+    }
+
+    /// A million requests of a load: those that are kept while it runs are as good as all of them.
+    #[test]
+    fn points_of_a_load_are_its_slowest_requests_and_an_even_share_of_the_others() {
+        let phase = MeasuredPhase::default();
+        let mut picture = LoadPicture::new(Time::ZERO, phase);
+        let mut totals = LoadTotals::new(phase);
+        for n in 0..1_000_000_u64 {
+            let due = Time::ZERO + Duration::from_micros(n);
+            let took = Duration::from_micros(if n % 200 == 3 { 90_000 } else { 500 + n % 100 });
+            let outcome = match n % 1_000 {
+                8 => Outcome::Censored,
+                9 => Outcome::StreamReset,
+                _ => Outcome::Answered,
+            };
+            let request = RequestRecord {
+                end: due + took,
+                status: (outcome == Outcome::Answered).then_some(200),
+                outcome,
+                ..RequestRecord::due(n, due)
+            };
+            picture.add(&request);
+            totals.add(&request);
+        }
+        let end = Time::ZERO + Duration::from_secs(1);
+        let points = TrialPoints::of_load("h2", &picture, &totals, end);
+        assert_eq!(points.len(), DRAWN_AT_MOST);
+        let drawn = points.drawn(DRAWN_AT_MOST);
+        assert_eq!(
+            drawn.caption(),
+            "40,000 of 1,000,000 requests: the slowest 10,000 and an even share of the others"
+        );
+        let count =
+            |is_own: fn(&Point) -> bool| points.points.iter().filter(|it| is_own(it)).count();
+        assert_eq!(count(|it| it.mark.is_failure()), 1_000);
+        assert_eq!(
+            count(|it| it.latency == Duration::from_micros(90_000)),
+            5_000
+        );
+        let half = count(|it| it.start < Duration::from_millis(500)) as f64 / 40_000.0;
+        assert!((0.4..0.6).contains(&half), "{half}");
+        assert_eq!(points.shape.heat.total(), 1_000_000);
+        assert_eq!(points.title(), "h2");
     }
 
     #[test]

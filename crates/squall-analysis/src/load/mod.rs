@@ -7,16 +7,19 @@
 //! `latencies` is a histogram and `buckets` prepares one for drawing. `parts` says where the time of a request went,
 //! `causes` what connections report about themselves, and `failures` counts failures with their texts. `totals` sums all of
 //! it up, `interval` is the last second of it, `timeline` the whole load over time, `health` says what to doubt, and
-//! `rounds` compares loads. `pages` are requests that wait for each other.
+//! `rounds` compares loads. `picture` is what is drawn of the requests, with those that `kept` chooses as points. `pages` are
+//! requests that wait for each other.
 
 mod buckets;
 mod causes;
 mod failures;
 mod health;
 mod interval;
+mod kept;
 mod latencies;
 mod pages;
 mod parts;
+mod picture;
 #[cfg(test)]
 pub(crate) mod requests;
 mod rounds;
@@ -28,11 +31,14 @@ pub use causes::{BodySendLimits, QuicLosses, SendLimits, TcpSendLimits, TcpTimes
 pub use failures::{FailureKind, Failures};
 pub use health::{Doubt, Generator, LongestLag, Punctuality};
 pub use interval::{IntervalFigures, IntervalTotals};
+pub use kept::KeptRequest;
 pub use latencies::Latencies;
 pub use pages::PageTotals;
 pub use parts::{Part, Parts, parts};
+pub use picture::LoadPicture;
 pub use rounds::{
     FigureComparison, Order, Round, RoundFigure, RoundsComparison, VariantRounds, compare_rounds,
+    spread_over_rounds,
 };
 pub use timeline::Timeline;
 pub use totals::{LoadTotals, MeasuredPhase};

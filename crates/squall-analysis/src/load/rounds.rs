@@ -140,9 +140,7 @@ impl VariantRounds {
     /// A quantile over the rounds; `None` for the rate, or unless every round has it. The rounds without it would be
     /// those with the fewest responses.
     pub fn quantile(&self, figure: RoundFigure) -> Option<Spread<Quantile>> {
-        let every = self.rounds.iter().map(|round| round.quantile(figure));
-        let every: Option<Sample> = every.collect();
-        Spread::of_sample(&every?)
+        spread_over_rounds(self.rounds.iter().map(|round| round.quantile(figure)))
     }
 
     /// Failed and unfinished requests of all rounds.
@@ -155,6 +153,14 @@ impl VariantRounds {
         let of_each = self.rounds.iter().map(|round| round.lag_p99);
         of_each.max().unwrap_or_default()
     }
+}
+
+/// The spread over rounds of what each of them has; `None` unless every round has it.
+pub fn spread_over_rounds(
+    values: impl Iterator<Item = Option<Quantile>>,
+) -> Option<Spread<Quantile>> {
+    let every: Option<Sample> = values.collect();
+    Spread::of_sample(&every?)
 }
 
 /// Rates closer than this are equal: open loads have the schedule's rate, and the length of the measured phase is known

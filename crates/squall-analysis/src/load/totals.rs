@@ -362,6 +362,23 @@ impl LoadTotals {
         (!measured.is_zero()).then(|| count as f64 / measured.as_secs_f64())
     }
 
+    /// The mean response time of *all* measured requests. If some failed or are unfinished it is a lower bound, the mean of
+    /// those that did not fail, as in [`Sample::mean`](crate::Sample::mean).
+    pub fn response_mean(&self) -> Option<Quantile> {
+        let known = self.response.count() + self.unfinished.count();
+        let sum_ns = self.response.sum_ns() + self.unfinished.sum_ns();
+        let Some(mean_ns) = sum_ns.checked_div(u128::from(known)) else {
+            return (self.requests() > 0).then_some(Quantile::Never);
+        };
+        // The mean of u64 values is a u64.
+        let mean = Duration::from_nanos(mean_ns as u64);
+        Some(if self.succeeded == self.requests() {
+            Quantile::Exact(mean)
+        } else {
+            Quantile::AtLeast(mean)
+        })
+    }
+
     /// The quantile of the response times of *all* measured requests, such as 0.99 for p99. Failed ones count as
     /// infinite and unfinished ones as longer than they had waited, exactly as in
     /// [`Sample::quantile`](crate::Sample::quantile).
@@ -629,6 +646,22 @@ mod tests {
         let end = Some(Duration::from_micros(900));
         assert_eq!(totals.first_chunk().max(), end);
         assert!(totals.longest_gap().is_empty() && totals.gaps().is_empty());
+    }
+
+    #[test]
+    fn mean_of_all_requests_is_a_lower_bound_unless_all_succeeded() {
+        let us = Duration::from_micros;
+        let mean = |requests: Vec<RequestRecord>| totals(requests).response_mean();
+        let good = || vec![answered(0, 100), answered(5, 300)];
+        assert_eq!(mean(good()), Some(Quantile::Exact(us(200))));
+        let unfinished = failed(0, 500, Outcome::Censored, "");
+        let with_unfinished = [good(), vec![unfinished]].concat();
+        assert_eq!(mean(with_unfinished), Some(Quantile::AtLeast(us(300))));
+        let reset = || failed(0, 1, Outcome::StreamReset, "reset");
+        let with_failed = [good(), vec![reset()]].concat();
+        assert_eq!(mean(with_failed), Some(Quantile::AtLeast(us(200))));
+        assert_eq!(mean(vec![reset()]), Some(Quantile::Never));
+        assert_eq!(mean(Vec::new()), None);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! a condition have the same axes and the same steps of one colour, which is closer to the ground the fewer requests there are,
 //! on a light ground and on a dark one. It is pure markup; squall-analysis' `heat` counts.
 
-use squall_analysis::{ConditionSummary, HeatMap, HeatRow, Quantile, figure};
+use squall_analysis::{HeatMap, HeatRow, Quantile, figure};
 
 use super::deliveries::Axis;
 use super::plot::{self, Area, LogAxis, WIDTH};
-use super::shapes::Drawn;
+use super::shapes::{Drawn, Words};
 use super::text::{escaped, swatch};
 
 /// The steps of the colour, and how much weaker each is than the next.
@@ -27,7 +27,8 @@ const ENTRY: f64 = 64.0;
 struct CellMap<'a> {
     variant: usize,
     name: &'a str,
-    trials: u64,
+    /// The number of valid trials; `None` for a load without trials.
+    trials: Option<u64>,
     requests: HeatMap,
 }
 
@@ -53,19 +54,20 @@ struct Scale {
     area: Area,
 }
 
-/// Appends the maps of one condition; nothing if no request of a valid trial succeeded.
-pub(super) fn push(page: &mut String, condition: &ConditionSummary, trials: &[Drawn<'_>]) {
-    let cells = condition.cells.iter().enumerate();
-    let maps: Vec<CellMap<'_>> = cells
-        .filter_map(|(variant, cell)| {
+/// Appends the maps of these trials, one for each variant, of which `names` are the names; nothing if no request of a valid trial
+/// succeeded.
+pub(super) fn push(page: &mut String, names: &[&str], trials: &[Drawn<'_>], words: &Words) {
+    let is_load = trials.iter().any(|(_, plot)| plot.is_load);
+    let maps: Vec<CellMap<'_>> = (names.iter().enumerate())
+        .filter_map(|(variant, name)| {
             let valid = trials
                 .iter()
                 .filter(|(of, plot)| *of == variant && plot.valid);
             let own: Vec<&HeatMap> = valid.map(|(_, plot)| &plot.shape.heat).collect();
             Some(CellMap {
                 variant,
-                name: &cell.variant,
-                trials: own.len() as u64,
+                name,
+                trials: (!is_load).then_some(own.len() as u64),
                 requests: HeatMap::sum(&own)?,
             })
         })
@@ -73,11 +75,10 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, trials: &[Dr
     let Some(scale) = Scale::of(&maps) else {
         return;
     };
-    page.push_str(
-        "<p class=\"delivered\">All requests of each variant’s valid trials together, warm-up included, by when they were due and \
-         by response time. The stronger the colour, the more requests; the legend has the least number for each \
-         step.</p>\n<div class=\"multiples heat-maps\">\n",
-    );
+    page.push_str(&format!(
+        "<p class=\"delivered\">{}</p>\n<div class=\"multiples heat-maps\">\n",
+        words.heat
+    ));
     for map in &maps {
         push_map(page, map, &scale);
     }
@@ -106,11 +107,11 @@ impl CellMap<'_> {
     }
 
     fn caption(&self) -> String {
-        let mut caption = format!(
-            "{}, {}",
-            figure::counted(self.requests.total(), "request", "requests"),
-            figure::counted(self.trials, "valid trial", "valid trials"),
-        );
+        let mut caption = figure::counted(self.requests.total(), "request", "requests");
+        if let Some(trials) = self.trials {
+            caption += ", ";
+            caption += &figure::counted(trials, "valid trial", "valid trials");
+        }
         for (row, word) in STRIPS {
             let count = self.requests.in_row(row);
             if count > 0 {

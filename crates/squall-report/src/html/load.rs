@@ -1,33 +1,27 @@
-//! The page of a load without trials: what the rounds of its variants show, thresholds, percentiles, the load over time, and
-//! where the time went.
+//! The page of a load without trials: what the rounds of its variants show, thresholds, response times, every request as a
+//! point, the load over time, where the time went, and how it was made.
 //!
-//! It is pure markup in the style of a run's report, without scripts, so that it is complete on paper and in any viewer.
-//! Nothing is computed here but places; sentences and figures are those of the text (`crate::load`). `load_course` draws the
-//! load over time.
+//! It has the style and the scripts of a run's report. All text, tables and drawings are in the markup; scripts only draw the
+//! points, and offer what is drawn as files. Nothing is computed here but places; sentences and figures are those of the text
+//! (`crate::load`). `load_requests` draws the response times and the requests, `load_course` the load over time.
 
 use squall_analysis::load::{
-    IntervalFigures, Latencies, LoadTotals, Part, RoundFigure, VariantRounds,
+    IntervalFigures, Latencies, LoadPicture, LoadTotals, Part, RoundFigure, VariantRounds,
 };
-use squall_analysis::{Quantile, Spread, figure};
+use squall_analysis::{Spread, figure};
+use squall_base::Time;
 
-use super::plot::{self, Area, LogAxis, WIDTH};
-use super::text::{SERIES, escaped, swatch};
-use super::{load_course, table};
+use super::method::{self, Method};
+use super::text::{escaped, swatch};
+use super::{load_course, load_requests, plot, table};
 use crate::date;
 use crate::lang::{Language, Translator};
 use crate::load::{
     CheckedThreshold, FinishedLoad, Glyphs, Overview, PERCENTILES, TextFormat, foreign, known,
     percent, quantile, sentences, summary_text,
 };
+use crate::payload;
 use crate::text::Colour;
-
-/// What the page of a load may do: nothing.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-
-/// Points of a percentile curve for each tenfold smaller rest of the requests.
-const POINTS_A_DECADE: u32 = 8;
-/// How far a curve goes at most: 99.9999 %.
-const DECADES_AT_MOST: u32 = 6;
 
 /// What the page of a load shows.
 #[derive(Clone, Debug)]
@@ -38,8 +32,15 @@ pub struct LoadPage<'a> {
     pub addresses: Vec<String>,
     /// The variants, at least one. Others are compared with the first.
     pub variants: Vec<LoadPageVariant<'a>>,
+    /// What is drawn in colours of its own, at least one.
+    pub series: Vec<LoadSeries<'a>>,
+    /// How many URLs the requests of one colour went to, if they are several and could have had colours of their own in
+    /// another load.
+    pub urls_together: Option<u64>,
     /// The thresholds.
     pub thresholds: Vec<CheckedThreshold>,
+    /// How the load was made.
+    pub method: Method,
 }
 
 /// A variant of a load.
@@ -53,6 +54,19 @@ pub struct LoadPageVariant<'a> {
     pub intervals: Vec<IntervalFigures>,
 }
 
+/// Requests that are drawn in one colour: those of a variant or, of a load with a single variant, those to one URL.
+#[derive(Clone, Debug)]
+pub struct LoadSeries<'a> {
+    /// The variant's name, or a short form of the URL.
+    pub name: String,
+    /// Their sums in each round, in the order in which the rounds ran.
+    pub rounds: Vec<&'a LoadTotals>,
+    /// What is drawn of the last round.
+    pub picture: &'a LoadPicture,
+    /// When the last round was over, on the clock of its requests' times.
+    pub end: Time,
+}
+
 /// The whole page, in English.
 pub fn load_page(load: &LoadPage<'_>) -> String {
     load_page_in(Language::En, load)
@@ -60,20 +74,32 @@ pub fn load_page(load: &LoadPage<'_>) -> String {
 
 /// The whole page in a language.
 pub fn load_page_in(language: Language, load: &LoadPage<'_>) -> String {
-    let mut page = super::begin_page("load", POLICY);
+    let plots = load_requests::plots(load);
+    let mut page = super::begin_page("load", super::POLICY);
     push_header(&mut page, load);
     page.push_str("<main>\n");
     page.push_str(plot::HATCHING);
     push_answer(&mut page, load);
     push_thresholds(&mut page, &load.thresholds);
     push_compared(&mut page, load);
-    push_percentiles(&mut page, load);
+    push_response_times(&mut page, load);
+    load_requests::push(&mut page, load, &plots);
     for (place, variant) in load.variants.iter().enumerate() {
         push_variant(&mut page, place, variant, language);
     }
-    page.push_str("</main>\n</body>\n</html>\n");
+    method::push_of_load(&mut page, &load.method);
+    page.push_str(
+        "<noscript><p class=\"note\">The plots of single requests need scripts; everything else does not.</p></noscript>\n\
+         </main>\n",
+    );
+    let series: Vec<String> = load.series.iter().map(|of| of.name.clone()).collect();
+    super::push_scripts(&mut page, "", |room| {
+        payload::elements_of_load(&series, &plots, room)
+    });
     let messages = load.variants.iter().flat_map(|it| foreign(&it.last));
-    Translator::of_names(language, messages.collect()).page(page)
+    // URLs and protocols stay; whatever else is a name here is a phrase.
+    let names = series.into_iter().filter(|name| !name.contains(' '));
+    Translator::of_names(language, messages.chain(names).collect()).page(page)
 }
 
 fn push_header(page: &mut String, load: &LoadPage<'_>) {
@@ -191,14 +217,12 @@ fn push_spread<T: Copy>(
     table::push_cell(page, title, "", &(median + &range));
 }
 
-/// The percentiles of each variant's last round, as a curve and as a table.
-fn push_percentiles(page: &mut String, load: &LoadPage<'_>) {
+/// The response times: of all requests as bars and as a table, and the percentiles of each variant's last round.
+fn push_response_times(page: &mut String, load: &LoadPage<'_>) {
     page.push_str(
-        "<section class=\"comparison\" aria-label=\"Percentiles\">\n<h2>Response times</h2>\n<div class=\"beside\">\n\
-         <div class=\"shapes\">\n",
+        "<section class=\"comparison\" aria-label=\"Response times\">\n<h2>Response times</h2>\n",
     );
-    push_curves(page, load);
-    page.push_str("</div>\n<div>\n");
+    load_requests::push_comparison(page, load);
     let names = (load.variants.iter()).flat_map(|variant| {
         let name = &variant.rounds.name;
         [format!("{name}: response"), format!("{name}: service")]
@@ -217,7 +241,7 @@ fn push_percentiles(page: &mut String, load: &LoadPage<'_>) {
     }
     push_row(page, &titles, load, "max", |it| known(it.max()));
     table::end(page);
-    page.push_str("</div>\n</div>\n</section>\n");
+    page.push_str("</section>\n");
 }
 
 /// A figure of the response times and of the service times of each variant.
@@ -237,83 +261,6 @@ fn push_row(
     page.push_str("</tr>\n");
 }
 
-/// A point of a percentile curve: how many decades of the requests are not above it, and its value.
-type CurvePoint = (f64, Quantile);
-
-/// The percentiles of all requests, as far as there are enough.
-fn curve(totals: &LoadTotals) -> Vec<CurvePoint> {
-    let steps = 0..=POINTS_A_DECADE * DECADES_AT_MOST;
-    let points = steps.map_while(|step| {
-        let decades = f64::from(step) / f64::from(POINTS_A_DECADE);
-        let share = (1.0 - 10f64.powf(-decades)).max(1e-9);
-        Some((decades, totals.response_quantile(share)?))
-    });
-    points.collect()
-}
-
-fn push_curves(page: &mut String, load: &LoadPage<'_>) {
-    const HEIGHT: f64 = 250.0;
-    let curves: Vec<Vec<CurvePoint>> = (load.variants.iter())
-        .map(|variant| curve(variant.last.totals))
-        .collect();
-    let points = || curves.iter().flatten();
-    let Some(axis) = LogAxis::of(points().map(|(_, value)| *value)) else {
-        return;
-    };
-    let area = Area {
-        left: 58.0,
-        right: WIDTH - 12.0,
-        top: 8.0,
-        bottom: HEIGHT - 20.0,
-    };
-    let decades = points().map(|(decades, _)| *decades).fold(0.1, f64::max);
-    page.push_str(
-        "<figure>\n<figcaption>Percentiles of all requests; failed ones were never answered. Each step has a tenth of the \
-         requests beyond the one before. Dashed: it took at least that long.</figcaption>\n",
-    );
-    plot::begin(page, HEIGHT, "Response time by percentile");
-    plot::push_y_axis(page, axis, &area);
-    plot::push_percentile_axis(page, decades, &area);
-    for (place, points) in curves.iter().enumerate() {
-        let at = |&(along, value): &CurvePoint| {
-            (area.across(along / decades), area.height(axis.share(value)))
-        };
-        push_curve(page, place, points, at);
-    }
-    page.push_str("</svg>\n</figure>\n");
-}
-
-fn push_curve(
-    page: &mut String,
-    place: usize,
-    points: &[CurvePoint],
-    at: impl Fn(&CurvePoint) -> (f64, f64),
-) {
-    let is_exact = |point: &&CurvePoint| point.1.exact().is_some();
-    let exact = points.iter().take_while(is_exact).count();
-    let finite = (points.iter().take_while(|point| point.1 != Quantile::Never)).count();
-    // The dashed part begins at the last known point.
-    let dashed = exact.saturating_sub(1).min(finite)..finite;
-    for (class, part) in [
-        ("curve", &points[..exact]),
-        ("curve bound", &points[dashed]),
-    ] {
-        if part.len() < 2 {
-            continue;
-        }
-        let path: String = (part.iter().enumerate())
-            .map(|(n, point)| {
-                let (x, y) = at(point);
-                format!("{}{x:.1} {y:.1}", if n == 0 { "M" } else { "L" })
-            })
-            .collect();
-        page.push_str(&format!(
-            "<path class=\"{class}\" style=\"--series: var(--series-{})\" d=\"{path}\"/>\n",
-            place % SERIES,
-        ));
-    }
-}
-
 /// The last round of one variant: over time, its parts, and its whole text, which is in `language` already.
 fn push_variant(
     page: &mut String,
@@ -322,9 +269,9 @@ fn push_variant(
     language: Language,
 ) {
     page.push_str(&format!(
-        "<section class=\"condition\" id=\"variant-{place}\">\n<h2>{}{}</h2>\n",
+        "<section class=\"condition\" id=\"variant-{place}\" aria-label=\"{name}\">\n<h2>{}{name}</h2>\n",
         swatch(place),
-        escaped(&variant.rounds.name)
+        name = escaped(&variant.rounds.name)
     ));
     load_course::push(page, place, &variant.intervals);
     push_parts(page, place, variant.last.totals);
@@ -406,6 +353,9 @@ mod tests {
         load_page(&LoadPage {
             ended_unix_ns: 1_763_760_301_000_000_000,
             addresses: vec!["127.0.0.1:8080".to_owned()],
+            series: (variants.iter())
+                .map(|rounds| sample.series(&rounds.name, rounds.rounds.len()))
+                .collect(),
             variants: (variants.into_iter())
                 .map(|rounds| LoadPageVariant {
                     rounds,
@@ -413,10 +363,16 @@ mod tests {
                     intervals: vec![interval(900, 0), interval(700, 12)],
                 })
                 .collect(),
+            urls_together: None,
             thresholds: vec![CheckedThreshold {
                 sentence: "p(99)<1: FAILED, 3.00 ms".to_owned(),
                 holds: false,
             }],
+            method: Method::new(
+                Some("squall load -n 3 http://x/".to_owned()),
+                None,
+                Vec::new(),
+            ),
         })
     }
 
@@ -431,7 +387,14 @@ mod tests {
             "<dt>ended</dt><dd>2025-11-21 21:25 UTC</dd>",
             "<p class=\"answer\">",
             "<li class=\"overloaded\">p(99)&lt;1: FAILED, 3.00 ms</li>",
-            "aria-label=\"Response time by percentile\"",
+            "<figure data-statistic=\"p95\">\n<figcaption>Response time of all requests, p95",
+            "data-name=\"response-times\"",
+            "aria-label=\"Response time by percentile\" data-plot=\"percentiles\"",
+            "aria-label=\"Box plots of the response time\" data-plot=\"boxes\"",
+            ": heat map of requests by start time and response time, most often ",
+            "requests in flight over time, at most ",
+            "<div class=\"plots\" data-condition=\"0\"></div>",
+            "<pre class=\"command\">squall load -n 3 http://x/</pre>",
             "data-name=\"percentiles\"",
             "Requests per second",
             "Response time in ms",
@@ -442,9 +405,26 @@ mod tests {
             assert!(page.contains(part), "no {part}");
         }
         assert!(!page.contains("data-name=\"versions\""));
-        for foreign in ["<script", "src=", "href=", "h1 <b>", "NaN"] {
-            assert!(!page.contains(foreign), "{foreign}");
+        let (markup, data) = page.split_once("<script").unwrap();
+        for foreign in [
+            " src=",
+            " href=",
+            "h1 <b>",
+            "NaN",
+            "repetition",
+            "valid trial",
+        ] {
+            assert!(!markup.contains(foreign), "{foreign}");
         }
+        // Of 2,200 requests, ten are unfinished.
+        assert!(
+            data.contains("\"is_load\":true") && data.contains("\"variants\":[\"h1 \\u003cb>\"]")
+        );
+        assert!(
+            data.contains("\"caption\":\"all 2,200 requests\"")
+                && data.contains("\"warmup_count\":200")
+        );
+        assert!(data.contains("\"unfinished when the load ended\""));
     }
 
     #[test]
@@ -454,7 +434,16 @@ mod tests {
         let page = page_of(variants);
         assert!(page.contains("data-name=\"versions\""));
         assert!(page.contains("<p class=\"reason\">"));
-        assert_eq!(page.matches("<section class=\"condition\"").count(), count);
+        assert_eq!(page.matches(" id=\"variant-").count(), count);
+        assert!(page.contains("each dot a round, the line their range</figcaption>"));
+        // A dot for each round, in the bars of four statistics.
+        assert_eq!(page.matches("<circle class=\"dot").count(), 4 * 3 * count);
+        assert_eq!(page.matches("data-plot=\"heat map\"").count(), count);
+        assert_eq!(
+            page.matches("<script type=\"text/plain\" id=\"points-")
+                .count(),
+            count
+        );
     }
 
     #[test]
@@ -463,6 +452,7 @@ mod tests {
         let page = load_page(&LoadPage {
             ended_unix_ns: 0,
             addresses: Vec::new(),
+            series: vec![sample.series("h2", 1)],
             variants: vec![LoadPageVariant {
                 rounds: VariantRounds {
                     name: "h2".to_owned(),
@@ -471,9 +461,65 @@ mod tests {
                 last: sample.finished(),
                 intervals: Vec::new(),
             }],
+            urls_together: None,
             thresholds: Vec::new(),
+            method: Method::default(),
         });
         assert!(page.contains("<p class=\"answer\">0 requests"), "{page}");
-        assert!(!page.contains("NaN"));
+        let (markup, _) = page.split_once("<script").unwrap();
+        assert!(!markup.contains("NaN") && !markup.contains("class=\"plots\""));
+    }
+
+    #[test]
+    fn page_of_a_million_requests_has_less_than_5_mb() {
+        let sample = samples::scattered(1_000_000);
+        let page = load_page(&LoadPage {
+            ended_unix_ns: 0,
+            addresses: Vec::new(),
+            series: (0..7).map(|n| sample.series(&format!("/{n}"), 1)).collect(),
+            variants: vec![LoadPageVariant {
+                rounds: VariantRounds {
+                    name: "h2".to_owned(),
+                    rounds: Vec::new(),
+                },
+                last: sample.finished(),
+                intervals: Vec::new(),
+            }],
+            urls_together: None,
+            thresholds: Vec::new(),
+            method: Method::default(),
+        });
+        assert!(page.len() < 5_000_000, "{} bytes", page.len());
+        let thinned = page.matches(" of 1,000,000 requests: the slowest ").count();
+        assert_eq!(thinned, 7);
+        assert_eq!(
+            page.matches("<figcaption>1,000,000 requests</figcaption>")
+                .count(),
+            7
+        );
+    }
+
+    #[test]
+    fn urls_that_share_a_colour_are_counted() {
+        let sample = samples::one();
+        let page = load_page(&LoadPage {
+            ended_unix_ns: 0,
+            addresses: Vec::new(),
+            series: vec![sample.series("h2", 1)],
+            variants: vec![LoadPageVariant {
+                rounds: VariantRounds {
+                    name: "h2".to_owned(),
+                    rounds: Vec::new(),
+                },
+                last: sample.finished(),
+                intervals: Vec::new(),
+            }],
+            urls_together: Some(12),
+            thresholds: Vec::new(),
+            method: Method::default(),
+        });
+        assert!(page.contains("The 12 URLs are drawn together."), "{page}");
+        // A single request has a point.
+        assert!(page.contains("\"caption\":\"all 1 request\""), "{page}");
     }
 }

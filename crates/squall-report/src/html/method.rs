@@ -12,6 +12,9 @@ use squall_base::secrets::REDACTED;
 
 use super::text::escaped;
 
+/// What stands in a command in place of a value that may be a credential.
+const LEFT_OUT: &str = "...";
+
 /// How a run was made. Texts are shown as they are, so they must have no secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Method {
@@ -94,6 +97,17 @@ impl Method {
 
 /// Appends the section. `profile` is the run's, `document` where the server of a live page has docs/METHOD.md.
 pub(super) fn push(page: &mut String, profile: &str, method: &Method, document: Option<&str>) {
+    begin(page, document);
+    push_command(page, profile, method);
+    push_facts(page, method);
+    push_seeds(page, &method.trials.seeds);
+    push_sysctls(page, &method.trials.sysctls);
+    push_recipe(page, method);
+    page.push_str("</section>\n");
+}
+
+/// Begins the section with where the method is described.
+fn begin(page: &mut String, document: Option<&str>) {
     page.push_str(
         "<section class=\"method\" id=\"method\" tabindex=\"-1\" aria-label=\"Method and environment\">\n\
          <h2>Method and environment</h2>\n",
@@ -106,11 +120,25 @@ pub(super) fn push(page: &mut String, profile: &str, method: &Method, document: 
             "<p>docs/METHOD.md, which comes with squall, says how each number is obtained and how large its error is.</p>\n",
         ),
     }
-    push_command(page, profile, method);
+}
+
+/// Appends the section of a load without trials.
+pub(super) fn push_of_load(page: &mut String, method: &Method) {
+    begin(page, None);
+    if let Some(command) = &method.command {
+        let left_out = if command.contains(REDACTED) || command.contains(LEFT_OUT) {
+            "<p>Values that may be secret are left out of it.</p>\n"
+        } else {
+            ""
+        };
+        page.push_str(&format!(
+            "<h3>Repeat it</h3>\n<pre class=\"command\">{}</pre>\n{left_out}\
+             <p>A load has no link of squall’s: its response times depend on the network and on the server as they are then. The \
+             seed repeats only what is chosen at random.</p>\n",
+            escaped(command)
+        ));
+    }
     push_facts(page, method);
-    push_seeds(page, &method.trials.seeds);
-    push_sysctls(page, &method.trials.sysctls);
-    push_recipe(page, method);
     page.push_str("</section>\n");
 }
 
@@ -260,6 +288,28 @@ mod tests {
                 && !report.contains("<a "),
             "{report}"
         );
+    }
+
+    #[test]
+    fn load_has_its_command_and_its_machine_without_a_profile() {
+        let of_load = |command: &str| {
+            let machine = vec![("kernel", "6.1 <x>".to_owned())];
+            let method = Method::new(Some(command.to_owned()), None, machine);
+            let mut page = String::new();
+            push_of_load(&mut page, &method);
+            page
+        };
+        let page = of_load("squall load -n 3 'http://x/?a=<b>'");
+        for part in [
+            "<pre class=\"command\">squall load -n 3 &#39;http://x/?a=&lt;b&gt;&#39;</pre>",
+            "<dt>kernel</dt><dd>6.1 &lt;x&gt;</dd>",
+            "docs/METHOD.md, which comes with squall, ",
+        ] {
+            assert!(page.contains(part), "no {part}: {page}");
+        }
+        assert!(!page.contains("left out") && !page.contains("profile"));
+        let with_field = of_load("squall load -H ... http://x/");
+        assert!(with_field.contains("may be secret are left out"));
     }
 
     #[test]

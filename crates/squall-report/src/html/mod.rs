@@ -6,16 +6,16 @@
 //! Foreign text goes through `text::escaped` here and through `textContent` in the scripts, never through markup. (details.js
 //! inserts markup that was made and escaped here.)
 //!
-//! `answer` is the top, `comparison` all variants under all conditions with `grid`, `findings` what is wrong, `tried` what its
-//! fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are distributed),
-//! `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full (`request`,
-//! `connection`, both over `chart`).
-//! `method` is how the run was made, `runs` the list of runs with their trends, `compared` runs beside each other, `load`
-//! the page of a load with `load_course`, `probe` that of a probe with `probe_charts`, and `probe_sweep` that of several probes
-//! behind different links.
+//! `answer` is the top, `comparison` all variants under all conditions with `bars` and `grid`, `findings` what is wrong,
+//! `tried` what its fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are
+//! distributed), `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full
+//! (`request`, `connection`, both over `chart`). `method` is how the run was made, `runs` the list of runs with their trends,
+//! `compared` runs beside each other, `load` the page of a load with `load_requests` and `load_course`, `probe` that of a probe
+//! with `probe_charts`, and `probe_sweep` that of several probes behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 
 mod answer;
+mod bars;
 mod causes;
 mod chart;
 pub(crate) mod compared;
@@ -29,6 +29,7 @@ mod heat;
 mod links;
 pub(crate) mod load;
 mod load_course;
+mod load_requests;
 mod method;
 mod plot;
 pub(crate) mod probe;
@@ -194,16 +195,23 @@ fn run_page(
          not.</p></noscript>\n</main>\n",
     );
     terms::push_explanations(&mut page);
+    push_scripts(&mut page, details.elements(), |room| {
+        payload::elements(summary, plots, (room, extras.source))
+    });
+    page
+}
+
+/// Ends a page with its scripts. `points` makes the data of its plots in at most that many bytes, `others` are further elements
+/// with data.
+fn push_scripts(page: &mut String, others: &str, points: impl FnOnce(usize) -> String) {
     let scripts = format!(
         "<script>\n{UPLOT_JS}\n</script>\n<script type=\"module\">\n{}</script>\n</body>\n</html>\n",
         bundle(&MODULES)
     );
-    let others = page.len() + details.elements().len() + scripts.len();
-    let room = PAGE_AT_MOST.saturating_sub(others);
-    page.push_str(&payload::elements(summary, plots, (room, extras.source)));
-    page.push_str(details.elements());
+    let used = page.len() + others.len() + scripts.len();
+    page.push_str(&points(PAGE_AT_MOST.saturating_sub(used)));
+    page.push_str(others);
     page.push_str(&scripts);
-    page
 }
 
 /// A page up to the start of its body. Nothing in it is fetched.

@@ -1,5 +1,5 @@
 //! How the response times of a condition are distributed, and how its requests went over time: percentile curves, box plots,
-//! and requests in flight. Heat maps, which have their place between them, are `heat`'s.
+//! and requests in flight. Heat maps, which have their place between them, are `heat`'s. A load without trials has the same.
 //!
 //! It is pure markup, with the same axes for all variants of a condition. Each trial has its own curve and box, so that
 //! repetitions are side by side. squall-analysis' `shape` computes what is drawn.
@@ -15,6 +15,42 @@ use crate::points::TrialPoints;
 /// A trial with the place of its variant.
 pub(super) type Drawn<'a> = (usize, &'a TrialPoints);
 
+/// What the drawings say of what they show.
+pub(super) struct Words {
+    curves: &'static str,
+    curves_label: &'static str,
+    boxes: &'static str,
+    boxes_label: &'static str,
+    pub(super) heat: &'static str,
+    courses: &'static str,
+}
+
+static OF_TRIALS: Words = Words {
+    curves: "Percentiles of the response time, a line for each valid trial. The axis stretches the tail: each step has a tenth \
+             of the requests beyond the one before. Dashed: it took at least that long.",
+    curves_label: "Response time by percentile, for each valid trial",
+    boxes: "Response times of each trial: the box reaches from the 25th to the 75th percentile (IQR), the line in it is the \
+            median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that long.",
+    boxes_label: "Box plots of the response time, one for each trial",
+    heat: "All requests of each variant’s valid trials together, warm-up included, by when they were due and by response time. \
+           The stronger the colour, the more requests; the legend has the least number for each step.",
+    courses: "Requests over time in the middle valid trial of each variant by mean response time: those that were due and had \
+              not ended, and below it how many per second were due (line) and succeeded (area).",
+};
+
+static OF_LOAD: Words = Words {
+    curves: "Percentiles of all requests; failed ones were never answered. Each step has a tenth of the requests beyond the one \
+             before. Dashed: it took at least that long.",
+    curves_label: "Response time by percentile",
+    boxes: "Response times of all requests: the box reaches from the 25th to the 75th percentile (IQR), the line in it is the \
+            median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that long.",
+    boxes_label: "Box plots of the response time",
+    heat: "All requests, warm-up included, by when they were due and by response time. The stronger the colour, the more \
+           requests; the legend has the least number for each step.",
+    courses: "Requests over time: those that were due and had not ended, and below it how many per second were due (line) and \
+              succeeded (area).",
+};
+
 /// Appends the drawings of one condition; nothing if no trial has enough requests. `plots` are the whole run's.
 pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[TrialPoints]) {
     let place = |plot: &TrialPoints| {
@@ -26,6 +62,31 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[Tri
         .filter(|plot| plot.condition == condition.condition);
     let mut trials: Vec<Drawn<'_>> = own.filter_map(|plot| Some((place(plot)?, plot))).collect();
     trials.sort_by_key(|(variant, plot)| (*variant, plot.repetition));
+    let names: Vec<&str> = (condition.cells.iter())
+        .map(|cell| cell.variant.as_str())
+        .collect();
+    push_all(
+        page,
+        &names,
+        &trials,
+        (&middle(condition, &trials), &OF_TRIALS),
+    );
+}
+
+/// Appends the drawings of a load; nothing without enough requests. Each of `plots` has a colour.
+pub(super) fn push_of_load(page: &mut String, plots: &[TrialPoints]) {
+    let trials: Vec<Drawn<'_>> = plots.iter().enumerate().collect();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.variant.as_str()).collect();
+    push_all(page, &names, &trials, (&trials, &OF_LOAD));
+}
+
+/// Appends the drawings of these trials, over time only those of `chosen`. `names` are those of the variants.
+fn push_all(
+    page: &mut String,
+    names: &[&str],
+    trials: &[Drawn<'_>],
+    (chosen, words): (&[Drawn<'_>], &Words),
+) {
     let values = trials.iter().flat_map(|(_, plot)| {
         let curve = plot.shape.percentiles.iter().map(|point| point.value);
         curve.chain(plot.shape.quartiles.into_iter().flat_map(ends))
@@ -34,11 +95,23 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[Tri
         return;
     };
     page.push_str("<div class=\"multiples shapes\">\n");
-    push_curves(page, axis, &trials);
-    push_boxes(page, axis, &trials);
+    push_curves(page, axis, trials, words);
+    push_boxes(page, axis, trials, words);
     page.push_str("</div>\n");
-    heat::push(page, condition, &trials);
-    push_courses(page, condition, &trials);
+    heat::push(page, names, trials, words);
+    push_courses(page, chosen, words);
+}
+
+/// The middle trial of each variant.
+fn middle<'a>(condition: &ConditionSummary, trials: &[Drawn<'a>]) -> Vec<Drawn<'a>> {
+    let cells = condition.cells.iter().enumerate();
+    let middle = cells.filter_map(|(variant, cell)| {
+        let repetition = cell.middle_trial()?.repetition;
+        let mut own = trials.iter();
+        own.find(|(of, plot)| *of == variant && plot.repetition == repetition)
+            .copied()
+    });
+    middle.collect()
 }
 
 /// The ends of a box and its whiskers.
@@ -47,7 +120,7 @@ fn ends(of: Quartiles) -> impl Iterator<Item = Quantile> + Clone {
 }
 
 /// The percentile curves: a line for each valid trial.
-fn push_curves(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
+fn push_curves(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>], words: &Words) {
     const HEIGHT: f64 = 250.0;
     let area = Area {
         left: 58.0,
@@ -60,16 +133,11 @@ fn push_curves(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
     let least = points.map(|point| point.beyond).fold(0.1, f64::min);
     // The decades that the curves reach, such as 3 for 99.9 %.
     let decades = -least.log10();
-    page.push_str(
-        "<figure>\n<figcaption>Percentiles of the response time, a line for each valid trial. The axis stretches the tail: each \
-         step has a tenth of the requests beyond the one before. Dashed: it took at least that long.</figcaption>\n",
-    );
-    plot::begin_named(
-        page,
-        HEIGHT,
-        "Response time by percentile, for each valid trial",
-        "percentiles",
-    );
+    page.push_str(&format!(
+        "<figure>\n<figcaption>{}</figcaption>\n",
+        words.curves
+    ));
+    plot::begin_named(page, HEIGHT, words.curves_label, "percentiles");
     plot::push_y_axis(page, axis, &area);
     plot::push_percentile_axis(page, decades, &area);
     for (variant, plot) in valid() {
@@ -113,16 +181,15 @@ fn push_curve(
             path += &format!("{}{x:.1} {y:.1}", if path.is_empty() { "M" } else { "L" });
         }
         page.push_str(&format!(
-            "<path class=\"{class}\" style=\"--series: var(--series-{})\" d=\"{path}\"><title>{}, repetition {}</title></path>\n",
+            "<path class=\"{class}\" style=\"--series: var(--series-{})\" d=\"{path}\"><title>{}</title></path>\n",
             variant % SERIES,
-            escaped(&plot.variant),
-            plot.repetition + 1,
+            escaped(&plot.title()),
         ));
     }
 }
 
 /// The box plots: a box for each trial.
-fn push_boxes(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
+fn push_boxes(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>], words: &Words) {
     const ROW: f64 = 14.0;
     let boxes: Vec<(&Drawn<'_>, Quartiles)> = trials
         .iter()
@@ -138,17 +205,11 @@ fn push_boxes(page: &mut String, axis: LogAxis, trials: &[Drawn<'_>]) {
         top: 4.0,
         bottom: height - 20.0,
     };
-    page.push_str(
-        "<figure>\n<figcaption>Response times of each trial: the box reaches from the 25th to the 75th percentile (IQR), the line \
-         in it is the median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that \
-         long.</figcaption>\n",
-    );
-    plot::begin_named(
-        page,
-        height,
-        "Box plots of the response time, one for each trial",
-        "boxes",
-    );
+    page.push_str(&format!(
+        "<figure>\n<figcaption>{}</figcaption>\n",
+        words.boxes
+    ));
+    plot::begin_named(page, height, words.boxes_label, "boxes");
     plot::push_x_axis(page, axis, &area);
     for (row, (drawn, quartiles)) in boxes.iter().enumerate() {
         let top = 6.0 + ROW * row as f64;
@@ -175,20 +236,18 @@ fn push_box(
     };
     let (middle, whisker) = (top + 5.0, of.p99.unwrap_or(of.p75));
     page.push_str(&format!(
-        "<g class=\"{class}\" style=\"--series: var(--series-{})\"><title>{}, repetition {}{invalid}: p1 {} ms, p25 {} ms, \
-         median {} ms, p75 {} ms, p99 {} ms</title><text class=\"of-y\" x=\"125\" y=\"{:.1}\">{} {}</text>\
+        "<g class=\"{class}\" style=\"--series: var(--series-{})\"><title>{}{invalid}: p1 {} ms, p25 {} ms, median {} ms, \
+         p75 {} ms, p99 {} ms</title><text class=\"of-y\" x=\"125\" y=\"{:.1}\">{}</text>\
          <path class=\"interval\" d=\"M{:.1} {middle:.1}H{:.1}\"/>",
         variant % SERIES,
-        escaped(&plot.variant),
-        plot.repetition + 1,
+        escaped(&plot.title()),
         escaped(&words[0]),
         escaped(&words[1]),
         escaped(&words[2]),
         escaped(&words[3]),
         escaped(&p99),
         top + 8.5,
-        plot::short(&plot.variant, 16),
-        plot.repetition + 1,
+        short_title(plot),
         x(of.p1),
         x(whisker),
     ));
@@ -206,17 +265,19 @@ fn push_box(
     ));
 }
 
-/// Requests in flight and rates over time, for the middle trial of each variant.
-fn push_courses(page: &mut String, condition: &ConditionSummary, trials: &[Drawn<'_>]) {
-    let cells = condition.cells.iter().enumerate();
-    let chosen: Vec<Drawn<'_>> = cells
-        .filter_map(|(variant, cell)| {
-            let repetition = cell.middle_trial()?.repetition;
-            let mut own = trials.iter();
-            own.find(|(of, plot)| *of == variant && plot.repetition == repetition)
-                .copied()
-        })
+/// A trial's name beside its box.
+fn short_title(plot: &TrialPoints) -> String {
+    if plot.is_load {
+        return plot::short(&plot.variant, 18);
+    }
+    format!("{} {}", plot::short(&plot.variant, 16), plot.repetition + 1)
+}
+
+/// Requests in flight and rates over time.
+fn push_courses(page: &mut String, trials: &[Drawn<'_>], words: &Words) {
+    let chosen: Vec<Drawn<'_>> = (trials.iter())
         .filter(|(_, plot)| !plot.shape.course.in_flight.is_empty())
+        .copied()
         .collect();
     if chosen.is_empty() {
         return;
@@ -235,11 +296,10 @@ fn push_courses(page: &mut String, condition: &ConditionSummary, trials: &[Drawn
         let both = it.due_per_s.iter().chain(&it.answered_per_s);
         both.copied().fold(0.0, f64::max)
     });
-    page.push_str(
-        "<p class=\"delivered\">Requests over time in the middle valid trial of each variant by mean response time: those that \
-         were due and had not ended, and below it how many per second were due (line) and succeeded (area).</p>\n\
-         <div class=\"multiples courses\">\n",
-    );
+    page.push_str(&format!(
+        "<p class=\"delivered\">{}</p>\n<div class=\"multiples courses\">\n",
+        words.courses
+    ));
     for (variant, plot) in chosen {
         let axes = [seconds, in_flight.rounded_up(), rate.rounded_up()];
         push_course(page, variant, plot, axes);
@@ -298,8 +358,11 @@ fn push_course(page: &mut String, variant: usize, plot: &TrialPoints, axes: [Axi
         ),
     };
     lower.push(page);
-    page.push_str(&format!(
-        "<figcaption>Repetition {}</figcaption>\n</figure>\n",
-        plot.repetition + 1
-    ));
+    if !plot.is_load {
+        page.push_str(&format!(
+            "<figcaption>Repetition {}</figcaption>\n",
+            plot.repetition + 1
+        ));
+    }
+    page.push_str("</figure>\n");
 }

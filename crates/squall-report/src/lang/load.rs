@@ -283,6 +283,72 @@ pub(super) const PHRASES: &[Phrase] = &[
         "各轮的中位数，下方为最低与最高的一轮",
     ),
     phrase("Percentiles", "百分位数"),
+    phrase("Requests", "请求"),
+    phrase("Requests of the last round", "最后一轮的请求"),
+    phrase(
+        "Response time of all requests, {statistic}",
+        "全部请求的响应时间，{statistic}",
+    ),
+    phrase(
+        "Response time of all requests, {statistic}: the bar is the median over the rounds, each dot a round, the line their range",
+        "全部请求的响应时间，{statistic}：条形为各轮的中位数，每个点是一轮，线为其范围",
+    ),
+    phrase(
+        "{statistic} of the response time of all requests",
+        "全部请求的响应时间的{statistic}",
+    ),
+    phrase(
+        "Response time of all requests in ms, failed ones were never answered: median over the rounds, and below it the range of the rounds",
+        "全部请求的响应时间，单位 ms，失败的请求视为从未应答：各轮的中位数，下方为各轮的范围",
+    ),
+    phrase("Counts are those of all rounds", "数量为各轮之和"),
+    phrase(
+        "Response time of all requests in ms; failed ones were never answered",
+        "全部请求的响应时间，单位 ms；失败的请求视为从未应答",
+    ),
+    phrase(
+        "Response times of all requests: the box reaches from the 25th to the 75th percentile (IQR), the line in it is the median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that long",
+        "全部请求的响应时间：箱体从第 25 百分位到第 75 百分位 (IQR)，其中的线为中位数，须线从第 1 百分位到第 99 百分位。斜线：至少花了这么长时间",
+    ),
+    phrase("Box plots of the response time", "响应时间的箱线图"),
+    phrase(
+        "All requests, warm-up included, by when they were due and by response time. The stronger the colour, the more requests; the legend has the least number for each step",
+        "全部请求（含预热），按到期时间与响应时间排列。颜色越强，请求越多；图例为每一级的最少请求数",
+    ),
+    phrase(
+        "Requests over time: those that were due and had not ended, and below it how many per second were due (line) and succeeded (area)",
+        "请求随时间的变化：已到期但尚未结束的请求，其下为每秒到期（线）与成功（面积）的请求数",
+    ),
+    phrase(
+        "The {#n} URLs are drawn together. Up to 7 URLs have colours of their own in a load of a single version",
+        "{n} 个 URL 绘制在一起。单一版本的负载中，至多 7 个 URL 各有自己的颜色",
+    ),
+    phrase(
+        "Of more than 40,000 requests of a colour, the slowest and an even share of the others are points; everything else on this page counts all requests",
+        "某种颜色的请求超过 40,000 个时，以点绘出最慢的以及其余请求的均匀抽样；本页其余内容均计入全部请求",
+    ),
+    phrase("writes a row for each request", "为每个请求写一行"),
+    phrase(
+        "A load records no packets, so this page does not say what a request waited for on the network",
+        "负载不记录数据包，因此本页不说明请求在网络上等待什么",
+    ),
+    phrase(
+        "measures over a link of its own, and its report has the causes and single requests in full",
+        "在自己的链路上测量，其报告有原因以及单个请求的详情",
+    ),
+    phrase(
+        "The plots of single requests need scripts; everything else does not",
+        "单个请求的散点图需要脚本，其余内容不需要",
+    ),
+    phrase("unfinished when the load ended", "负载结束时未完成"),
+    phrase(
+        "Values that may be secret are left out of it",
+        "其中略去了可能是机密的值",
+    ),
+    phrase(
+        "A load has no link of squall’s: its response times depend on the network and on the server as they are then. The seed repeats only what is chosen at random",
+        "负载没有 squall 的链路：其响应时间取决于当时的网络与服务器。种子只能重现随机选择的内容",
+    ),
     phrase("Response times", "响应时间"),
     phrase("response", "响应"),
     phrase("service", "服务"),

@@ -16,6 +16,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "每个点是一个请求。浅色且带底纹：预热阶段。斜线带下方的空心方块：未完成，耗时至少这么长。顶部的叉：失败。时间轴上的标记：链路丢弃了一个数据包。",
     ),
     phrase(
+        "Each dot is a request. Pale and shaded: warm-up. Open square below a hatched band: unfinished, it took at least that long. Cross at the top: failed.",
+        "每个点是一个请求。浅色且带底纹：预热阶段。斜线带下方的空心方块：未完成，耗时至少这么长。顶部的叉：失败。",
+    ),
+    phrase(
         "Coloured by cause, each dot has the colour of what the request was mostly spent on: the colours of the table above.",
         "按原因着色时，每个点的颜色表示该请求的时间主要花在什么上，颜色与上方表格一致。",
     ),

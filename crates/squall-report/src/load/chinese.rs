@@ -8,6 +8,7 @@ use squall_base::{Duration, Time};
 
 use super::samples::{self, FORMAT, Sample};
 use super::*;
+use crate::Method;
 use crate::columns::width_of;
 use crate::lang::Language;
 
@@ -17,9 +18,9 @@ const CHINESE: TextFormat = TextFormat {
 };
 
 /// Words of the output that are not ours: units, names of protocols, and what peers and the kernel say.
-const ALLOWED: [&str; 15] = [
-    "ms", "us", "squall", "load", "reset", "by", "peer", "os", "error", "refused", "too", "many",
-    "open", "files", "no",
+const ALLOWED: [&str; 16] = [
+    "ms", "us", "squall", "load", "run", "reset", "by", "peer", "os", "error", "refused", "too",
+    "many", "open", "files", "no",
 ];
 
 /// The English words of a text that are not allowed.
@@ -168,6 +169,8 @@ fn lines_below_a_summary_are_chinese() {
 /// The texts of a page that a reader sees or hears, outside of styles.
 fn texts(page: &str) -> Vec<&str> {
     let (_, body) = page.split_once("</style>").unwrap();
+    // Scripts have no text; their words are tested in `crate::lang`.
+    let (body, _) = body.split_once("<script").unwrap();
     let pieces = body.split('<').map(|piece| piece.split_once('>'));
     let (mut texts, mut tags) = (Vec::new(), Vec::new());
     for (tag, text) in pieces.flatten() {
@@ -185,9 +188,23 @@ fn texts(page: &str) -> Vec<&str> {
 fn page_in_chinese_has_no_english_text() {
     let samples = [samples::mixed(), samples::failed()];
     let variants = samples::variants().into_iter().zip(&samples);
-    let load = LoadPage {
+    let series = samples.iter().zip(["/a/path", "HTTP/2"]);
+    let machine = vec![
+        ("processors", "4, kept awake".to_owned()),
+        (
+            "load averages at the beginning (1, 5, 15 min)",
+            "0.1 0.2 0.3".to_owned(),
+        ),
+    ];
+    let command = "squall load -H ... /a/path".to_owned();
+    let mut load = LoadPage {
         ended_unix_ns: 1_763_760_301_000_000_000,
         addresses: vec!["127.0.0.1:8080".to_owned()],
+        series: series
+            .map(|(sample, name)| sample.series(name, 2))
+            .collect(),
+        urls_together: Some(12),
+        method: Method::new(Some(command), None, machine),
         variants: variants
             .map(|(rounds, sample)| LoadPageVariant {
                 rounds,
@@ -200,10 +217,25 @@ fn page_in_chinese_has_no_english_text() {
             holds: false,
         }],
     };
+    for rounds in [2, 1] {
+        for series in &mut load.series {
+            series.rounds.truncate(rounds);
+        }
+        let page = load_page_in(Language::Zh, &load);
+        assert!(page.contains("<html lang=\"zh-Hans\">"));
+        for text in texts(&page) {
+            assert_eq!(english(text), Vec::<&str>::new(), "{text}");
+        }
+    }
     let page = load_page_in(Language::Zh, &load);
-    assert!(page.contains("<html lang=\"zh-Hans\">"));
-    for text in texts(&page) {
-        assert_eq!(english(text), Vec::<&str>::new(), "{text}");
+    // The manifest and the words of the scripts are Chinese, too, and the points are the same.
+    for part in [
+        "\"caption\":\"全部 2,200 个请求\"",
+        "\"负载结束时未完成\"",
+        "id=\"words\"",
+        "squall load -H ... /a/path</pre>",
+    ] {
+        assert!(page.contains(part), "no {part}");
     }
     // The text of all figures is Chinese, too.
     assert!(

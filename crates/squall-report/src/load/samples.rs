@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use squall_analysis::load::{
-    BodySendLimits, Generator, IntervalFigures, LoadTotals, LongestLag, MeasuredPhase, PageTotals,
-    Punctuality, QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
+    BodySendLimits, Generator, IntervalFigures, LoadPicture, LoadTotals, LongestLag, MeasuredPhase,
+    PageTotals, Punctuality, QuicLosses, Round, SendLimits, TcpSendLimits, VariantRounds,
 };
 use squall_base::record::{
     BodyArrivals, EndingCounts, Lateness, Outcome, Phase, RequestRecord, SideCounts,
 };
 use squall_base::{Duration, Time};
 
-use super::{FinishedLoad, Glyphs, TextFormat};
+use super::{FinishedLoad, Glyphs, LoadSeries, TextFormat};
 use crate::Colour;
 use crate::lang::Language;
 
@@ -42,6 +42,7 @@ pub(super) fn second() -> IntervalFigures {
 /// A finished load, with the values that it borrows.
 pub(crate) struct Sample {
     pub(super) totals: LoadTotals,
+    picture: LoadPicture,
     end: Time,
     pub(super) counts: SideCounts,
     machine_errors: BTreeMap<String, u64>,
@@ -63,15 +64,30 @@ impl Sample {
         }
     }
 
+    /// The series of this load under a name, with as many rounds, which are all alike.
+    pub(crate) fn series(&self, name: &str, rounds: usize) -> LoadSeries<'_> {
+        LoadSeries {
+            name: name.to_owned(),
+            rounds: vec![&self.totals; rounds],
+            picture: &self.picture,
+            end: self.end,
+        }
+    }
+
     fn of(
         phase: MeasuredPhase,
         end: Time,
         requests: impl Iterator<Item = RequestRecord>,
     ) -> Sample {
         let mut totals = LoadTotals::new(phase);
-        requests.for_each(|request| totals.add(&request));
+        let mut picture = LoadPicture::new(Time::ZERO, phase);
+        requests.for_each(|request| {
+            totals.add(&request);
+            picture.add(&request);
+        });
         Sample {
             totals,
+            picture,
             end,
             counts: SideCounts::default(),
             machine_errors: BTreeMap::new(),
@@ -356,6 +372,24 @@ pub(super) fn millions() -> Sample {
         punctuality: None,
     };
     sample
+}
+
+/// This many requests in 20 s, whose response times no compression can make small.
+pub(crate) fn scattered(count: u64) -> Sample {
+    let phase = MeasuredPhase {
+        from: Time::ZERO,
+        to: Some(at(20_000_000)),
+    };
+    let requests = (0..count).map(|n| {
+        // Knuth's multiplicative hashing of the number.
+        let hash = n.wrapping_mul(2_654_435_761) % (1 << 32);
+        let jitter = hash % 7;
+        RequestRecord {
+            request: n,
+            ..answered(n * 20_000_000 / count + jitter, 500 + hash % 1_000_003)
+        }
+    });
+    Sample::of(phase, at(21_000_000), requests)
 }
 
 /// Three variants of three rounds each: the second is faster, the third has failures.

@@ -113,9 +113,8 @@ pub(super) fn conclude_comparison(
     })?;
     if let Some(path) = &arguments.outputs.report {
         let reported = rounds.into_iter().zip(tried());
-        let reported = reported.filter_map(|(rounds, (_, results))| {
-            Some(ReportedVariant::of_rounds(rounds, results.last()?))
-        });
+        let reported = reported
+            .filter_map(|(rounds, (_, results))| ReportedVariant::of_rounds(rounds, results));
         report::write(path, format.language, reported.collect(), thresholds_said)?;
     }
     Ok(outcome(all_hold, is_success))

@@ -2,12 +2,14 @@
 //!
 //! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
 //! into a load, `variant` runs it, `tables` writes records, `failed_files` has those that could not be written, `screen`
-//! shows progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it.
+//! shows progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it with what `parts` has
+//! drawn.
 
 mod arguments;
 mod desk;
 mod ending;
 mod failed_files;
+mod parts;
 mod plan;
 mod report;
 mod result;
@@ -109,6 +111,10 @@ fn compare(
             let result = variant::run(arguments, &plan, &title, Some(&tag), stop)?;
             if round == 1 {
                 advise(arguments, &plan, &result);
+            }
+            if let Some(earlier) = results.last_mut() {
+                // Only the last round is drawn.
+                earlier.drawn = None;
             }
             results.push(result);
             if stop.is_requested() {

@@ -1,23 +1,26 @@
 //! `squall load --report`: the results of a load as an HTML page.
 //!
-//! Only chooses what is on the page; squall-report's `html::load` writes it. The page names addresses but no URLs, because
-//! those may hold secrets.
+//! Only chooses what is on the page; squall-report's `html::load` writes it. What may be secret in a URL or in the command is
+//! left out.
 
 use std::path::Path;
 
 use anyhow::Result;
-use squall_analysis::load::{Round, VariantRounds};
+use squall_analysis::load::{LoadTotals, Round, VariantRounds};
+use squall_base::secrets::redacted_text;
 use squall_linux::clock;
 use squall_record::write_whole;
-use squall_report::Language;
-use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, load_page_in};
+use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, LoadSeries, load_page_in};
+use squall_report::{Language, Method};
 
+use super::parts::DrawnLoad;
 use super::result::LoadResult;
+use crate::commands::method::in_shell;
 
-/// A variant: its name, its rounds in the order in which they ran, and the last of them.
+/// A variant: its name, and its rounds in the order in which they ran.
 pub(super) struct ReportedVariant<'a> {
-    name: String,
-    rounds: Vec<Round>,
+    rounds: VariantRounds,
+    results: &'a [LoadResult],
     last: &'a LoadResult,
 }
 
@@ -25,24 +28,56 @@ impl<'a> ReportedVariant<'a> {
     /// A load that ran once. Its name is what its connections spoke.
     pub(super) fn once(result: &'a LoadResult) -> ReportedVariant<'a> {
         let protocols: Vec<&str> = result.counts.protocols.keys().map(String::as_str).collect();
+        let name = if protocols.is_empty() {
+            "no connection".to_owned()
+        } else {
+            protocols.join(", ")
+        };
         ReportedVariant {
-            name: if protocols.is_empty() {
-                "no connection".to_owned()
-            } else {
-                protocols.join(", ")
+            rounds: VariantRounds {
+                name,
+                rounds: vec![Round::of(&result.totals, result.end)],
             },
-            rounds: vec![Round::of(&result.totals, result.end)],
+            results: std::slice::from_ref(result),
             last: result,
         }
     }
 
-    /// A version of a comparison.
-    pub(super) fn of_rounds(rounds: VariantRounds, last: &'a LoadResult) -> ReportedVariant<'a> {
-        ReportedVariant {
-            name: rounds.name,
-            rounds: rounds.rounds,
-            last,
-        }
+    /// A version of a comparison; `None` without a round.
+    pub(super) fn of_rounds(
+        rounds: VariantRounds,
+        results: &'a [LoadResult],
+    ) -> Option<ReportedVariant<'a>> {
+        Some(ReportedVariant {
+            rounds,
+            results,
+            last: results.last()?,
+        })
+    }
+
+    /// Its requests in one colour.
+    fn series(&self) -> Option<LoadSeries<'a>> {
+        let rounds: Vec<&LoadTotals> = self.results.iter().map(|it| &it.totals).collect();
+        Some(LoadSeries {
+            name: self.rounds.name.clone(),
+            rounds,
+            picture: self.last.drawn.as_ref()?.picture()?,
+            end: self.last.end,
+        })
+    }
+
+    /// Its requests with a colour for each URL; empty if they have one colour.
+    fn by_url(&self) -> Vec<LoadSeries<'a>> {
+        let last = self.last;
+        let parts = last.drawn.iter().flat_map(DrawnLoad::named);
+        parts
+            .map(|(name, picture, totals)| LoadSeries {
+                name: name.to_owned(),
+                rounds: vec![totals],
+                picture,
+                end: last.end,
+            })
+            .collect()
     }
 }
 
@@ -58,22 +93,44 @@ pub(super) fn write(
         .collect();
     addresses.sort();
     addresses.dedup();
-    let variants = variants.into_iter().map(|variant| LoadPageVariant {
-        rounds: VariantRounds {
-            name: variant.name,
-            rounds: variant.rounds,
-        },
-        last: variant.last.finished(),
-        intervals: (variant.last.timeline.clone())
-            .map_or_else(Vec::new, |timeline| timeline.figures(variant.last.end)),
-    });
+    let last = variants.last().map(|variant| variant.last);
+    let series: Vec<LoadSeries<'_>> = match variants.as_slice() {
+        [only] if last.is_some_and(has_parts) => only.by_url(),
+        all => all.iter().filter_map(ReportedVariant::series).collect(),
+    };
     let load = LoadPage {
         ended_unix_ns: clock::unix_nanos(),
         addresses,
-        variants: variants.collect(),
+        series,
+        urls_together: last.and_then(|last| last.drawn.as_ref()?.urls_together()),
+        method: last.map(method).unwrap_or_default(),
+        variants: variants.into_iter().map(on_page).collect(),
         thresholds,
     };
     let page = load_page_in(language, &load);
     write_whole(path, &page)?;
     Ok(())
+}
+
+fn has_parts(result: &LoadResult) -> bool {
+    (result.drawn.as_ref()).is_some_and(|drawn| drawn.named().next().is_some())
+}
+
+fn on_page(variant: ReportedVariant<'_>) -> LoadPageVariant<'_> {
+    LoadPageVariant {
+        rounds: variant.rounds,
+        last: variant.last.finished(),
+        intervals: (variant.last.timeline.clone())
+            .map_or_else(Vec::new, |timeline| timeline.figures(variant.last.end)),
+    }
+}
+
+/// The command that makes the same load, and the machine.
+fn method(result: &LoadResult) -> Method {
+    let Some(beginning) = &result.beginning else {
+        return Method::default();
+    };
+    let words = beginning.command().iter();
+    let words: Vec<String> = words.map(|word| in_shell(&redacted_text(word))).collect();
+    Method::new(Some(words.join(" ")), None, beginning.facts())
 }

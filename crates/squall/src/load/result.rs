@@ -11,6 +11,8 @@ use squall_base::{Duration, Time};
 use squall_report::load::FinishedLoad;
 
 use super::arguments::Arguments;
+use super::parts::DrawnLoad;
+use crate::environment::RunBeginning;
 
 pub(super) struct LoadResult {
     pub(super) totals: LoadTotals,
@@ -26,6 +28,10 @@ pub(super) struct LoadResult {
     pub(super) answers: Vec<(u32, Duration)>,
     /// For `--report`: its measured phase over time.
     pub(super) timeline: Option<Timeline>,
+    /// For `--report`: what is drawn of its requests.
+    pub(super) drawn: Option<DrawnLoad>,
+    /// For `--report`: the machine, and the command.
+    pub(super) beginning: Option<RunBeginning>,
     pub(super) threads: u32,
     /// The addresses that requests were sent to.
     pub(super) addresses: BTreeSet<SocketAddr>,

@@ -27,6 +27,7 @@ use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 use super::arguments::Outputs;
 use super::desk::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
 use super::failed_files::FailedFiles;
+use super::parts::{DrawnLoad, Parts};
 use super::words::Format;
 use crate::background;
 
@@ -57,6 +58,8 @@ pub(super) struct Sums {
     answers: Option<Vec<(u32, Duration)>>,
     /// Kept only for `--report`.
     timeline: Option<Timeline>,
+    /// Kept only for `--report`.
+    drawn: Option<DrawnLoad>,
 }
 
 /// The sums of a load whose requests have all ended.
@@ -66,6 +69,8 @@ pub(super) struct FinalSums {
     pub(super) answers: Vec<(u32, Duration)>,
     /// See [`Sums::timeline`].
     pub(super) timeline: Option<Timeline>,
+    /// See [`Sums::drawn`].
+    pub(super) drawn: Option<DrawnLoad>,
 }
 
 impl Sums {
@@ -83,17 +88,20 @@ pub(super) struct SharedSums {
     /// Whether the screen watches the load.
     is_watched: bool,
     keeps_answers: bool,
-    keeps_timeline: bool,
+    /// The parts of the load that are drawn, if any.
+    drawn: Option<Parts>,
 }
 
 impl SharedSums {
-    /// Starts the sums of a load with this measured phase, counted from the epoch.
-    pub(super) fn begin(&self, phase: MeasuredPhase) {
+    /// Starts the sums of a load that begins at `start` and has this measured phase, all counted from the epoch.
+    pub(super) fn begin(&self, start: Time, phase: MeasuredPhase) {
+        let drawn = self.drawn.clone();
         let sums = Sums {
             totals: LoadTotals::new(phase),
             interval: self.is_watched.then(IntervalTotals::default),
             answers: self.keeps_answers.then(Vec::new),
-            timeline: self.keeps_timeline.then(|| Timeline::new(phase.from)),
+            timeline: self.drawn.as_ref().map(|_| Timeline::new(phase.from)),
+            drawn: drawn.map(|parts| DrawnLoad::new(parts, start, phase)),
         };
         let _ = self.sums.set(Mutex::new(sums));
     }
@@ -148,7 +156,8 @@ impl Tables {
             failed_files: failed_files.clone(),
             is_watched: !outputs.is_quiet(),
             keeps_answers,
-            keeps_timeline: outputs.report.is_some(),
+            // Only variants of a comparison have a tag.
+            drawn: (outputs.report.is_some()).then(|| Parts::of(names, tag.is_none())),
         };
         let mut setup = WriterSetup {
             wake_policy: if scheduling::processors() > clients as usize {
@@ -210,6 +219,7 @@ impl Tables {
             totals: sums.totals.clone(),
             answers: sums.answers.take().unwrap_or_default(),
             timeline: sums.timeline.take(),
+            drawn: sums.drawn.take(),
         })
     }
 }
@@ -246,6 +256,9 @@ impl RowWriter<RequestRecord> for RequestFiles {
             }
             if let Some(timeline) = &mut sums.timeline {
                 timeline.add(request);
+            }
+            if let Some(drawn) = &mut sums.drawn {
+                drawn.add(request);
             }
             if let Some(answers) = sums.answers.as_mut().filter(|_| request.succeeded()) {
                 answers.push((request.what, request.response_time()));

@@ -34,6 +34,8 @@ use super::tables::{Epoch, FinalSums, RequestNames, Tables};
 use crate::awake::{self, MeasurementKind};
 use crate::client::spin::{self, SpinGrant};
 use crate::client::{LinePrefix, VerbosePrinter};
+use crate::command_line;
+use crate::environment::RunBeginning;
 use crate::key_log::KeyLog;
 use crate::output::eprint;
 use crate::pages;
@@ -54,6 +56,8 @@ pub(super) fn run(
         arguments.amount.idle_processors,
         measurement_kind(&plan.workload),
     )?;
+    let beginning = (arguments.outputs.report.is_some())
+        .then(|| RunBeginning::now(awake.as_ref(), command_line::shown()));
     let epoch = Epoch::now();
     // Leaked, because files refer to them until the process ends.
     let names: RequestNames = plan.names.clone().leak();
@@ -98,16 +102,14 @@ pub(super) fn run(
     drop((requests, log, pages_sender));
     let start = own_place.wait(|| clock::now() + START_AFTER);
     let lengths = lengths(&plan.workload);
-    let phase = measured_phase(&plan.workload, start.relative_to(epoch.time));
-    tables.shared.begin(phase);
+    let begins = start.relative_to(epoch.time);
+    let phase = measured_phase(&plan.workload, begins);
+    tables.shared.begin(begins, phase);
     let screen = Screen::new(arguments, plan, name, (start, epoch), gauges, lengths);
     let before = ProcessorTimes::read();
     screen.watch(&clients, &tables.shared, stop);
-    let joined = clients.into_iter().map(JoinHandle::join);
-    let reports = joined.map(|report| report.map_err(|_| anyhow!("a client panicked"))?);
-    let reports: Vec<_> = reports.collect::<Result<_>>()?;
-    let stolen =
-        before.and_then(|before| Some(share_stolen(ProcessorTimes::read()?.since(before))));
+    let reports = join(clients)?;
+    let stolen = before.and_then(share_stolen_since);
     let failed_files = tables.shared.failed_files.clone();
     let sums = tables.finish()?;
     finish_keys(keys, arguments, &failed_files);
@@ -115,10 +117,18 @@ pub(super) fn run(
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
     let over = phase.to.filter(|_| !stop.is_requested());
     let mut result = combine(reports, sums, &ended_pages, plan, (epoch, over));
+    result.beginning = beginning;
     result.has_failed_files = failed_files.has_any();
     result.punctuality.stolen_share = stolen;
     result.punctuality.has_awake_processors = awake.is_some();
     Ok(result)
+}
+
+/// Waits for the clients to end.
+fn join(clients: Vec<JoinHandle<Result<ClientReport>>>) -> Result<Vec<ClientReport>> {
+    let joined = clients.into_iter().map(JoinHandle::join);
+    let reports = joined.map(|report| report.map_err(|_| anyhow!("a client panicked"))?);
+    reports.collect()
 }
 
 /// Waits for the last secret to be written.
@@ -261,6 +271,8 @@ fn combine(
         pages: None,
         answers: sums.answers,
         timeline: sums.timeline,
+        drawn: sums.drawn,
+        beginning: None,
         threads: plan.threads,
         addresses: plan.targets.iter().filter_map(Target::packets_to).collect(),
         cpu_percent: 0.0,
@@ -323,10 +335,11 @@ fn summarise_punctuality(of: &client::Punctuality) -> Punctuality {
     }
 }
 
-/// The share of all processors' time that the hypervisor took.
-fn share_stolen(times: ProcessorTimes) -> f64 {
+/// The share of all processors' time that the hypervisor took since then.
+fn share_stolen_since(before: ProcessorTimes) -> Option<f64> {
+    let times = ProcessorTimes::read()?.since(before);
     let all = times.busy + times.idle + times.steal;
-    times.steal as f64 / all.max(1) as f64
+    Some(times.steal as f64 / all.max(1) as f64)
 }
 
 /// Causes of delay, summed over all clients.

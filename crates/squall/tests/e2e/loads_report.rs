@@ -11,11 +11,11 @@ use crate::served::{Serving, ask};
 use crate::support::{run_squall, seat, stderr};
 
 #[test]
-fn report_of_a_load_has_each_section_and_no_url() {
+fn report_of_a_load_has_each_section_and_no_secret() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
-    let url = format!("{}/?token=secret", server.url(Protocol::H1));
+    let url = format!("{}/?token=hunter2", server.url(Protocol::H1));
     let arguments = [
         "-D",
         "300ms",
@@ -37,13 +37,23 @@ fn report_of_a_load_has_each_section_and_no_url() {
         "<h2>Thresholds</h2>",
         "aria-label=\"Response time by percentile\"",
         "data-name=\"percentiles\"",
+        "<figure data-statistic=\"p99\">",
+        "data-name=\"response-times\"",
+        "data-plot=\"boxes\"",
+        "data-plot=\"heat map\"",
+        "data-plot=\"Requests in flight\"",
+        "<div class=\"plots\" data-condition=\"0\"></div>",
+        "\"caption\":\"all 150 requests\"",
         "<h2>Over time</h2>",
         "<h2>Where the time went</h2>",
         address.as_str(),
+        "<h3>Repeat it</h3>\n<pre class=\"command\">squall load ",
+        "?token=[redacted]",
+        "<dt>kernel</dt>",
     ] {
-        assert!(page.contains(part), "no {part}: {page}");
+        assert!(page.contains(part), "no {part}");
     }
-    assert!(!page.contains("secret") && !page.contains("<script"));
+    assert!(!page.contains("hunter2"));
 }
 
 #[test]
@@ -71,5 +81,32 @@ fn report_of_several_versions_has_their_rounds_side_by_side() {
     assert!(output.status.success(), "{}", stderr(&output));
     let page = fs::read_to_string(home.path().join("load.html")).expect("load.html");
     assert!(page.contains("data-name=\"versions\""), "{page}");
-    assert_eq!(page.matches("<section class=\"condition\"").count(), 2);
+    assert_eq!(page.matches(" id=\"variant-").count(), 2);
+    assert_eq!(page.matches("\"caption\":\"all 50 requests\"").count(), 2);
+}
+
+#[test]
+fn report_of_several_urls_has_a_colour_for_each() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let server = Serving::start(home.path(), &["--h1", "0"]);
+    let url = server.url(Protocol::H1);
+    let output = run_squall(
+        home.path(),
+        [
+            "load",
+            "-n",
+            "80",
+            "--report",
+            "load.html",
+            &format!("{url}/first"),
+            &format!("{url}/second?key=1"),
+        ],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = fs::read_to_string(home.path().join("load.html")).expect("load.html");
+    assert!(page.contains("\"variants\":[\"/first\",\"/second?key=1\"]"));
+    assert_eq!(page.matches("\"caption\":\"all 40 requests\"").count(), 2);
+    // A bar for each URL and statistic.
+    assert_eq!(page.matches("<g class=\"bar-row\"").count(), 8);
 }
