@@ -100,6 +100,7 @@ fn connection() -> ConnectionDetail {
             requests: vec![request],
             directions: [DirectionTrace::default(), down()],
         }],
+        life: None,
     };
     let sent = SenderRows {
         levels: all(vec![WindowLevel {
@@ -116,7 +117,27 @@ fn connection() -> ConnectionDetail {
     ConnectionDetail {
         trace,
         senders: vec![[SenderRows::default(), sent]],
+        life_senders: Default::default(),
     }
+}
+
+/// Gives the connection a life of five seconds, with the packets of its only window.
+fn add_life(detail: &mut TrialDetail) {
+    let connection = &mut detail.connections[0];
+    connection.trace.life = Some(TraceWindow {
+        to: at(5_000_000),
+        requests: Vec::new(),
+        ..connection.trace.windows[0].clone()
+    });
+    let level = |stream, bytes| WindowLevel {
+        at: at(30_000),
+        stream,
+        bytes,
+    };
+    connection.life_senders[1] = SenderRows {
+        levels: all(vec![level(None, 80_000), level(Some(7), 0)]),
+        ..connection.senders[0][1].clone()
+    };
 }
 
 pub(crate) fn detail(record: &TrialRecord) -> TrialDetail {
@@ -294,6 +315,51 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     assert!(
         markup.contains("<tr><th scope=\"row\">N window_connection, ms</th><td>35.0</td></tr>")
     );
+}
+
+#[test]
+fn connection_is_drawn_over_its_whole_life_behind_the_time_of_its_requests() {
+    const WINDOWS: &str = ">Flow-control windows in kB; dashed: connection; line: the least of all streams; shaded: nothing was left<";
+    let run = run(&NAMES, Size::SMALL);
+    let markup = unpacked(&page_of(&run, add_life, &[]), "connection-6-1-0");
+    let parts = markup.split_once("<h3>Over its whole life of 5000 ms</h3>");
+    let (of_request, life) = parts.unwrap_or_else(|| panic!("{markup}"));
+    assert!(of_request.contains("<h3>While <a href=\"#request-6-1000\">request 1000</a> was"));
+    assert_eq!(of_request.matches("<svg").count(), 6);
+    for aspect in [
+        "sequence",
+        "packet-sizes",
+        "throughput",
+        "in-flight",
+        "windows",
+        "round-trips",
+    ] {
+        let name = format!("data-plot=\"life-down-{aspect}\"");
+        assert_eq!(life.matches(&name).count(), 1, "{aspect} in {life}");
+    }
+    let drawn = chart(life, WINDOWS);
+    assert_eq!(drawn.matches("<path class=\"line limit\"").count(), 1);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
+    // Lost and repeated packets, blocked times, and the figures of all of it.
+    assert_eq!(life.matches("class=\"packet lost\"").count(), 2);
+    assert!(life.contains("class=\"held cause-window_connection\""));
+    assert!(life.contains("data-name=\"life-down-figures\""));
+}
+
+#[test]
+fn whole_life_of_a_connection_is_chinese_too() {
+    let run = run(&NAMES, Size::SMALL);
+    let (record, _) = &run.records[TRIAL as usize];
+    let mut detail = detail(record);
+    add_life(&mut detail);
+    let full = RequestInFull::of(Language::Zh, record, &detail).unwrap();
+    let (_, life) = full.connections[0]
+        .markup
+        .split_once("整个存续期间")
+        .unwrap();
+    let hint = "时间从其第一个数据包算起。多个请求共用一种颜色。每个间隔，线上是最小的窗口与最后一个样本。";
+    assert!(life.contains(hint), "{life}");
+    assert!(life.contains("实线：所有流中最小者"), "{life}");
 }
 
 /// The chart of a connection with this title.
