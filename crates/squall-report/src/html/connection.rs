@@ -146,8 +146,17 @@ impl View<'_> {
             of.context.time(self.window.from),
         ));
         for (place, request) in self.colours.0.iter().take(NAMED).enumerate() {
+            let is_above = self.window.requests.iter().any(|it| it.request == *request);
+            let name = if is_above {
+                format!("request {request}")
+            } else {
+                format!(
+                    "<a href=\"#{}\">request {request}</a>",
+                    of.request(*request)
+                )
+            };
             page.push_str(&format!(
-                "<span class=\"key\"><i class=\"swatch\" style=\"--series: var(--series-{})\"></i>request {request}</span> ",
+                "<span class=\"key\"><i class=\"swatch\" style=\"--series: var(--series-{})\"></i>{name}</span> ",
                 place % SERIES
             ));
         }

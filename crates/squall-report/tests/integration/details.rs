@@ -362,6 +362,24 @@ fn whole_life_of_a_connection_is_chinese_too() {
     assert!(life.contains("实线：所有流中最小者"), "{life}");
 }
 
+#[test]
+fn other_requests_on_the_connection_have_links_beside_their_colours() {
+    let run = run(&NAMES, Size::SMALL);
+    let with_another = |detail: &mut TrialDetail| {
+        let packets = &mut detail.connections[0].trace.windows[0].directions[1].packets;
+        packets.kept[0].request = Some(998);
+    };
+    let markup = unpacked(&page_of(&run, with_another, &[]), "connection-6-1-0");
+    let (_, legend) = markup.split_once("<p class=\"legend\">").unwrap();
+    let legend = legend.split("</p>").next().unwrap();
+    assert!(
+        legend.contains("</i><a href=\"#request-6-998\">request 998</a></span>"),
+        "{legend}"
+    );
+    // The request of the heading has its link there.
+    assert!(legend.contains("</i>request 1000</span>"), "{legend}");
+}
+
 /// The chart of a connection with this title.
 fn chart<'a>(markup: &'a str, title: &str) -> &'a str {
     let mut charts = markup.split("<svg ").skip(1);
@@ -472,6 +490,12 @@ fn live_page_links_to_every_request_that_a_finding_names_and_always_has_a_dialog
     };
     let page = live(&detailed(&run, |_| {}), &cells);
     assert!(page.contains("<a href=\"#request-6-7\">request 7 in full</a>"));
+    let many = live(&run.plots(), &[found(&run, (7..20).collect())]);
+    for request in 7..12 {
+        let link = format!("<a href=\"#request-6-{request}\">request {request} in full</a>");
+        assert!(many.contains(&link), "{link}");
+    }
+    assert_eq!(many.matches(" in full</a>").count(), 5, "and no more");
     assert!(page.contains(",\"index\":6,\"element\":\"points-"));
     let page = live(&run.plots(), &[]);
     assert!(page.contains("<dialog id=\"detail\"") && !page.contains("id=\"details\""));
