@@ -59,6 +59,45 @@ impl<T> Thinned<T> {
         }
     }
 
+    /// Keeps at most `limit` entries: the smallest and the largest of each of as many parts as there is room for, so that a
+    /// line through them has every peak.
+    ///
+    /// ```
+    /// use squall_analysis::Thinned;
+    ///
+    /// let thinned = Thinned::peaks(vec![5, 1, 9, 2, 2, 3, 0, 4], 4, |n| *n);
+    /// assert_eq!(thinned.kept, [1, 9, 0, 4]);
+    /// assert_eq!(thinned.all, 8);
+    /// ```
+    pub fn peaks(entries: Vec<T>, limit: usize, value: impl Fn(&T) -> u64) -> Thinned<T>
+    where
+        T: Copy,
+    {
+        let all = entries.len();
+        if all <= limit {
+            return Thinned {
+                kept: entries,
+                all: all as u64,
+            };
+        }
+        let length = all.div_ceil((limit / 2).max(1));
+        let mut kept = Vec::with_capacity(limit);
+        for part in entries.chunks(length) {
+            let places = || 0..part.len();
+            let low = places().min_by_key(|place| value(&part[*place]));
+            let high = places().max_by_key(|place| value(&part[*place]));
+            let (low, high) = (low.unwrap_or(0), high.unwrap_or(0));
+            kept.push(part[low.min(high)]);
+            if low != high {
+                kept.push(part[low.max(high)]);
+            }
+        }
+        Thinned {
+            kept,
+            all: all as u64,
+        }
+    }
+
     /// Whether some entries were left out.
     pub fn is_partial(&self) -> bool {
         self.all > self.kept.len() as u64
@@ -77,6 +116,19 @@ mod tests {
             ([3, 1, 2].as_slice(), 3)
         );
         assert!(!whole.is_partial());
+    }
+
+    #[test]
+    fn peaks_are_kept_however_few_entries_are() {
+        let mut values: Vec<u64> = (0..10_000).map(|n| 100 + n % 3).collect();
+        values[4_321] = 900;
+        values[7_654] = 1;
+        let few = Thinned::peaks(values, 60, |n| *n);
+        assert!(few.is_partial() && few.kept.len() <= 60);
+        assert_eq!(few.kept.iter().max(), Some(&900));
+        assert_eq!(few.kept.iter().min(), Some(&1));
+        let short = Thinned::peaks(vec![3, 1, 2], 3, |n| *n);
+        assert_eq!(short.kept, [3, 1, 2]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! the rows, `causes` the bars; `html` builds the page for the browser.
 
 use squall_analysis::answer::Answer;
-use squall_analysis::{CellSummary, ConditionSummary, RunSummary, Verdict, figure};
+use squall_analysis::{CellSummary, ConditionSummary, HealthGrade, RunSummary, Verdict, figure};
 use squall_base::plan::Measure;
 
 use crate::causes;
@@ -78,6 +78,9 @@ pub fn terminal_in(
     if let Some(untried) = summary.untried() {
         text.push('\n');
         writer.paragraph(&mut text, Style::Plain, "", &untried);
+    }
+    if detail == Detail::Full {
+        writer.health(&mut text, summary);
     }
     writer.thresholds_and_warnings(&mut text, summary);
     text
@@ -261,6 +264,18 @@ impl TerminalWriter {
             let look = (self.width, self.colour);
             text.push_str(&causes::bars(cells, look, &self.translator));
         }
+    }
+
+    /// Whether the run can be trusted, in the words of the page.
+    fn health(&self, text: &mut String, summary: &RunSummary) {
+        let health = summary.health();
+        let style = match health.grade {
+            HealthGrade::Sound => Style::Plain,
+            HealthGrade::Doubtful | HealthGrade::Unsound => Style::Warning,
+        };
+        let said = format!("{}: {}", health.grade.name(), health.sentence);
+        text.push('\n');
+        self.paragraph(text, style, "", &said);
     }
 
     fn thresholds_and_warnings(&self, text: &mut String, summary: &RunSummary) {

@@ -1,8 +1,8 @@
-//! A connection while certain requests were on it, for a reader: what each side sent, what was acknowledged, what was in
-//! flight, and what held the sender back.
+//! A connection while certain requests were on it, and over its whole life, for a reader: what each side sent, what was
+//! acknowledged, what was in flight, and what held the sender back.
 //!
-//! It is what attribution knew of the connection, kept only for the time of those requests. Long lists are thinned
-//! (`thinned`). Nothing is judged here, and no frame or socket is looked at: `detail` adds those.
+//! It is what attribution knew of the connection: all of it for the time of those requests, less of it for the rest. Long
+//! lists are thinned (`thinned`). Nothing is judged here, and no frame or socket is looked at: `detail` adds those.
 
 use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
@@ -16,13 +16,31 @@ use super::stream::Stream;
 use super::walk::{NEVER, Span, WalkStage};
 use crate::thinned::Thinned;
 
-/// The most entries of each list of a direction.
-const KEPT: usize = 1_500;
-/// The number of intervals in which delivered bytes are summed up.
-const INTERVALS: u64 = 120;
-/// A waiting time is joined with the one before it if the time between them is at most this part of the window: less than
-/// a pixel.
-const JOINED_WITHIN: u64 = 1_000;
+/// How much is kept of a part of a connection's time.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// The most entries of each list of a direction.
+    kept: usize,
+    /// The number of intervals in which delivered bytes are summed up.
+    intervals: u64,
+    /// A waiting time is joined with the one before it if the time between them is at most this part of the whole: about a
+    /// pixel.
+    joined_within: u64,
+}
+
+/// Of the time of requests.
+const OF_REQUESTS: Scale = Scale {
+    kept: 1_500,
+    intervals: 120,
+    joined_within: 1_000,
+};
+/// Of a whole life: a page has those of many connections.
+const OF_LIFE: Scale = Scale {
+    kept: 400,
+    intervals: 240,
+    joined_within: 500,
+};
+
 /// Before and after its requests, a window has this part of their time.
 const MARGIN: u64 = 20;
 
@@ -41,6 +59,9 @@ pub struct ConnectionTrace {
     pub opened: Time,
     /// The times of the requests, joined where they overlap; in order.
     pub windows: Vec<TraceWindow>,
+    /// From its first packet to its last, without requests; `None` if the windows have nearly all of that, or if not all
+    /// of its records were read.
+    pub life: Option<TraceWindow>,
 }
 
 /// A part of a connection's time. All lists are in the order of time.
@@ -50,7 +71,7 @@ pub struct TraceWindow {
     pub from: Time,
     /// Until when.
     pub to: Time,
-    /// The requests for which it is shown.
+    /// The requests for which it is shown; of a whole life, empty.
     pub requests: Vec<TracedRequest>,
     /// What the client sent, and what the server sent.
     pub directions: [DirectionTrace; 2],
@@ -86,7 +107,7 @@ pub struct DirectionTrace {
     /// What was in flight after each packet and each acknowledgement.
     pub in_flight: Thinned<InFlight>,
     /// When its sender had to wait, and for what: windows, the congestion window, pacing, the send buffer. `loss` is the
-    /// repair of a loss. Windows of streams are those of the window's own requests.
+    /// repair of a loss. Windows of streams are those of the window's own requests; of a whole life, those of all streams.
     pub held: Vec<Stage>,
     /// The length of an interval of `delivered`.
     pub interval: Duration,
@@ -133,7 +154,7 @@ pub struct InFlight {
     pub bytes: u64,
 }
 
-/// The connection in the time of these requests; `None` without requests.
+/// The connection in the time of these requests, and over its whole life; `None` without requests.
 pub(super) fn of<'a>(
     connection: &Connection,
     index: &RequestIndex<'_>,
@@ -141,13 +162,7 @@ pub(super) fn of<'a>(
 ) -> Option<ConnectionTrace> {
     let windows: Vec<TraceWindow> = requested_spans(requests)
         .into_iter()
-        .map(|(span, requests)| TraceWindow {
-            from: Time::from_nanos(span.from),
-            to: Time::from_nanos(span.to),
-            directions: Direction::ALL
-                .map(|direction| direction_trace(connection, index, direction, span, &requests)),
-            requests,
-        })
+        .map(|(span, requests)| window(connection, index, span, requests, OF_REQUESTS))
         .collect();
     (!windows.is_empty()).then(|| ConnectionTrace {
         hop: 1,
@@ -155,8 +170,63 @@ pub(super) fn of<'a>(
         server: connection.server,
         is_quic: connection.is_quic(),
         opened: Time::from_nanos(connection.handshake.opened),
+        life: life(connection, index, &windows),
         windows,
     })
+}
+
+fn window(
+    connection: &Connection,
+    index: &RequestIndex<'_>,
+    span: Span,
+    requests: Vec<TracedRequest>,
+    scale: Scale,
+) -> TraceWindow {
+    TraceWindow {
+        from: Time::from_nanos(span.from),
+        to: Time::from_nanos(span.to),
+        directions: Direction::ALL
+            .map(|direction| direction_trace(connection, index, direction, span, &requests, scale)),
+        requests,
+    }
+}
+
+/// The whole life, unless the windows have at least nine tenths of it.
+fn life(
+    connection: &Connection,
+    index: &RequestIndex<'_>,
+    windows: &[TraceWindow],
+) -> Option<TraceWindow> {
+    let span = lifetime(connection);
+    let shown = windows.iter().map(|it| it.to.since(it.from).as_nanos());
+    let is_shown = shown.sum::<u64>() >= (span.to - span.from) / 10 * 9;
+    (!is_shown).then(|| window(connection, index, span, Vec::new(), OF_LIFE))
+}
+
+/// From a connection's first packet until the last of its bytes or acknowledgements arrived, or was sent and lost.
+fn lifetime(connection: &Connection) -> Span {
+    let opened = connection.handshake.opened;
+    let is_known = |time: &u64| *time != NEVER;
+    let (sent, acknowledged) = match &connection.carrier {
+        Carrier::Tcp(tcp) => {
+            let acks = tcp.acks.iter().flatten().map(|ack| ack.arrived);
+            (last_of(tcp.streams.iter()), acks.filter(is_known).max())
+        }
+        Carrier::Quic(quic) => {
+            let acks = quic.acks.iter().flatten().map(|ack| ack.time);
+            let streams = quic.streams.values().flatten();
+            (last_of(streams), acks.filter(is_known).max())
+        }
+    };
+    let last = sent.max(acknowledged).unwrap_or(opened);
+    Span::new(opened, last.max(opened).saturating_add(1))
+}
+
+/// When the last bytes of these streams arrived, or were sent and lost.
+fn last_of<'a>(streams: impl Iterator<Item = &'a Stream>) -> Option<u64> {
+    let txs = streams.flat_map(|stream| &stream.txs);
+    let times = txs.flat_map(|tx| [tx.sent, tx.arrived]);
+    times.filter(|time| *time != NEVER).max()
 }
 
 /// How long before a request the window of its connection begins, and how long after it the window ends.
@@ -203,41 +273,48 @@ fn direction_trace(
     direction: Direction,
     span: Span,
     requests: &[TracedRequest],
+    scale: Scale,
 ) -> DirectionTrace {
     let evidence = match &connection.carrier {
         Carrier::Tcp(tcp) => tcp.evidence(direction, Vec::new()),
         Carrier::Quic(quic) => quic.evidence(direction),
     };
     let is_quic = connection.is_quic();
-    let packets = packets(connection, index, direction, span);
+    let packets = packets(connection, direction, span);
     let count =
         |is_it: fn(&TracePacket) -> bool| packets.iter().filter(|it| is_it(it)).count() as u64;
     let (lost, repeated) = (count(|it| it.is_lost), count(|it| it.is_again));
-    let interval = (span.to - span.from).div_ceil(INTERVALS).max(1);
+    let interval = (span.to - span.from).div_ceil(scale.intervals).max(1);
     let acks = evidence.acknowledgements.iter();
     let acks = acks.filter(|it| is_within(span, it.time));
     let acks = acks.map(|it| TraceAck {
         at: Time::from_nanos(it.time),
         to: it.to,
     });
+    let delivered = delivered(&packets, span, interval);
+    let mut packets = Thinned::of(packets, scale.kept, |it| it.is_lost || it.is_again);
+    for packet in &mut packets.kept {
+        packet.request = request_of(index, direction, packet);
+    }
+    let in_flight = in_flight(&evidence, first_byte(connection, direction), span);
     DirectionTrace {
-        delivered: delivered(&packets, span, interval),
+        delivered,
         lost,
         repeated,
         interval: Duration::from_nanos(interval),
-        packets: Thinned::of(packets, KEPT, |it| it.is_lost || it.is_again),
+        packets,
         numbers: if is_quic {
-            Thinned::of(numbers(&evidence, span), KEPT, |it| it.is_lost)
+            Thinned::of(numbers(&evidence, span), scale.kept, |it| it.is_lost)
         } else {
             Thinned::default()
         },
-        acks: Thinned::of(acks.collect(), KEPT, |_| false),
-        in_flight: Thinned::of(
-            in_flight(&evidence, first_byte(connection, direction), span),
-            KEPT,
-            |_| false,
+        acks: Thinned::of(acks.collect(), scale.kept, |_| false),
+        in_flight: Thinned::peaks(in_flight, scale.kept, |it| it.bytes),
+        held: joined(
+            &held(connection, direction, span, requests),
+            span,
+            scale.joined_within,
         ),
-        held: held(connection, direction, span, requests),
     }
 }
 
@@ -245,36 +322,35 @@ fn is_within(span: Span, time: u64) -> bool {
     (span.from..=span.to).contains(&time)
 }
 
-fn packets(
-    connection: &Connection,
-    index: &RequestIndex<'_>,
-    direction: Direction,
-    span: Span,
-) -> Vec<TracePacket> {
+/// The packets of a direction, without their requests.
+fn packets(connection: &Connection, direction: Direction, span: Span) -> Vec<TracePacket> {
     let place = direction as usize;
-    let mut all = Vec::new();
     match &connection.carrier {
-        Carrier::Tcp(tcp) => all.extend(stream_packets(&tcp.streams[place], span).map(|packet| {
-            let requests = index.messages[place].within(packet.start, packet.end);
-            TracePacket {
-                request: requests.first().copied(),
-                ..packet
-            }
-        })),
+        Carrier::Tcp(tcp) => stream_packets(&tcp.streams[place], span).collect(),
         Carrier::Quic(quic) => {
+            let mut all = Vec::new();
             for (stream, directions) in &quic.streams {
-                let request = index.streams.get(stream).copied();
                 let own = stream_packets(&directions[place], span);
                 all.extend(own.map(|packet| TracePacket {
                     stream: Some(*stream),
-                    request,
                     ..packet
                 }));
             }
             all.sort_by_key(|packet| (packet.sent, packet.stream));
+            all
         }
     }
-    all
+}
+
+/// The request of a packet's bytes; of several, the first.
+fn request_of(index: &RequestIndex<'_>, direction: Direction, packet: &TracePacket) -> Option<u64> {
+    match packet.stream {
+        Some(stream) => index.streams.get(&stream).copied(),
+        None => {
+            let messages = &index.messages[direction as usize];
+            messages.within(packet.start, packet.end).first().copied()
+        }
+    }
 }
 
 fn stream_packets(stream: &Stream, span: Span) -> impl Iterator<Item = TracePacket> + '_ {
@@ -363,18 +439,23 @@ fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> 
     all
 }
 
-/// When the sender of a direction had to wait, by cause and time.
+/// When the sender of a direction had to wait, by cause and time. Windows of streams are those of the requests, or without
+/// requests those of all streams.
 fn held(
     connection: &Connection,
     direction: Direction,
     span: Span,
     requests: &[TracedRequest],
-) -> Vec<Stage> {
+) -> Vec<(Cause, Span)> {
     let mut all: Vec<(Cause, Span)> = Vec::new();
     if let Some(side) = &connection.sides[direction.sender() as usize] {
         let windows = &side.windows;
         let of_connection = windows.connection(span.from, span.to);
         all.extend(of_connection.map(|it| (Cause::WindowConnection, it)));
+        if requests.is_empty() {
+            let of_any = windows.any_stream(span.from, span.to);
+            all.extend(of_any.map(|it| (Cause::WindowStream, it)));
+        }
         for stream in requests.iter().filter_map(|it| it.stream) {
             let of_stream = windows.stream(stream, span.from, span.to);
             all.extend(of_stream.map(|it| (Cause::WindowStream, it)));
@@ -387,12 +468,12 @@ fn held(
         SenderState::Idle | SenderState::Open => None,
     }));
     all.sort_by_key(|(cause, it)| (*cause, it.from));
-    joined(&all, span)
+    all
 }
 
-/// Joins times of one cause with hardly anything between them, within `span`.
-fn joined(sorted: &[(Cause, Span)], span: Span) -> Vec<Stage> {
-    let near = (span.to - span.from) / JOINED_WITHIN;
+/// Joins times of one cause with at most this part of `span` between them, within `span`.
+fn joined(sorted: &[(Cause, Span)], span: Span, part: u64) -> Vec<Stage> {
+    let near = (span.to - span.from) / part;
     let mut joined: Vec<(Cause, Span)> = Vec::new();
     for (cause, it) in sorted {
         let own = Span::new(it.from.max(span.from), it.to.min(span.to));

@@ -216,6 +216,12 @@ impl Windows {
         held.into_iter().flat_map(move |held| held.within(from, to))
     }
 
+    /// When the window of any stream held that stream back within `[from, to)`, by stream.
+    pub(super) fn any_stream(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
+        let all = self.streams.values();
+        all.flat_map(move |held| held.within(from, to))
+    }
+
     /// When the connection's window held everything back within `[from, to)`.
     pub(super) fn connection(&self, from: u64, to: u64) -> impl Iterator<Item = Span> + '_ {
         self.connection.within(from, to)

@@ -1,10 +1,12 @@
 //! Some requests of a run in full, with their connections: what a report shows when a reader asks about one of them.
 //!
 //! `choice` says which requests; it needs only one look at each trial. For a trial that has some, [`DetailBuilder`] explains
-//! them with the code of `explain`, and `rows` adds what the tables of frames and sockets have of them. Memory is bounded by
-//! the chosen connections: rows of others are never kept. Long lists are thinned. Nothing is read or drawn here.
+//! them with the code of `explain`, and `rows` adds what the tables of frames and sockets have of them (`life`: of their
+//! connections' whole lives). Memory is bounded by the chosen connections: rows of others are never kept. Long lists are
+//! thinned. Nothing is read or drawn here.
 
 mod choice;
+mod life;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -41,6 +43,8 @@ pub struct ConnectionDetail {
     pub trace: ConnectionTrace,
     /// What its sides recorded, for each window of the trace and by direction.
     pub senders: Vec<[SenderRows; 2]>,
+    /// What its sides recorded over its whole life, by direction: of each interval the least windows and the last sample.
+    pub life_senders: [SenderRows; 2],
 }
 
 /// The chosen requests of a trial, and their connections over links.
@@ -93,7 +97,10 @@ impl DetailBuilder {
     ) -> Option<DetailBuilder> {
         let wanted = BTreeSet::from([written.request]);
         let found = follow_near(records, written, &wanted, Detail::ConnectionsOf(&wanted))?;
-        let found = (vec![found.explanation], found.traces, found.drops);
+        // Only a part of the connections' lives was read.
+        let traces = found.traces.into_iter();
+        let traces = traces.map(|it| ConnectionTrace { life: None, ..it });
+        let found = (vec![found.explanation], traces.collect(), found.drops);
         Some(DetailBuilder::of(record, found, &ChosenRequests::new()))
     }
 
@@ -128,7 +135,8 @@ impl DetailBuilder {
     pub fn span(&self) -> Option<(Time, Time)> {
         let explained = self.requests.iter().map(|it| &it.explanation);
         let requests = explained.map(|it| (it.intended, it.end));
-        let windows = self.connections.iter().flat_map(|it| &it.windows);
+        let connections = self.connections.iter();
+        let windows = connections.flat_map(|it| it.windows.iter().chain(&it.life));
         let all = requests.chain(windows.map(|it| (it.from, it.to)));
         all.reduce(|(from, to), other| (from.min(other.0), to.max(other.1)))
     }
@@ -155,7 +163,11 @@ impl DetailBuilder {
                 .map(|(request, frames)| RequestDetail { frames, ..request })
                 .collect(),
             connections: connections
-                .map(|(trace, senders)| ConnectionDetail { trace, senders })
+                .map(|(trace, (senders, life_senders))| ConnectionDetail {
+                    trace,
+                    senders,
+                    life_senders,
+                })
                 .collect(),
         }
     }

@@ -2,15 +2,16 @@
 //! the sender.
 //!
 //! Rows come one by one, in the order of their tables. Only those of the chosen connections are kept, and only those of the
-//! chosen times. Nothing is derived from them here.
+//! chosen times; `life` condenses the others. Nothing is derived from them here.
 
 use std::collections::BTreeMap;
 
 use squall_base::record::{
-    Direction, FrameLayer, FrameRecord, Side, SocketRecord, SocketSample, Way,
+    Direction, FrameFacts, FrameLayer, FrameRecord, Side, SocketRecord, SocketSample, Way,
 };
 use squall_base::{Duration, Time};
 
+use super::life::LifeRows;
 use crate::causes::{ConnectionTrace, Course, TraceWindow};
 use crate::explain::Explanation;
 use crate::thinned::Thinned;
@@ -72,19 +73,20 @@ pub struct SenderRows {
     pub samples: Thinned<SenderSample>,
 }
 
-/// What the sides' records add to a connection: for each of its windows, by direction.
-pub(super) type WindowSenders = Vec<[SenderRows; 2]>;
+/// What the sides' records add to a connection: for each of its windows, and for its whole life, by direction.
+pub(super) type ConnectionSenders = (Vec<[SenderRows; 2]>, [SenderRows; 2]);
 
 /// A side of a connection: hop, side, and that side's number for the connection.
 type SideKey = (u8, Side, u32);
 
-/// The rows of one side within the windows of its connection.
+/// The rows of one side within the windows of its connection, and over its life if that is shown.
 #[derive(Debug)]
 struct SideRows {
     /// The connection, by its position.
     connection: usize,
     levels: Vec<WindowLevel>,
     samples: Vec<SenderSample>,
+    life: Option<LifeRows>,
 }
 
 /// The streams of one chosen request on one side: its position, and its time.
@@ -111,6 +113,7 @@ impl RowCollector {
                     connection: place,
                     levels: Vec::new(),
                     samples: Vec::new(),
+                    life: it.life.as_ref().map(LifeRows::of),
                 };
                 sides.extend(number.map(|number| ((it.hop, side, number), rows)));
             }
@@ -151,6 +154,7 @@ impl RowCollector {
         let Some(side) = self.sides.get_mut(&key) else {
             return;
         };
+        side.add_to_life(row.time, frame);
         let Some(window) = window_at(&connections[side.connection], row.time) else {
             return;
         };
@@ -168,16 +172,20 @@ impl RowCollector {
         let Some(side) = self.sides.get_mut(&(row.hop, row.side, row.connection)) else {
             return;
         };
+        let sample = sample(row);
+        if let Some(life) = &mut side.life {
+            life.add_sample(sample);
+        }
         if window_at(&connections[side.connection], row.time).is_some() {
-            side.samples.push(sample(row));
+            side.samples.push(sample);
         }
     }
 
-    /// The frames of each request, and for each connection the rows of its windows, by direction.
+    /// The frames of each request, and for each connection the rows of its windows and of its life, by direction.
     pub(super) fn finish(
         self,
         connections: &[ConnectionTrace],
-    ) -> (Vec<Thinned<FrameTick>>, Vec<WindowSenders>) {
+    ) -> (Vec<Thinned<FrameTick>>, Vec<ConnectionSenders>) {
         let frames = self.frames.into_iter().map(|mut frames| {
             frames.sort_by_key(|frame| frame.at);
             Thinned::of(frames, FRAMES_KEPT, |frame| {
@@ -185,24 +193,41 @@ impl RowCollector {
             })
         });
         let senders = connections.iter().map(|it| {
+            let sides = Direction::ALL.map(|direction| {
+                let side = direction.sender();
+                let number = match side {
+                    Side::Client => Some(it.connection),
+                    Side::Server => it.server,
+                };
+                number.and_then(|number| self.sides.get(&(it.hop, side, number)))
+            });
             let rows = |window: &TraceWindow| {
-                Direction::ALL.map(|direction| {
-                    let side = direction.sender();
-                    let number = match side {
-                        Side::Client => Some(it.connection),
-                        Side::Server => it.server,
-                    };
-                    let rows = number.and_then(|number| self.sides.get(&(it.hop, side, number)));
-                    rows.map_or_else(SenderRows::default, |rows| rows.within(window))
-                })
+                sides.map(|side| side.map_or_else(SenderRows::default, |rows| rows.within(window)))
             };
-            it.windows.iter().map(rows).collect()
+            let of_life = |side: &SideRows| side.life.as_ref().map(LifeRows::rows);
+            let life = sides.map(|side| side.and_then(of_life).unwrap_or_default());
+            (it.windows.iter().map(rows).collect(), life)
         });
         (frames.collect(), senders.collect())
     }
 }
 
 impl SideRows {
+    /// Takes the windows of a frame, of the connection and of any stream, for its connection's life.
+    fn add_to_life(&mut self, at: Time, frame: &FrameFacts) {
+        let Some(life) = &mut self.life else {
+            return;
+        };
+        if let Some(bytes) = frame.connection_window {
+            let stream = None;
+            life.add_level(WindowLevel { at, stream, bytes });
+        }
+        if let (Some(_), Some(bytes)) = (frame.stream, frame.stream_window) {
+            let stream = frame.stream;
+            life.add_level(WindowLevel { at, stream, bytes });
+        }
+    }
+
     fn within(&self, window: &TraceWindow) -> SenderRows {
         let is_within = |at: Time| (window.from..=window.to).contains(&at);
         let levels = self.levels.iter().copied();

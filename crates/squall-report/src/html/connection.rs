@@ -1,5 +1,6 @@
-//! One connection on the page while the detailed requests were on it: for each direction its sequence over time with
-//! acknowledgements and losses, the sizes of packets, the throughput, what was in flight, the windows and the round-trip time.
+//! One connection on the page while the detailed requests were on it, and then over its whole life: for each direction its
+//! sequence over time with acknowledgements and losses, the sizes of packets, the throughput, what was in flight, the windows
+//! and the round-trip time.
 //!
 //! All charts of a direction share the axis of time; the figures are also in a table. Nothing is computed here but places and
 //! sums of what is shown: squall-analysis' `detail` did. `trial_markup` says where the markup goes.
@@ -7,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_analysis::causes::{DirectionTrace, TracePacket, TraceWindow};
-use squall_analysis::detail::{ConnectionDetail, SenderRows};
+use squall_analysis::detail::{ConnectionDetail, SenderRows, WindowLevel};
 use squall_analysis::{Thinned, figure};
 use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
@@ -43,10 +44,17 @@ pub(super) fn push(page: &mut String, detail: &ConnectionDetail, of: &Page<'_>) 
             colours: Colours::of(window),
         };
         view.push_head(page, of);
-        for direction in Direction::ALL {
-            let place = direction as usize;
-            view.push_direction(page, direction, &window.directions[place], &senders[place]);
-        }
+        view.push_directions(page, senders);
+    }
+    if let Some(life) = &trace.life {
+        let view = View {
+            window: life,
+            is_quic: trace.is_quic,
+            origin: life.from,
+            colours: Colours::of(life),
+        };
+        view.push_life_head(page);
+        view.push_directions(page, &detail.life_senders);
     }
 }
 
@@ -79,15 +87,14 @@ struct DirectionNames {
 }
 
 impl DirectionNames {
-    fn of(direction: Direction) -> DirectionNames {
-        let words = match direction {
-            Direction::Up => "From client to server",
-            Direction::Down => "From server to client",
+    /// Over the whole life of the connection, or of one of its windows.
+    fn of(direction: Direction, is_life: bool) -> DirectionNames {
+        let (words, life) = match direction {
+            Direction::Up => ("From client to server", "life-up"),
+            Direction::Down => ("From server to client", "life-down"),
         };
-        DirectionNames {
-            words,
-            name: direction.name(),
-        }
+        let name = if is_life { life } else { direction.name() };
+        DirectionNames { words, name }
     }
 
     fn texts<'a>(self, aspect: &str, title: &'a str, label: String) -> ChartTexts<'a> {
@@ -99,7 +106,7 @@ impl DirectionNames {
     }
 }
 
-/// A window of the connection.
+/// A window of the connection, or its whole life.
 struct View<'a> {
     window: &'a TraceWindow,
     is_quic: bool,
@@ -110,6 +117,20 @@ struct View<'a> {
 impl View<'_> {
     fn time(&self) -> TimeAxis {
         TimeAxis::new(self.origin, self.window.from, self.window.to)
+    }
+
+    /// Whether it is the whole life, which is not that of any requests.
+    fn is_life(&self) -> bool {
+        self.window.requests.is_empty()
+    }
+
+    /// What is left out of a whole life, and what its colours and times mean.
+    fn push_life_head(&self, page: &mut String) {
+        let length = figure::millis(self.window.to.since(self.window.from));
+        page.push_str(&format!(
+            "<h3>Over its whole life of {length} ms</h3>\n<p class=\"hint\">Times count from its first packet. Several requests \
+             share a colour. Of each interval, the lines have the least window and the last sample.</p>\n"
+        ));
     }
 
     /// What the window is about, and the colours of the requests.
@@ -125,8 +146,17 @@ impl View<'_> {
             of.context.time(self.window.from),
         ));
         for (place, request) in self.colours.0.iter().take(NAMED).enumerate() {
+            let is_above = self.window.requests.iter().any(|it| it.request == *request);
+            let name = if is_above {
+                format!("request {request}")
+            } else {
+                format!(
+                    "<a href=\"#{}\">request {request}</a>",
+                    of.request(*request)
+                )
+            };
             page.push_str(&format!(
-                "<span class=\"key\"><i class=\"swatch\" style=\"--series: var(--series-{})\"></i>request {request}</span> ",
+                "<span class=\"key\"><i class=\"swatch\" style=\"--series: var(--series-{})\"></i>{name}</span> ",
                 place % SERIES
             ));
         }
@@ -137,6 +167,14 @@ impl View<'_> {
         page.push_str("</p>\n");
     }
 
+    fn push_directions(&self, page: &mut String, senders: &[SenderRows; 2]) {
+        for direction in Direction::ALL {
+            let place = direction as usize;
+            let trace = &self.window.directions[place];
+            self.push_direction(page, direction, trace, &senders[place]);
+        }
+    }
+
     fn push_direction(
         &self,
         page: &mut String,
@@ -144,7 +182,7 @@ impl View<'_> {
         trace: &DirectionTrace,
         senders: &SenderRows,
     ) {
-        let of = DirectionNames::of(direction);
+        let of = DirectionNames::of(direction, self.is_life());
         let words = of.words;
         page.push_str(&format!("<h4>{words}</h4>\n"));
         if trace.packets.kept.is_empty() {
@@ -323,10 +361,8 @@ impl View<'_> {
         senders: &SenderRows,
     ) {
         let levels = &senders.levels.kept;
-        let line = |wanted: Option<u64>| -> Line {
-            let own = levels.iter().filter(|it| it.stream == wanted);
-            own.map(|it| (it.at, it.bytes as f64 / 1e3)).collect()
-        };
+        let line =
+            |stream: Option<u64>| window_line(levels.iter().filter(move |it| it.stream == stream));
         let bands = self.bands(trace, &[Cause::WindowConnection, Cause::WindowStream]);
         if levels.is_empty() && bands.is_empty() {
             return;
@@ -335,7 +371,12 @@ impl View<'_> {
         for request in self.window.requests.iter().filter(|it| it.stream.is_some()) {
             lines.push(("line", line(request.stream)));
         }
-        let title = "Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left";
+        let mut title = "Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left";
+        if self.is_life() {
+            let of_any = levels.iter().filter(|it| it.stream.is_some());
+            lines.push(("line", window_line(of_any)));
+            title = "Flow-control windows in kB; dashed: connection; line: the least of all streams; shaded: nothing was left";
+        }
         let label = format!("{}: what flow control let the sender send", of.words);
         self.push_lines(page, of.texts("windows", title, label), &lines, bands);
     }
@@ -390,6 +431,11 @@ impl View<'_> {
         })
         .collect()
     }
+}
+
+/// What flow control let a sender send, in kB.
+fn window_line<'a>(levels: impl Iterator<Item = &'a WindowLevel>) -> Line {
+    levels.map(|it| (it.at, it.bytes as f64 / 1e3)).collect()
 }
 
 fn kilobytes(bytes: u64) -> f64 {

@@ -21,6 +21,9 @@ const PACKED_AT_MOST: usize = 2_000_000;
 /// A list of at most this many requests is unfolded.
 const UNFOLDED: usize = 8;
 
+/// The most requests of a finding with links to them.
+const EVIDENCE_LINKED: usize = 5;
+
 /// Where the scripts show one.
 const DIALOG: &str = "<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n<form method=\"dialog\">\
                       <button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n";
@@ -205,17 +208,25 @@ impl Details {
         &self.elements
     }
 
-    /// A link to the first request that a finding of a trial names, if it can be shown; otherwise empty.
+    /// Links to the first requests that a finding of a trial names, as far as they can be shown; otherwise empty.
     pub(super) fn evidence(&self, folder: &str, finding: &Finding) -> String {
-        let Some(&request) = finding.evidence.requests.first() else {
+        let named = finding.evidence.requests.iter().copied();
+        let links = named.filter_map(|request| {
+            let id = self.id_of(folder, request)?;
+            Some(format!("<a href=\"#{id}\">request {request} in full</a>"))
+        });
+        let links: Vec<String> = links.take(EVIDENCE_LINKED).collect();
+        if links.is_empty() {
             return String::new();
-        };
+        }
+        format!(" {}", links.join(", "))
+    }
+
+    /// The id of a request that can be shown.
+    fn id_of(&self, folder: &str, request: u64) -> Option<String> {
         let shown = self.ids.get(&(folder.to_owned(), request)).cloned();
         let served = self.served.get(folder);
-        let id = shown.or_else(|| served.map(|index| request_id(*index, request)));
-        id.map_or_else(String::new, |id| {
-            format!(" <a href=\"#{id}\">request {request} in full</a>")
-        })
+        shown.or_else(|| served.map(|index| request_id(*index, request)))
     }
 }
 

@@ -524,6 +524,16 @@ pub(super) const DETAILS: &[Phrase] = &[
     ),
     phrase("While", "其间："),
     phrase("was under way, from {=time}", "正在进行，自 {time} 起"),
+    phrase("Over its whole life of {#n} ms", "整个存续期间，{n} ms"),
+    phrase(
+        "Times count from its first packet",
+        "时间从其第一个数据包算起",
+    ),
+    phrase("Several requests share a colour", "多个请求共用一种颜色"),
+    phrase(
+        "Of each interval, the lines have the least window and the last sample",
+        "每个间隔，线上是最小的窗口与最后一个样本",
+    ),
     phrase("and", "与"),
     phrase(
         "and {#n} more, which share the colours",
@@ -558,6 +568,10 @@ pub(super) const DETAILS: &[Phrase] = &[
     phrase(
         "Flow-control windows in kB; dashed: connection; lines: streams; shaded: nothing was left",
         "流量控制窗口，单位 kB；虚线：连接；实线：流；阴影：已无余量",
+    ),
+    phrase(
+        "Flow-control windows in kB; dashed: connection; line: the least of all streams; shaded: nothing was left",
+        "流量控制窗口，单位 kB；虚线：连接；实线：所有流中最小者；阴影：已无余量",
     ),
     phrase(
         "what flow control let the sender send",

@@ -100,6 +100,7 @@ fn connection() -> ConnectionDetail {
             requests: vec![request],
             directions: [DirectionTrace::default(), down()],
         }],
+        life: None,
     };
     let sent = SenderRows {
         levels: all(vec![WindowLevel {
@@ -116,7 +117,27 @@ fn connection() -> ConnectionDetail {
     ConnectionDetail {
         trace,
         senders: vec![[SenderRows::default(), sent]],
+        life_senders: Default::default(),
     }
+}
+
+/// Gives the connection a life of five seconds, with the packets of its only window.
+fn add_life(detail: &mut TrialDetail) {
+    let connection = &mut detail.connections[0];
+    connection.trace.life = Some(TraceWindow {
+        to: at(5_000_000),
+        requests: Vec::new(),
+        ..connection.trace.windows[0].clone()
+    });
+    let level = |stream, bytes| WindowLevel {
+        at: at(30_000),
+        stream,
+        bytes,
+    };
+    connection.life_senders[1] = SenderRows {
+        levels: all(vec![level(None, 80_000), level(Some(7), 0)]),
+        ..connection.senders[0][1].clone()
+    };
 }
 
 pub(crate) fn detail(record: &TrialRecord) -> TrialDetail {
@@ -296,6 +317,69 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
     );
 }
 
+#[test]
+fn connection_is_drawn_over_its_whole_life_behind_the_time_of_its_requests() {
+    const WINDOWS: &str = ">Flow-control windows in kB; dashed: connection; line: the least of all streams; shaded: nothing was left<";
+    let run = run(&NAMES, Size::SMALL);
+    let markup = unpacked(&page_of(&run, add_life, &[]), "connection-6-1-0");
+    let parts = markup.split_once("<h3>Over its whole life of 5000 ms</h3>");
+    let (of_request, life) = parts.unwrap_or_else(|| panic!("{markup}"));
+    assert!(of_request.contains("<h3>While <a href=\"#request-6-1000\">request 1000</a> was"));
+    assert_eq!(of_request.matches("<svg").count(), 6);
+    for aspect in [
+        "sequence",
+        "packet-sizes",
+        "throughput",
+        "in-flight",
+        "windows",
+        "round-trips",
+    ] {
+        let name = format!("data-plot=\"life-down-{aspect}\"");
+        assert_eq!(life.matches(&name).count(), 1, "{aspect} in {life}");
+    }
+    let drawn = chart(life, WINDOWS);
+    assert_eq!(drawn.matches("<path class=\"line limit\"").count(), 1);
+    assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
+    // Lost and repeated packets, blocked times, and the figures of all of it.
+    assert_eq!(life.matches("class=\"packet lost\"").count(), 2);
+    assert!(life.contains("class=\"held cause-window_connection\""));
+    assert!(life.contains("data-name=\"life-down-figures\""));
+}
+
+#[test]
+fn whole_life_of_a_connection_is_chinese_too() {
+    let run = run(&NAMES, Size::SMALL);
+    let (record, _) = &run.records[TRIAL as usize];
+    let mut detail = detail(record);
+    add_life(&mut detail);
+    let full = RequestInFull::of(Language::Zh, record, &detail).unwrap();
+    let (_, life) = full.connections[0]
+        .markup
+        .split_once("整个存续期间")
+        .unwrap();
+    let hint = "时间从其第一个数据包算起。多个请求共用一种颜色。每个间隔，线上是最小的窗口与最后一个样本。";
+    assert!(life.contains(hint), "{life}");
+    assert!(life.contains("实线：所有流中最小者"), "{life}");
+}
+
+#[test]
+fn other_requests_on_the_connection_have_links_beside_their_colours() {
+    let run = run(&NAMES, Size::SMALL);
+    let with_another = |detail: &mut TrialDetail| {
+        let packets = &mut detail.connections[0].trace.windows[0].directions[1].packets;
+        packets.kept[0].request = Some(998);
+    };
+    let markup = unpacked(&page_of(&run, with_another, &[]), "connection-6-1-0");
+    let (_, legend) = markup.split_once("<p class=\"legend\">").unwrap();
+    let legend = legend.split("</p>").next().unwrap();
+    assert!(
+        legend.contains("</i><a href=\"#request-6-998\">request 998</a></span>"),
+        "{legend}"
+    );
+    // The request of the heading has its link there.
+    assert!(legend.contains("</i>request 1000</span>"), "{legend}");
+}
+
 /// The chart of a connection with this title.
 fn chart<'a>(markup: &'a str, title: &str) -> &'a str {
     let mut charts = markup.split("<svg ").skip(1);
@@ -406,6 +490,12 @@ fn live_page_links_to_every_request_that_a_finding_names_and_always_has_a_dialog
     };
     let page = live(&detailed(&run, |_| {}), &cells);
     assert!(page.contains("<a href=\"#request-6-7\">request 7 in full</a>"));
+    let many = live(&run.plots(), &[found(&run, (7..20).collect())]);
+    for request in 7..12 {
+        let link = format!("<a href=\"#request-6-{request}\">request {request} in full</a>");
+        assert!(many.contains(&link), "{link}");
+    }
+    assert_eq!(many.matches(" in full</a>").count(), 5, "and no more");
     assert!(page.contains(",\"index\":6,\"element\":\"points-"));
     let page = live(&run.plots(), &[]);
     assert!(page.contains("<dialog id=\"detail\"") && !page.contains("id=\"details\""));

@@ -265,6 +265,31 @@ fn rates_above_a_thousand_keep_their_columns() {
 }
 
 #[test]
+fn whether_the_run_can_be_trusted_is_a_line_of_the_full_report() {
+    let size = Size {
+        repetitions: 8,
+        ..Size::SMALL
+    };
+    let mut run = run(&NAMES, size);
+    let full = |run: &Run| terminal(&run.summary(), 80, Colour::Plain, Detail::Full);
+    let text = full(&run);
+    let mut lines = text.lines();
+    assert!(
+        lines.any(|line| line == "sound: 72 of 72 trials valid"),
+        "{text}"
+    );
+    run.records[5].0.health.validity = Validity::Invalid {
+        reasons: vec!["the link was up to 3 ms late".to_owned()],
+    };
+    let text = full(&run);
+    let mut lines = text.lines();
+    assert!(
+        lines.any(|line| line.starts_with("doubtful: 71 of 72 trials valid; ")),
+        "{text}"
+    );
+}
+
+#[test]
 fn sentences_wrap_at_the_width() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     for width in [60, 80, 120] {

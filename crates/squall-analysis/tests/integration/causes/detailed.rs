@@ -44,9 +44,14 @@ fn detailed(world: &World, requests: &[u64]) -> TrialDetail {
 
 /// A response of three segments. The second is lost, and sent again 100 ms later.
 fn with_a_loss() -> World {
+    with_a_loss_on(0, AT)
+}
+
+/// The same on a connection that was opened at this time, for a request that was due at that time.
+fn with_a_loss_on(opened: u64, due: u64) -> World {
     let mut world = World::default();
-    world.handshake(0, 0);
-    world.request(AT, ConnectionStream(0, 1));
+    world.handshake(0, opened);
+    world.request(due, ConnectionStream(0, 1));
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     world.bytes(Down, 0, ANSWER, (0, MSS), Delivered);
     world.bytes(Down, 0, ANSWER + 100, (MSS, 2 * MSS), LossDrop);
@@ -213,6 +218,95 @@ fn samples_of_the_sender_are_in_bytes() {
     };
     assert_eq!(only.cwnd_bytes, Some(10 * MSS));
     assert_eq!(only.rtt, Some(Duration::from_micros(50_030)));
+}
+
+/// Adds a request on the same connection, one second after the first.
+fn with_a_later_request(mut world: World) -> World {
+    let later = AT + 1_000_000;
+    world.request(later, ConnectionStream(0, 3));
+    world.bytes(Up, 0, later, (100, 200), Delivered);
+    let answer = later + DELAY + READ;
+    world.bytes(Down, 0, answer, (3 * MSS, 4 * MSS), Delivered);
+    let times = Times {
+        written: later,
+        received: answer,
+        answered: answer,
+        answered_last: answer,
+        end: answer + DELAY + READ,
+    };
+    let (up, down) = (clear(100, 200), clear(3 * MSS, 4 * MSS));
+    world.exchange(Protocol::H2c, times, up, down);
+    world
+}
+
+#[test]
+fn life_of_a_connection_has_what_other_requests_did_on_it() {
+    let detail = detailed(&with_a_later_request(with_a_loss()), &[1]);
+    let trace = &detail.connections[0].trace;
+    let [window] = trace.windows.as_slice() else {
+        panic!("{:?}", trace.windows);
+    };
+    let down = &window.directions[1];
+    assert_eq!((down.packets.all, down.lost), (1, 0), "of the request");
+    let life = trace.life.as_ref().expect("the window is a part of it");
+    assert!(life.requests.is_empty());
+    assert_eq!(life.from, trace.opened);
+    assert!(life.to > time(AT + 1_000_000 + 2 * DELAY));
+    let down = &life.directions[1];
+    assert_eq!((down.packets.all, down.lost, down.repeated), (5, 1, 1));
+    let of_requests: Vec<Option<u64>> = down.packets.kept.iter().map(|it| it.request).collect();
+    assert_eq!(of_requests, [Some(0), Some(0), Some(0), Some(0), Some(1)]);
+    assert_eq!(down.delivered.iter().sum::<u64>(), 4 * MSS);
+    assert!(down.held.iter().any(|it| it.cause == Cause::Loss));
+}
+
+#[test]
+fn life_of_a_connection_has_the_windows_and_samples_of_all_its_time() {
+    let mut world = with_a_later_request(with_a_blocked_window());
+    let values = TcpInfo::FIELDS.map(|field| match field.name {
+        "tcpi_snd_cwnd" => Some(10),
+        "tcpi_snd_mss" => Some(MSS),
+        _ => None,
+    });
+    world.sockets.push(SocketRecord {
+        time: time(ANSWER),
+        hop: 1,
+        side: Side::Server,
+        connection: 0,
+        is_last: false,
+        sample: SocketSample::Tcp(TcpInfo::from_values(values)),
+    });
+    let detail = detailed(&world, &[1]);
+    let connection = &detail.connections[0];
+    let life = connection.trace.life.as_ref().expect("it is longer");
+    // The window of the other request's stream was shut.
+    let held = &life.directions[1].held;
+    let blocked = held.iter().find(|it| it.cause == Cause::WindowStream);
+    let blocked = blocked.expect("it was blocked");
+    assert_eq!(
+        (blocked.from, blocked.to),
+        (time(ANSWER), time(ANSWER + 60_000))
+    );
+    let [_, down] = &connection.senders[0];
+    assert_eq!((down.levels.all, down.samples.all), (0, 0), "of its time");
+    let [up, down] = &connection.life_senders;
+    assert_eq!((up.levels.all, up.samples.all), (0, 0));
+    let least = |stream: Option<u64>| {
+        let own = down.levels.kept.iter().filter(|it| it.stream == stream);
+        own.map(|it| it.bytes).min()
+    };
+    assert_eq!((least(None), least(Some(1))), (Some(48_000), Some(0)));
+    assert_eq!(down.samples.kept[0].cwnd_bytes, Some(10 * MSS));
+}
+
+#[test]
+fn life_that_the_time_of_a_request_fills_is_not_shown_again() {
+    // The connection was opened for the request.
+    let due = AT - 2 * DELAY;
+    let detail = detailed(&with_a_loss_on(due, due), &[0]);
+    let trace = &detail.connections[0].trace;
+    assert_eq!(trace.windows.len(), 1);
+    assert!(trace.life.is_none(), "{:?}", trace.life);
 }
 
 #[test]
