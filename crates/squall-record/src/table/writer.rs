@@ -1,7 +1,7 @@
 //! The streaming writer of a table.
 //!
 //! Its memory is bounded: up to 256 pending rows, and the packed columns of one row group (`packing`). It does not
-//! rename: a table is written into the folder of a partial trial (`folder`), which nobody reads. A table that must survive
+//! rename: a table is written into the folder of a partial trial (`folder`), which no reader opens. A table that must survive
 //! its process is written in `parts`.
 
 use std::fs::File;

@@ -34,8 +34,7 @@ pub struct LoadPage<'a> {
     pub variants: Vec<LoadPageVariant<'a>>,
     /// What is drawn in colours of its own, at least one.
     pub series: Vec<LoadSeries<'a>>,
-    /// How many URLs the requests of one colour went to, if they are several and could have had colours of their own in
-    /// another load.
+    /// The number of URLs, if several are drawn in one colour.
     pub urls_together: Option<u64>,
     /// The thresholds.
     pub thresholds: Vec<CheckedThreshold>,
@@ -54,7 +53,7 @@ pub struct LoadPageVariant<'a> {
     pub intervals: Vec<IntervalFigures>,
 }
 
-/// Requests that are drawn in one colour: those of a variant or, of a load with a single variant, those to one URL.
+/// Requests that are drawn in one colour: those of a variant, or those to one URL if the load has a single variant.
 #[derive(Clone, Debug)]
 pub struct LoadSeries<'a> {
     /// The variant's name, or a short form of the URL.

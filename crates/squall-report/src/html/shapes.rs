@@ -82,7 +82,7 @@ pub(super) fn push_of_load(page: &mut String, plots: &[TrialPoints]) {
     push_all(page, &names, &trials, &trials, &OF_LOAD);
 }
 
-/// Appends the drawings of these trials, over time only those of `chosen`. `names` are those of the variants.
+/// Appends the drawings of these trials; those over time only of `chosen`. `names` are the names of the variants.
 fn push_all(
     page: &mut String,
     names: &[&str],
