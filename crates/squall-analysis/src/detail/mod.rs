@@ -80,8 +80,8 @@ impl DetailBuilder {
         let detail = Detail::ConnectionsOf(&numbers);
         let (mut explanations, attribution) = follow_requests(requests, inputs, &numbers, detail);
         explanations.sort_by_key(|it| it.request);
-        let (connections, drops) = (attribution.traces, &attribution.drops);
-        DetailBuilder::of(record, explanations, connections, drops, chosen)
+        let found = (explanations, attribution.traces, attribution.drops);
+        DetailBuilder::of(record, found, chosen)
     }
 
     /// Explains the request of `written`, its row of causes.parquet for the whole path, which a reader asked for, from the
@@ -93,30 +93,25 @@ impl DetailBuilder {
     ) -> Option<DetailBuilder> {
         let wanted = BTreeSet::from([written.request]);
         let found = follow_near(records, written, &wanted, Detail::ConnectionsOf(&wanted))?;
-        let (explanations, chosen) = (vec![found.explanation], ChosenRequests::new());
-        let (connections, drops) = (found.traces, &found.drops);
-        Some(DetailBuilder::of(
-            record,
-            explanations,
-            connections,
-            drops,
-            &chosen,
-        ))
+        let found = (vec![found.explanation], found.traces, found.drops);
+        Some(DetailBuilder::of(record, found, &ChosenRequests::new()))
     }
 
     /// For these requests, in the order of their numbers, with their connections and the drops around them.
     fn of(
         record: &TrialRecord,
-        explanations: Vec<Explanation>,
-        mut connections: Vec<ConnectionTrace>,
-        drops: &[DropRecord],
+        (explanations, mut connections, drops): (
+            Vec<Explanation>,
+            Vec<ConnectionTrace>,
+            Vec<DropRecord>,
+        ),
         chosen: &ChosenRequests,
     ) -> DetailBuilder {
         connections.sort_by_key(|it| (it.hop, it.connection));
         let rows = RowCollector::new(&explanations, &connections);
         let without_frames = explanations.into_iter().map(|it| RequestDetail {
             reasons: chosen.get(&it.request).cloned().unwrap_or_default(),
-            delayed_with: delayed_with(it.request, drops),
+            delayed_with: delayed_with(it.request, &drops),
             explanation: it,
             frames: Thinned::default(),
         });
@@ -129,7 +124,7 @@ impl DetailBuilder {
         }
     }
 
-    /// The times between which the rows of frames and sockets belong to the details; `None` without requests.
+    /// From when until when the rows of frames and sockets are that belong to the details; `None` without requests.
     pub fn span(&self) -> Option<(Time, Time)> {
         let explained = self.requests.iter().map(|it| &it.explanation);
         let requests = explained.map(|it| (it.intended, it.end));

@@ -21,7 +21,7 @@ const PACKED_AT_MOST: usize = 2_000_000;
 /// A list of at most this many requests is unfolded.
 const UNFOLDED: usize = 8;
 
-/// Where the scripts show a request or connection.
+/// Where the scripts show one.
 const DIALOG: &str = "<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n<form method=\"dialog\">\
                       <button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n";
 
