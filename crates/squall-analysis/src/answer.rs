@@ -433,9 +433,9 @@ fn how_sure(comparison: &Comparison) -> String {
     }
 }
 
-/// How many repetitions each cell needs before the comparison may be decided: as many as a proof takes, or twice as many as
-/// before if those were not enough. Invalid trials are repeated anyway. `None` if it is decided, or if something other than
-/// chance hides the difference.
+/// How often each cell must be repeated for the comparison to have a chance of a decision: as often as a proof takes, or
+/// twice as often as before if that was not enough. Invalid trials are repeated anyway. `None` if it is decided, or if
+/// something else than chance hides the difference.
 fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
     let fewest = pairs_needed(comparison.comparisons.max(1));
     let needed = match comparison.finding {
