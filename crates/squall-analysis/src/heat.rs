@@ -1,7 +1,7 @@
-//! How many requests of a trial were due at about the same time and took about as long: what a heat map shows.
+//! The requests of a trial, counted by when they were due and how long they took, as a heat map shows them.
 //!
 //! Every request counts once, those of the warm-up included. Requests that were unfinished or failed have rows of their own,
-//! because nobody knows how long they would have taken. Maps of trials can be added up for a drawing, but no figure is taken
+//! because their response times are not known. Maps of trials can be added up for a drawing, but no figure is taken
 //! from one: figures are those of single trials (`trial`). squall-report draws it.
 
 use std::collections::BTreeMap;
@@ -12,19 +12,20 @@ use squall_base::record::{RequestRecord, TrialRecord};
 use crate::latency::latency_since;
 use crate::quantile::Quantile;
 
-/// The columns over the time of the load: some six pixels for each in a small drawing.
+/// The columns over the time of the load: about six pixels each in a small drawing.
 const COLUMNS: u64 = 60;
 
-/// The rows between two powers of ten: each one's times are a third longer than those of the one below.
+/// The rows between two powers of ten. The times of a row are a third longer than those of the row below it.
 const ROWS_PER_DECADE: u32 = 8;
 
-/// Where the lowest row begins; requests that took less are in it, too.
+/// Where the lowest row begins. Shorter requests are in it, too.
 const SHORTEST: Duration = Duration::from_micros(1);
 
 /// A row of a heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeatRow {
-    /// Successful requests whose response time is from [`HeatRow::begins_at`] this number to where the next row begins.
+    /// Successful requests whose response time is at least [`HeatRow::begins_at`] this number and less than where the next row
+    /// begins.
     Took(u32),
     /// Requests that were unfinished when the trial ended.
     Unfinished,
@@ -60,7 +61,7 @@ pub struct HeatMap {
     pub interval: Duration,
     /// The number of columns: they reach from the first arrival of the load to the end of its measured phase.
     pub columns: u32,
-    /// How many requests there are by row and column, from 0. Fields without any have no entry.
+    /// How many requests there are by row and column, from 0. Fields without requests have no entry.
     pub counts: BTreeMap<(HeatRow, u32), u64>,
 }
 

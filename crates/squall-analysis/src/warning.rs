@@ -152,14 +152,14 @@ fn few_pairs(conditions: &[ConditionSummary]) -> Option<Warning> {
     })
 }
 
-/// How often the most repeated of these cells is repeated so far.
+/// The most repetitions that any of these cells has so far.
 pub(crate) fn repetitions<'a>(cells: impl Iterator<Item = &'a CellSummary>) -> u64 {
     let trials = cells.flat_map(|cell| &cell.trials);
     let counts = trials.map(|trial| u64::from(trial.repetition) + 1);
     counts.max().unwrap_or(0)
 }
 
-/// The command by which a run gets this many repetitions of each cell, as a sentence.
+/// A sentence with the command by which a run gets this many repetitions of each cell.
 pub(crate) fn add_repetitions(repetitions: u64) -> String {
     format!("Add repetitions with `squall run --resume RUN --repetitions {repetitions}`.")
 }
@@ -231,7 +231,7 @@ impl fmt::Display for Warning {
                 comparisons,
                 needed,
                 repetitions,
-            } => fmt_few_pairs(f, (*pairs, *comparisons), (*needed, *repetitions)),
+            } => fmt_few_pairs(f, *pairs, *comparisons, *needed, *repetitions),
             Warning::NotTheSame { condition, found } => write!(
                 f,
                 "At {condition} a variant differs from itself: {found}. Something besides the variants is at work, such \
@@ -244,8 +244,10 @@ impl fmt::Display for Warning {
 
 fn fmt_few_pairs(
     f: &mut fmt::Formatter<'_>,
-    (pairs, comparisons): (u64, u64),
-    (needed, repetitions): (u64, u64),
+    pairs: u64,
+    comparisons: u64,
+    needed: u64,
+    repetitions: u64,
 ) -> fmt::Result {
     let advice = match repetitions {
         0 => format!("Repeat each cell {needed} times."),

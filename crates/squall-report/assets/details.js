@@ -1,9 +1,9 @@
 /* Requests and connections in full: the dialog that shows one, and the dots that lead to it.
  *
- * html/trial_markup.rs draws and escapes all markup; this only unpacks it when its address is visited. What the page does not
- * have, it asks of the `squall view` that serves the page. The part of the address behind # has words separated by &: one of
- * them may be `request-3-412`, `connection-3-1-0` or, of a served page, `connection-3-1-0-412`, the connection while request
- * 412 was on it. Others are kept. page.js draws the points, scatter.js calls what is here. */
+ * html/trial_markup.rs draws and escapes all markup; this only unpacks it when its address is visited. It asks the
+ * `squall view` that serves the page for what the page does not have. The part of the address after # has words separated by
+ * &: one of them may be `request-3-412`, `connection-3-1-0` or, on a served page, `connection-3-1-0-412`, the connection while
+ * request 412 was on it. Others are kept. page.js draws the points, scatter.js calls what is here. */
 
 import { UNFINISHED, say } from "./data.js";
 import { offerDownloads } from "./export.js";
@@ -52,7 +52,7 @@ async function markupIn(element) {
   return new Response(stream).text();
 }
 
-/** The requests that a `squall view` has, of the trials of its page. */
+/** The requests of the page's trials that the `squall view` which serves the page can draw. */
 class Served {
   constructor({ source, variants, conditions }) {
     Object.assign(this, { source, variants, trials: conditions.flatMap((condition) => condition.trials), latest: null });
@@ -66,7 +66,7 @@ class Served {
     return trial ? { trial, request: parts[2] } : null;
   }
 
-  /** What to call a detail until its markup is there. */
+  /** The title of a detail until its markup is there. */
   titleOf(id) {
     const { trial, request } = this.subjectOf(id);
     return say("{=name}, request {#n}", { name: this.variants[trial.variant], n: request });
@@ -92,7 +92,7 @@ class Served {
   }
 }
 
-/** Where a link to `target` leads that is in the markup of `id`; null if it leads nowhere. The markup names a connection
+/** The id of what a link to `target` in the markup of `id` shows; null if that cannot be shown. The markup names a connection
  * without the request; the page itself has connections only while its own requests were on them. */
 function destination(target, id, served) {
   const isRequest = target.startsWith("request-");
@@ -132,11 +132,11 @@ function showMarkup(dialog, id, markup, served) {
   }
   fill(dialog, template.content);
   dialog.dataset.shows = id;
-  // They are no plots of the page, which has them only while they are shown.
+  // Not among the plots of the page, which has these drawings only while they are shown.
   offerDownloads(document.getElementById("detail-body"), new Map());
 }
 
-/** Shows what the address names, or closes the dialog if it names nothing that there is. */
+/** Shows what the address names, or closes the dialog if that cannot be shown. */
 async function showDetail(dialog, served) {
   const id = detailInAddress();
   const element = id && elementOf(id);

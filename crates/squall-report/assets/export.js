@@ -56,19 +56,20 @@ export function plotName(...parts) {
   return safe.filter((part) => part).join("-");
 }
 
-/** What a plot shows, and under which condition or of which request or connection. */
+/** What a plot shows, and the condition, request or connection that it belongs to. */
 export function titleOf(plot) {
   const condition = plot.closest(".condition")?.getAttribute("aria-label");
   const detail = plot.closest("dialog")?.querySelector("h2")?.textContent;
   return [plot.getAttribute("aria-label"), condition ?? detail].filter((words) => words).join("; ");
 }
 
-/** What a table or a drawing is in, for the names of its files: a condition, or a request or connection in full. */
+/** The id of the condition, or of the request or connection in full, that a table or a drawing is in. It begins the names of
+ * files. */
 function partOf(element) {
   return element.closest(".condition")?.id ?? element.closest("dialog")?.dataset.shows ?? "";
 }
 
-/** `wanted`, with a number behind it if one of `names` is that already. */
+/** `wanted`, with a number at its end if `names` has it already. */
 function unusedName(names, wanted) {
   let name = wanted;
   for (let number = 2; names.has(name); number++) name = `${wanted}-${number}`;

@@ -82,7 +82,7 @@ class Section {
     keepChoice(this.choiceName(choice), value === usual ? null : value);
   }
 
-  /** Sets what is drawn to what the address says, or to what is usual. Repetitions count from 1 there, variants from 0. */
+  /** Takes what to draw from the address, or else what is usual. There, repetitions count from 1 and variants from 0. */
   readChoices() {
     const numbers = this.repetitions.map((repetition) => String(repetition + 1));
     const repetition = chosen(this.choiceName("repetition"), numbers);
@@ -411,7 +411,7 @@ function axisWord(isLogarithmic) {
   return isLogarithmic ? "log" : "linear";
 }
 
-/** Variants for the address. */
+/** Variants as they are in the address. */
 function variantsInWords(variants) {
   return [...variants].sort((a, b) => a - b).join("_") || "none";
 }
@@ -440,8 +440,8 @@ function captionOf(trial, name, among) {
 }
 
 /** On paper, every plot is drawn and nothing is folded. Points are unpacked asynchronously, and nothing waits for that
- * while a page is being printed, so the page's own button and Ctrl-P first draw the plots that were not in view, and those of
- * all repetitions. */
+ * while a page is being printed, so the page's own button and Ctrl-P first draw the plots that were not in view and those of all
+ * repetitions. */
 function printEverything(sections) {
   let closed = [];
   const unfold = (all) => {

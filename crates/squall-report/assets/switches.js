@@ -70,7 +70,7 @@ export function keepFindings() {
   for (const finding of findings) {
     if (unfolded.includes(finding.dataset.finding)) finding.open = true;
     finding.addEventListener("toggle", () => {
-      // On paper, all of them are.
+      // Printing unfolds all of them.
       if (document.documentElement.classList.contains("printing")) return;
       const open = findings.filter((one) => one.open).map((one) => one.dataset.finding);
       keepChoice("findings", open.join(".") || null);

@@ -35,19 +35,20 @@ pub(crate) fn within(text: &str, columns: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// Appends a piece of text to a line. What is longer than the rest of the line goes into further lines, which begin with
-/// `indent`; `lines` gets those that are full.
+/// Appends a piece of text to a line of at most `width` columns. What does not fit goes into further lines, which begin with
+/// `indent`. Full lines are moved to `lines`.
 pub(crate) fn push_piece(
     lines: &mut Vec<String>,
     line: &mut String,
     piece: &str,
-    (width, indent): (usize, &str),
+    width: usize,
+    indent: &str,
 ) {
     let mut rest = piece;
     while width_of(line) + width_of(rest) > width {
         let part = within(rest, width.saturating_sub(width_of(line)));
         if part.is_empty() {
-            // No line is wide enough.
+            // Not even an empty line has room for the next character.
             break;
         }
         line.push_str(part);
@@ -80,7 +81,7 @@ pub(crate) fn chinese_lines(text: &str, width: usize, indent: &str) -> Vec<Strin
         if has_text && unit.is_spaced {
             line.push(' ');
         }
-        push_piece(&mut lines, &mut line, &unit.text, (width, further.as_str()));
+        push_piece(&mut lines, &mut line, &unit.text, width, &further);
         has_text = true;
     }
     lines.push(line);

@@ -1,8 +1,8 @@
 //! The data for the page's scripts: a manifest in JSON, and each trial's points as compressed columns.
 //!
-//! The columns of a trial follow each other, all little-endian: request number (modulo 2^32) and start in microseconds, both
-//! as u32 differences from the previous row (almost constant, so they compress to next to nothing), latency in microseconds
-//! as u32, the code of the mark as u8, and the dominant cause as u8 (0: unknown). Behind them are the times of dropped
+//! The columns of a trial follow each other, all little-endian: request number and start in microseconds, both as u32
+//! differences (modulo 2^32) from the previous row, which are almost constant and so compress to next to nothing; latency in
+//! microseconds as u32; the code of the mark as u8; the dominant cause as u8 (0: unknown). Behind them are the times of dropped
 //! packets in microseconds, as u32 differences too. All of it is deflated with a zlib header (RFC 1950) and encoded in base64.
 //! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Only how many points there is room for
 //! is decided here; `points` chooses them.
@@ -104,7 +104,8 @@ struct Plotted<'a> {
 pub(crate) fn elements(
     summary: &RunSummary,
     plots: &[TrialPoints],
-    (room, source): (usize, Option<&str>),
+    room: usize,
+    source: Option<&str>,
 ) -> String {
     let conditions = summary.conditions.iter().map(|condition| {
         let own = plots.iter().enumerate();
@@ -125,8 +126,8 @@ pub(crate) fn elements(
     plotted.elements(room)
 }
 
-/// The same of a load without trials: `plots` have the names in `variants`. The plots are those of condition 0, and there are
-/// none without requests.
+/// The script elements of a load without trials, whose `plots` have the names in `variants`. They are those of condition 0.
+/// Plots without requests are left out.
 pub(crate) fn elements_of_load(variants: &[String], plots: &[TrialPoints], room: usize) -> String {
     let with_points = plots
         .iter()
@@ -312,8 +313,13 @@ fn packed(points: &[Point], drops: &[Duration]) -> String {
     columns.extend(points.iter().map(|point| mark_code(point.mark)));
     columns.extend(points.iter().map(|point| cause_code(point.cause)));
     extend_differences(&mut columns, drops.iter().map(|at| at.as_nanos() / 1_000));
+    deflated(&columns)
+}
+
+/// Deflates bytes with a zlib header (RFC 1950), in base64. The page's scripts inflate them.
+pub(crate) fn deflated(bytes: &[u8]) -> String {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-    let deflated = encoder.write_all(&columns).and_then(|()| encoder.finish());
+    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish());
     STANDARD.encode(deflated.expect("writing to memory does not fail"))
 }
 

@@ -110,7 +110,7 @@ pub struct TrialPoints {
     pub(crate) variant: String,
     pub(crate) condition: Condition,
     pub(crate) repetition: u32,
-    /// Whether its variant has no other repetition: it is a load without trials.
+    /// Whether it is a load without trials, which has no repetitions.
     pub(crate) is_load: bool,
     pub(crate) valid: bool,
     pub(crate) warmup: Duration,
@@ -173,6 +173,7 @@ impl TrialPoints {
         }
         TrialPoints {
             folder: String::new(),
+            index: 0,
             variant: name.to_owned(),
             condition: without_link(),
             repetition: 0,
@@ -221,7 +222,7 @@ impl TrialPoints {
         self.detail = Some(TrialMarkup::of(record, detail));
     }
 
-    /// What it is called beside others: its variant, and the number of its repetition if it is a trial.
+    /// Its name beside others: its variant, and the number of its repetition if it is a trial.
     pub(crate) fn title(&self) -> String {
         if self.is_load {
             return self.variant.clone();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::columns::{is_wide, width_of};
 use crate::lang::{Language, Translator};
+use crate::text::clock;
 
 /// How lines about the progress of a run are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl ProgressLines {
     /// The number of trials and how long they take: `12 trials, about 1:05 at most`.
     pub fn size(self, trials: usize, at_most: Duration) -> String {
         let noun = if trials == 1 { "trial" } else { "trials" };
-        let at_most = clock(at_most);
+        let at_most = clock(at_most.as_secs());
         self.say(&format!("{trials} {noun}, about {at_most} at most"))
     }
 
@@ -56,7 +57,7 @@ impl ProgressLines {
         self.line(title, &format!(" ... {}", self.left(left)))
     }
 
-    /// The line of a trial that has ended. `found` says in English what it found.
+    /// The line of a trial that has ended. `found` has its figures, in English.
     pub fn ended(self, title: &str, found: &str, left: Duration) -> String {
         let Marks {
             colon, semicolon, ..
@@ -65,7 +66,7 @@ impl ProgressLines {
         self.line(title, &format!("{colon}{found}{semicolon}{left}"))
     }
 
-    /// Why a trial is repeated: what happened, in English, and the reasons for which its attempt is no evidence.
+    /// Why a trial is repeated: what happened, in English, and why its last attempt does not count.
     pub fn repeated(self, title: &str, what: &str, reasons: &[String]) -> String {
         let Marks {
             colon, semicolon, ..
@@ -79,7 +80,7 @@ impl ProgressLines {
         format!("{title}{colon}{what}{reasons}{semicolon}{again}")
     }
 
-    /// Which fix is tried: the variant that it is for, the English title of the finding, and the settings with their station, as
+    /// Which fix is tried: its variant, the English title of the finding, and the settings with their station, such as
     /// `http2.stream_window = 1MiB on client`.
     pub fn trying_fix(self, variant: &str, title: &str, settings: &str) -> String {
         let tries = Translator::of_names(self.language, vec![variant.to_owned()])
@@ -89,7 +90,7 @@ impl ProgressLines {
     }
 
     fn left(self, left: Duration) -> String {
-        self.say(&format!("{} left", clock(left)))
+        self.say(&format!("{} left", clock(left.as_secs())))
     }
 
     fn in_parentheses(self, text: &str) -> String {
@@ -119,7 +120,7 @@ impl ProgressLines {
         let Some(columns) = self.columns else {
             return format!("{title}{rest}");
         };
-        // A line that fills the last column may move the cursor to the next line.
+        // Some terminals move the cursor to the next line once the last column is filled.
         let room = columns.saturating_sub(1 + width_of(rest));
         fitting(title, room) + rest
     }
@@ -133,7 +134,7 @@ struct Marks {
     close: &'static str,
 }
 
-/// As much of `text` as fits into `columns`, but at least one word: it ends at a space or beside a character that takes two
+/// As much of `text` as fits into `columns`, but at least one word. It is cut at a space or beside a character that takes two
 /// columns.
 fn fitting(text: &str, columns: usize) -> String {
     if width_of(text) <= columns {
@@ -157,15 +158,6 @@ fn fitting(text: &str, columns: usize) -> String {
     text[..end].trim_end_matches([' ', ',', '，']).to_owned() + "…"
 }
 
-/// Minutes and seconds (`1:05`, `0:07`), with hours if there are any.
-fn clock(span: Duration) -> String {
-    let secs = span.as_secs();
-    match secs / 3600 {
-        0 => format!("{}:{:02}", secs / 60, secs % 60),
-        hours => format!("{hours}:{:02}:{:02}", secs / 60 % 60, secs % 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,13 +169,6 @@ mod tests {
             language,
             columns: Some(columns),
         }
-    }
-
-    #[test]
-    fn durations_are_formatted_like_a_clock() {
-        assert_eq!(clock(Duration::from_secs(7)), "0:07");
-        assert_eq!(clock(Duration::from_secs(65)), "1:05");
-        assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl TerminalWriter {
     /// Wraps `sentence` at the width; further lines are indented by two more columns.
     pub(crate) fn paragraph(&self, text: &mut String, style: Style, indent: &str, sentence: &str) {
         let sentence = printable(&self.translator.say(sentence));
-        // Chinese has no spaces to wrap at, and a recipe's question may be Chinese in an English report.
+        // Chinese has no spaces to wrap at, and the question in an English report may be Chinese.
         let is_wide = width_of(&sentence) > sentence.chars().count();
         let lines = if self.translator.is_english() && !is_wide {
             let words = sentence.split_whitespace();

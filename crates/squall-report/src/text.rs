@@ -91,7 +91,7 @@ pub(crate) fn wrapped<W: AsRef<str>>(
         if has_word {
             line.push(' ');
         }
-        push_piece(&mut lines, &mut line, &word, (width, further.as_str()));
+        push_piece(&mut lines, &mut line, &word, width, &further);
         has_word = true;
     }
     lines.push(line);
@@ -132,9 +132,22 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
+/// Seconds as minutes and seconds (`0:07`, `1:05`), with hours if there are any (`1:02:05`).
+pub(crate) fn clock(seconds: u64) -> String {
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clock_has_hours_only_if_there_are_any() {
+        assert_eq!([7, 65, 3_725].map(clock), ["0:07", "1:05", "1:02:05"]);
+    }
 
     fn lines(sentence: &str, width: usize, indent: &str) -> Vec<String> {
         wrapped(sentence.split(' '), width, indent, str::to_owned)

@@ -56,7 +56,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let fixes = [Knob::QueueDiscipline, Knob::CongestionControl]
         .into_iter()
         .filter_map(|knob| case.link_fix(sender, knob))
-        .collect();
+        .collect::<Vec<_>>();
     if case.has_causes() {
         return case.detection_by_time(case.cost_of(Cause::Link), OF_TIME_AT_LEAST, numbers, fixes);
     }

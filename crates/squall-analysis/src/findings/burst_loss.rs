@@ -49,8 +49,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     ];
     let fixes = [Knob::Pacing, Knob::QueueDiscipline]
         .into_iter()
-        .filter_map(|knob| case.link_fix(sender, knob))
-        .collect();
+        .filter_map(|knob| case.link_fix(sender, knob));
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -226,7 +226,7 @@ impl<'a> Case<'a> {
         costs: Costs,
         at_least: f64,
         mut numbers: Vec<Number>,
-        fixes: Vec<Fix>,
+        fixes: impl IntoIterator<Item = Fix>,
     ) -> Option<Detection> {
         let part = self.share_of_time(costs.sum());
         if part < at_least {
@@ -239,7 +239,7 @@ impl<'a> Case<'a> {
             of: Whole::ResponseTime,
             numbers,
             requests: costs.worst(),
-            fixes,
+            fixes: fixes.into_iter().collect(),
         })
     }
 

@@ -40,12 +40,12 @@ const FULL_DATA: u64 = 16_384;
 /// A record of this size arrives in three segments, so that its bytes wait little for each other.
 const SHORT_RECORD: Bytes = Bytes::new(4_096);
 
-/// What a fix is for the recipe of a trial.
+/// A fix, in terms of the recipe of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Changes {
     /// Settings to change, with values.
     Settings(Vec<SettingChange>),
-    /// A recipe cannot express it, or does not tell whether it is in force.
+    /// A recipe cannot express it, or does not say whether it is in force.
     InWords,
     /// The setting has that value already.
     InForce,

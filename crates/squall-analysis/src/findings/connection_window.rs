@@ -23,12 +23,9 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let of_sender = frames.find(|((_, side, _), _)| *side == sender);
     let window = of_sender.and_then(|(_, frames)| frames.connection.window);
     let numbers = window.map(|bytes| number("connection window", bytes as f64, "bytes"));
-    let fixes = case
-        .link_fix(sender.peer(), Knob::ConnectionWindow)
-        .into_iter()
-        .collect();
+    let fix = case.link_fix(sender.peer(), Knob::ConnectionWindow);
     let costs = case.cost_of(Cause::WindowConnection);
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers.into_iter().collect(), fixes)
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers.into_iter().collect(), fix)
 }
 
 #[cfg(test)]

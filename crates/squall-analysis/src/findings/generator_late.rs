@@ -48,12 +48,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         number("lag at the tail", fault.lag.as_millis_f64(), "ms"),
         number("sound, at most", fault.at_most.as_millis_f64(), "ms"),
     ];
-    case.detection_by_time(
-        costs,
-        0.0,
-        numbers,
-        case.fix(1, Side::Client, Knob::Load).into_iter().collect(),
-    )
+    case.detection_by_time(costs, 0.0, numbers, case.fix(1, Side::Client, Knob::Load))
 }
 
 #[cfg(test)]

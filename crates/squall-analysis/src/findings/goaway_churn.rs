@@ -38,11 +38,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("requests that opened a connection", opened),
         count("requests", requests),
     ];
-    let fixes = case
-        .fix(1, Side::Server, Knob::RequestsPerConnection)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, 0.0, numbers, fixes)
+    let fix = case.fix(1, Side::Server, Knob::RequestsPerConnection);
+    case.detection_by_time(costs, 0.0, numbers, fix)
 }
 
 #[cfg(test)]

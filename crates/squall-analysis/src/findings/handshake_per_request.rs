@@ -56,8 +56,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let fixes = case
         .fix(1, Side::Server, Knob::RequestsPerConnection)
         .into_iter()
-        .chain(connections)
-        .collect();
+        .chain(connections);
     case.detection_by_time(costs, 0.0, numbers, fixes)
 }
 

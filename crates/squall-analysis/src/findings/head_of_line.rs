@@ -35,8 +35,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let fixes = case
         .link_fix(Side::Client, Knob::OtherProtocol)
         .into_iter()
-        .chain(case.link_fix(case.main_sender(), Knob::CongestionControl))
-        .collect();
+        .chain(case.link_fix(case.main_sender(), Knob::CongestionControl));
     case.detection_by_time(case.cost_of(Cause::Hol), TIME_AT_LEAST, numbers, fixes)
 }
 

@@ -48,10 +48,10 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     let station = variant
         .stations
         .get(place + usize::from(side == Side::Server));
-    let hop_of = variant.hops.get(place);
-    let protocol = hop_of.map(|hop| hop.protocol);
+    let settings = variant.hops.get(place);
+    let protocol = settings.map(|hop| hop.protocol);
     let version = protocol.map(Protocol::version);
-    let connections = hop_of.map(|hop| hop.connections);
+    let connections = settings.map(|hop| hop.connections);
     let has_several = matches!(connections, Some(Connections::Fixed(count)) if count > 1);
     let setting = match (knob, program(station)) {
         (Knob::QueueDiscipline, _) => return path_fix(variant, hop),
@@ -86,7 +86,7 @@ pub(super) fn fix(variant: &Variant, hop: u8, side: Side, knob: Knob) -> Fix {
     }
 }
 
-/// What of a fix still helps where our own station has its setting in force; `None` if nothing does.
+/// What still helps where our own station has the setting of a fix in force; `None` if nothing does.
 pub(super) fn beyond(knob: Knob) -> Option<&'static str> {
     match knob {
         Knob::WindowUpdates => Some("http2.window_updates: every quarter of the window"),

@@ -60,11 +60,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         number("stream window", window as f64, "bytes"),
         number("of it, sent in a round trip, at least", part * 100.0, "%"),
     ];
-    let fixes = case
-        .fix(hop, sender.peer(), Knob::WindowUpdates)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.fix(hop, sender.peer(), Knob::WindowUpdates);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 /// The share of its window that a stream sent per round trip, if its window updates were late.

@@ -60,11 +60,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("dropped by a queue", by_queue),
         number("median time in queues", queueing.as_millis_f64(), "ms"),
     ];
-    let fixes = case
-        .link_fix(sender, Knob::CongestionControl)
-        .into_iter()
-        .collect();
-    case.detection_by_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fixes)
+    let fix = case.link_fix(sender, Knob::CongestionControl);
+    case.detection_by_time(case.cost_of(Cause::Cwnd), OF_TIME_AT_LEAST, numbers, fix)
 }
 
 #[cfg(test)]

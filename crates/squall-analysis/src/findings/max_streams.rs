@@ -54,7 +54,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         costs,
         TIME_AT_LEAST,
         numbers,
-        case.fix(1, side, Knob::MaxStreams).into_iter().collect(),
+        case.fix(1, side, Knob::MaxStreams),
     )
 }
 

@@ -58,8 +58,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let side = side_with_more(sides);
     let numbers = vec![count("segments that were held back", stalls)];
-    let fixes = case.link_fix(side, Knob::NoDelay).into_iter().collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.link_fix(side, Knob::NoDelay);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 /// The most that a segment of that side holds: as its sockets report, otherwise as the flow shows.

@@ -47,10 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     } else {
         &[Knob::KeepInFlight]
     };
-    let fixes = knobs
-        .iter()
-        .filter_map(|knob| case.link_fix(sender, *knob))
-        .collect();
+    let fixes = knobs.iter().filter_map(|knob| case.link_fix(sender, *knob));
     case.detection_by_time(case.cost_of(Cause::Loss), TIME_AT_LEAST, numbers, fixes)
 }
 

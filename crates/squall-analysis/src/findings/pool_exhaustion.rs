@@ -101,11 +101,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("connections that the client may have", u64::from(at_most)),
         count("of them in use at once", at_once),
     ];
-    let fixes = case
-        .fix(1, Side::Client, Knob::Connections)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.fix(1, Side::Client, Knob::Connections);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("stalls", stalls),
         number("longest", longest.as_millis_f64(), "ms"),
     ];
-    let fixes = case.fix(hop, side, Knob::Reader).into_iter().collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.fix(hop, side, Knob::Reader);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 #[cfg(test)]

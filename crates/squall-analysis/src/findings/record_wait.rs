@@ -19,16 +19,8 @@ pub(super) const DETECTOR: Detector = Detector {
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
     let (hop, sender) = (case.link_hop().0, case.main_sender());
-    let fixes = case
-        .fix(hop, sender, Knob::ShortRecords)
-        .into_iter()
-        .collect();
-    case.detection_by_time(
-        case.cost_of(Cause::Record),
-        TIME_AT_LEAST,
-        Vec::new(),
-        fixes,
-    )
+    let fix = case.fix(hop, sender, Knob::ShortRecords);
+    case.detection_by_time(case.cost_of(Cause::Record), TIME_AT_LEAST, Vec::new(), fix)
 }
 
 #[cfg(test)]

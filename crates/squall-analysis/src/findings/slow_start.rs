@@ -55,11 +55,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         "connections with a loss, left out",
         lossy.len() as u64,
     )];
-    let fixes = case
-        .link_fix(Side::Client, Knob::Backlog)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, OF_TIME_AT_LEAST, numbers, fixes)
+    let fix = case.link_fix(Side::Client, Knob::Backlog);
+    case.detection_by_time(costs, OF_TIME_AT_LEAST, numbers, fix)
 }
 
 /// Whether its connection was fresh when the request was sent.

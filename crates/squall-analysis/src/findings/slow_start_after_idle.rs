@@ -76,11 +76,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         number("a flight before one", example.before as f64, "bytes"),
         number("the flight after it", example.after as f64, "bytes"),
     ];
-    let fixes = case
-        .link_fix(side_of, Knob::SlowStartAfterIdle)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.link_fix(side_of, Knob::SlowStartAfterIdle);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 /// A busy period that began with a smaller flight than the period before it had reached.

@@ -31,11 +31,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     } else {
         (by_frames(case), 1)
     };
-    let fixes = case
-        .fix(hop, sender.peer(), Knob::StreamWindow)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fixes)
+    let fix = case.fix(hop, sender.peer(), Knob::StreamWindow);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers(case, sender), fix)
 }
 
 /// Used if causes are not known: what the client's own frames show of its uploads.

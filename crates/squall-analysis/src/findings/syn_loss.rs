@@ -42,11 +42,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         return None;
     }
     let numbers = vec![count("connections with a lost SYN or SYN-ACK", connections)];
-    let fixes = case
-        .link_fix(Side::Client, Knob::Backlog)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, 0.0, numbers, fixes)
+    let fix = case.link_fix(Side::Client, Knob::Backlog);
+    case.detection_by_time(costs, 0.0, numbers, fix)
 }
 
 /// How long a request waited for its connection; zero if that was too short for a timeout.

@@ -61,8 +61,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let fixes = case
         .link_fix(case.main_sender(), Knob::KeepInFlight)
         .into_iter()
-        .chain(case.link_fix(Side::Client, Knob::OtherProtocol))
-        .collect();
+        .chain(case.link_fix(Side::Client, Knob::OtherProtocol));
     case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
 }
 

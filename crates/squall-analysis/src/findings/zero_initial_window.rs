@@ -48,11 +48,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("uploads that waited for their first window", streams),
         number("initial window", window as f64, "bytes"),
     ];
-    let fixes = case
-        .fix(on_hop, Side::Server, Knob::StreamWindow)
-        .into_iter()
-        .collect();
-    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fixes)
+    let fix = case.fix(on_hop, Side::Server, Knob::StreamWindow);
+    case.detection_by_time(costs, TIME_AT_LEAST, numbers, fix)
 }
 
 #[cfg(test)]

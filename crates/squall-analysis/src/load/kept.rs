@@ -12,8 +12,8 @@ use squall_base::{Duration, Time};
 /// How many of the slowest requests are kept.
 const SLOWEST: usize = 10_000;
 
-/// The most requests that are kept at even distances, apart from those. Of more requests, at least half as many are kept. It
-/// is even, so that every second one can give way to later ones.
+/// The most requests that are kept at even distances, apart from the slowest. Once there are more, at least half this number
+/// is kept. The number is even, so that every second one can give way to later ones.
 const EVENLY: usize = 80_000;
 
 /// A request of a load, as far as a point shows it.
@@ -43,7 +43,7 @@ impl KeptRequest {
     }
 }
 
-/// Among the slowest; the fastest of them is the largest, so that it is at the top of a heap.
+/// One of the slowest requests. The order is reversed, so that the fastest of them is at the top of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slow(KeptRequest);
 
@@ -64,7 +64,7 @@ impl PartialOrd for Slow {
 pub(super) struct KeptRequests {
     ended: u64,
     slowest: BinaryHeap<Slow>,
-    /// Those whose place is a multiple of `distance`, and some of the time before it was doubled, which give way to later ones.
+    /// Those whose place is a multiple of `distance`, and some from before it was doubled, which give way to later ones.
     evenly: Vec<KeptRequest>,
     distance: u64,
     /// Where to look for the next one that gives way.

@@ -16,7 +16,7 @@ use crate::latency::latency_since;
 use crate::quantile::Quantile;
 use crate::shape::{Course, PercentilePoint, Quartiles, TrialShape, shares_beyond};
 
-/// The most intervals: some three pixels for each in a small drawing.
+/// The most intervals: about three pixels each in a small drawing.
 const INTERVALS: usize = 120;
 
 /// The first length of an interval.

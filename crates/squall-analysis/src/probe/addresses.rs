@@ -1,5 +1,5 @@
-//! What DNS has of an endpoint: all addresses that were looked up, with a TCP handshake over each family; whether other names
-//! of its certificate lead to the same address; and its HTTPS records.
+//! What DNS says about an endpoint: all addresses that were looked up, with a TCP handshake over each family; whether other
+//! names of its certificate lead to the same address; and its HTTPS records.
 //!
 //! Nothing is looked up here, and nothing is judged.
 

@@ -1,4 +1,5 @@
-//! The windows that a server announces for uploads over HTTP/2, before any upload: known even if it answers no request.
+//! The windows that a server announces for uploads over HTTP/2, before any upload. They are known even of a server that
+//! answers no request.
 //!
 //! What an upload really gets is in `windows`.
 
@@ -7,15 +8,9 @@ use squall_base::plan::Version;
 use squall_base::record::{FrameFacts, FrameLayer, Way};
 
 use super::observed::{Observations, Step, StepKind};
+use crate::wire::http2::{ACK, INITIAL_WINDOW_SIZE, SETTINGS, WINDOW_UPDATE};
 
-/// Frame types (RFC 9113, section 6).
-const SETTINGS: u64 = 0x4;
-const WINDOW_UPDATE: u64 = 0x8;
-/// Flag of a SETTINGS frame that acknowledges the client's.
-const FLAG_ACK: u8 = 0x1;
-/// SETTINGS_INITIAL_WINDOW_SIZE.
-const INITIAL_WINDOW_SIZE: u64 = 0x4;
-/// What both windows have unless the server says otherwise (RFC 9113, section 6.9.2).
+/// The size of both windows unless the server says otherwise (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: u64 = 65_535;
 
 /// What an upload may send before the server has received any of it.
@@ -44,8 +39,7 @@ impl AnnouncedWindows {
             frames
                 .filter(|(_, frame)| frame.layer == FrameLayer::Http2 && frame.way == Way::Received)
         };
-        let is_settings =
-            |frame: &FrameFacts| frame.kind == SETTINGS && frame.flags & FLAG_ACK == 0;
+        let is_settings = |frame: &FrameFacts| frame.kind == SETTINGS && frame.flags & ACK == 0;
         let (first, _) = received().find(|(_, frame)| is_settings(frame))?;
         let increments = received()
             .filter(|(connection, frame)| {
@@ -79,7 +73,7 @@ mod tests {
     fn unanswered(values: &[(u64, u64)]) -> Observations {
         let mut made = step(StepKind::Small, Version::Http2);
         made.settings = values.to_vec();
-        made.frames = vec![frame(1_000, settings(0)), frame(1_100, settings(FLAG_ACK))];
+        made.frames = vec![frame(1_000, settings(0)), frame(1_100, settings(ACK))];
         Observations {
             url: "https://server/".to_owned(),
             failures: vec![(

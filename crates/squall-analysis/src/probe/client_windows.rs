@@ -1,5 +1,5 @@
-//! The windows that this client gives to a download, as its own frames show them: how many bytes the server may have on the
-//! way (RFC 9113, section 6.9; RFC 9000, section 4.1).
+//! The windows that this client gives to a download, as its own frames show them: how many bytes the server may have in
+//! flight (RFC 9113, section 6.9; RFC 9000, section 4.1).
 //!
 //! Whether a download waited for them is in `downloads`. The windows that a server gives to uploads are in `windows` and
 //! `limits`; what follows from updates is in `flow`.
@@ -12,30 +12,23 @@ use squall_base::record::{FrameFacts, FrameLayer, RequestRecord, Way};
 
 use super::flow::{Ledger, Replay, Update, mean_flight};
 use super::observed::Step;
-
-/// Frame types (RFC 9113, section 6; RFC 9000, section 19).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
-const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-const MAX_DATA: u64 = 0x10;
-const MAX_STREAM_DATA: u64 = 0x11;
-const DATA_BLOCKED: u64 = 0x14;
-const STREAM_DATA_BLOCKED: u64 = 0x15;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
+use crate::wire::quic::{DATA_BLOCKED, MAX_DATA, MAX_STREAM_DATA, STREAM, STREAM_DATA_BLOCKED};
 
 /// The windows of a download, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClientWindows {
-    /// The largest window of its stream; `None` if no frame says it.
+    /// The largest window of its stream; `None` if no frame shows it.
     pub stream_bytes: Option<u64>,
-    /// The largest window of its connection; `None` if no frame says it.
+    /// The largest window of its connection; `None` if no frame shows it.
     pub connection_bytes: Option<u64>,
     /// How many bytes they allow in a round trip if the client opens them as it did here; `None` if neither is known. This is
-    /// less than a window if the client keeps some of each.
+    /// less than a window if the client does not give back all of each at once.
     pub round_trip_bytes: Option<u64>,
 }
 
 impl ClientWindows {
-    /// Those of the download of a step; `None` over HTTP/1.1, and if none of its frames says one.
+    /// The windows of a step's download; `None` over HTTP/1.1, and if no frame shows one.
     pub(super) fn of(step: &Step) -> Option<ClientWindows> {
         let row = step.of(0)?;
         let frames = step
@@ -50,7 +43,7 @@ impl ClientWindows {
         }
     }
 
-    /// The most that the server may have on the way: one such amount per round trip is the highest rate.
+    /// The most bytes that the server may have in flight. The highest rate is this many in each round trip.
     pub(super) fn limit_bytes(&self) -> Option<u64> {
         let known = [self.stream_bytes, self.connection_bytes];
         known.into_iter().flatten().min()

@@ -31,7 +31,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Those of each version whose responses are slow.
+    /// One for each version whose responses are slow.
     pub(super) fn all(seen: &Observations, round_trip: Option<Duration>) -> Vec<Concurrency> {
         let round_trip = round_trip.unwrap_or_default();
         let of = |version| {

@@ -12,18 +12,11 @@ use super::observed::{Observations, Step, StepKind, version_name};
 use super::small::between;
 use super::transfer::median_span;
 use super::windows::was_wanted;
+use crate::wire::http2::{DATA, END_STREAM, WINDOW_UPDATE};
+use crate::wire::quic::{MAX_DATA, MAX_STREAM_DATA, STREAM};
 
 /// The most points of a transfer: more than a drawing of usual width has columns.
 const POINTS: u64 = 300;
-
-/// Frame types (RFC 9113, section 6; RFC 9000, section 19).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
-const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-const MAX_DATA: u64 = 0x10;
-const MAX_STREAM_DATA: u64 = 0x11;
-/// Flag of a DATA frame.
-const FLAG_END_STREAM: u8 = 0x1;
 
 /// Which way a body goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,7 +275,7 @@ impl Reader {
 
     fn data(&mut self, time: Time, frame: &FrameFacts) {
         self.carried(time, self.bytes + frame.length);
-        if frame.flags & FLAG_END_STREAM != 0 {
+        if frame.flags & END_STREAM != 0 {
             return;
         }
         let windows = [frame.stream_window, frame.connection_window];

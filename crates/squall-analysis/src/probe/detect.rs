@@ -227,7 +227,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
 fn small_records(case: &Case<'_>) -> Option<Signs> {
     const BYTES: u64 = 4_200;
     let bytes = case.endpoint.record_bytes.filter(|bytes| *bytes < BYTES)?;
-    // Small ones at the beginning are sent so that the first can be decrypted sooner.
+    // A server may send small records only at the beginning, so that the first can be decrypted sooner.
     let sizes = &case.endpoint.record_sizes;
     if !sizes.is_empty() && sizes.iter().all(|it| it.first.is_some()) {
         return None;
@@ -394,7 +394,7 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     const MORE: Duration = Duration::from_millis(50);
     const SAMPLES: usize = 3;
     let idle = case.endpoint.connect_idle?;
-    // How much longer handshakes took beside transfers, if that is clear.
+    // How much longer handshakes took during transfers, if that is clear.
     let growth = |spans: &[Duration], loaded: Option<Duration>| {
         let lost = loaded? - idle;
         let is_clear = spans.len() >= SAMPLES && lost >= MORE && lost >= idle;
@@ -580,9 +580,9 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
-/// A server that handles the requests of a connection one after the other, though it might send responses together.
+/// A server that handles the requests of a connection one after the other, whether or not it can interleave responses.
 fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
-    // In that case the cause is said already.
+    // That fault is the cause.
     if no_multiplexing(case).is_some() {
         return None;
     }

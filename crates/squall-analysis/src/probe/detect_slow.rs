@@ -18,9 +18,9 @@ use crate::figure;
 
 /// A version is slow below this share of another one's rate.
 const RATIO: f64 = 0.6;
-/// What a transfer must take longer, in seconds.
+/// By how much longer a transfer must take, in seconds.
 const MORE: f64 = 0.1;
-/// Rounds of both versions.
+/// Fewer rounds of a version are not compared.
 const ROUNDS: usize = 2;
 
 /// Which bodies are compared.
@@ -39,7 +39,7 @@ struct Slower {
     fastest: f64,
     /// The slowest round of the other one.
     slowest: f64,
-    /// What a transfer takes longer, in seconds.
+    /// How much longer a transfer takes, in seconds.
     lost: f64,
 }
 
@@ -58,7 +58,7 @@ fn slow(case: &Case<'_>, fault: Fault, version: Version, others: &[Version]) -> 
             return None;
         }
         let than = others.iter();
-        let slower = than.filter_map(|other| Slower::of(case, (bodies, version), *other));
+        let slower = than.filter_map(|other| Slower::of(case, bodies, version, *other));
         slower.max_by(|one, other| one.lost.total_cmp(&other.lost))
     });
     let mut all: Vec<Slower> = all.into_iter().flatten().collect();
@@ -98,7 +98,7 @@ fn is_explained(case: &Case<'_>, bodies: Bodies, version: Version) -> bool {
 }
 
 impl Slower {
-    fn of(case: &Case<'_>, (bodies, version): (Bodies, Version), than: Version) -> Option<Slower> {
+    fn of(case: &Case<'_>, bodies: Bodies, version: Version, than: Version) -> Option<Slower> {
         let rates = |version| Some(bodies.rates(case.endpoint.version(version)?));
         let (own, other) = (rates(version)?, rates(than)?);
         if own.bytes_per_s.len().min(other.bytes_per_s.len()) < ROUNDS {
@@ -156,7 +156,7 @@ impl Bodies {
         }
     }
 
-    /// How long the longest transfer over a version is.
+    /// The size of the longest transfer over a version.
     fn bytes(self, case: &Case<'_>, version: Version) -> Option<u64> {
         match self {
             Bodies::Downloads => {

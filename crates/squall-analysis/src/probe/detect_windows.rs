@@ -22,7 +22,7 @@ const FAR: Duration = Duration::from_millis(100);
 const UPLOAD: f64 = 10e6;
 /// Less waiting than this is not worth a sentence.
 const WAIT_AT_LEAST: Duration = Duration::from_millis(20);
-/// A client that allows less than this share of its window per round trip keeps some of it.
+/// A client that allows less than this share of its window per round trip does not give back all of it at once.
 const WHOLE: f64 = 0.95;
 /// A share of the sending time that is not chance.
 const SHARE: f64 = 0.2;
@@ -187,7 +187,8 @@ fn held_up(endpoint: &Endpoint) -> Option<(&VersionFacts, Duration)> {
     (waited >= WAIT_AT_LEAST).then_some((facts, waited))
 }
 
-/// Downloads that wait for the windows of this client. With those of a probe they never do, so the user has set smaller ones.
+/// Downloads that wait for the windows of this client. The default windows of a probe are never too small, so the user has set
+/// smaller ones.
 pub(super) fn client_window(case: &Case<'_>) -> Option<Signs> {
     let (facts, waited) = held_up(case.endpoint)?;
     let version = facts.version;
@@ -222,7 +223,7 @@ pub(super) fn client_window(case: &Case<'_>) -> Option<Signs> {
             )
         }));
     }
-    // What was limited first, and the others beside it.
+    // The limited version first, and the others for comparison.
     let all = case.endpoint.versions.iter();
     let others = all.filter(|other| other.version != version);
     evidence.extend(std::iter::once(facts).chain(others).filter_map(|facts| {

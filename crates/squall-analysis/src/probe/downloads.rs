@@ -13,13 +13,9 @@ use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, RequestRecord, Wa
 use squall_base::{Duration, Time};
 
 use super::observed::Step;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
+use crate::wire::quic::{DATA_BLOCKED, STREAM, STREAM_DATA_BLOCKED};
 
-/// Frame types (RFC 9113, section 6; RFC 9000, section 19).
-const HTTP2_DATA: u64 = 0x0;
-const HTTP2_WINDOW_UPDATE: u64 = 0x8;
-const QUIC_STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-const DATA_BLOCKED: u64 = 0x14;
-const STREAM_DATA_BLOCKED: u64 = 0x15;
 /// Shorter downloads say nothing about a rate.
 const BODY_AT_LEAST: u64 = 64 * 1024;
 /// Below this round trip, a pause of a round trip cannot be told from the time that programs take.
@@ -48,8 +44,8 @@ pub struct DownloadTime {
     /// Longer pauses: of the server, or until a loss was repaired.
     #[serde(rename = "pauses_ns")]
     pub pauses: Duration,
-    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave: the server had used it up, as far as it could know of
-    /// the client's updates.
+    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave: the server had used up all of it that the updates
+    /// which had reached it allowed.
     #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
     /// Round trips in which TCP's receive window of this machine was nearly used up.
@@ -233,7 +229,7 @@ struct RecentUpdates {
 
 impl RecentUpdates {
     fn sent(&mut self, time: Time, frame: &FrameFacts) {
-        let is_update = frame.layer == FrameLayer::Http2 && frame.kind == HTTP2_WINDOW_UPDATE;
+        let is_update = frame.layer == FrameLayer::Http2 && frame.kind == WINDOW_UPDATE;
         let (Some(stream), Some(bytes)) = (frame.stream.filter(|_| is_update), frame.value) else {
             return;
         };
@@ -241,7 +237,7 @@ impl RecentUpdates {
         self.updates.push_back((time, stream, bytes));
     }
 
-    /// Whether a server that does not know of these updates has used up a window, of which `left` would be left otherwise.
+    /// Whether a server that these updates have not reached has used up a window. `left` is what is left of it after them.
     fn is_used_up(&mut self, time: Time, stream: u64, left: Option<i64>) -> bool {
         let round_trip = self.round_trip;
         while let Some((sent, ..)) = self.updates.front()
@@ -275,8 +271,8 @@ fn blocked(frames: &[FrameRecord], row: &RequestRecord, round_trip: Duration) ->
         }
         let is_of_stream = frame.stream == row.stream;
         let is_data = match frame.layer {
-            FrameLayer::Http2 => frame.kind == HTTP2_DATA,
-            FrameLayer::Quic => QUIC_STREAM.contains(&frame.kind) && is_of_stream,
+            FrameLayer::Http2 => frame.kind == DATA,
+            FrameLayer::Quic => STREAM.contains(&frame.kind) && is_of_stream,
             FrameLayer::Http3 => false,
         };
         if is_data {
@@ -386,7 +382,7 @@ mod tests {
     fn pauses_caused_by_the_clients_window_are_not_blamed_on_the_server() {
         let mut made = flights(&[(0, 65_536), (30, 65_536), (60, 65_536)]);
         for (after_us, left) in [(0, 0), (30_000, 0), (60_000, 65_536)] {
-            let mut data = facts(Way::Received, HTTP2_DATA, 0);
+            let mut data = facts(Way::Received, DATA, 0);
             data.stream_window = Some(left);
             data.connection_window = Some(1 << 20);
             made.frames.push(frame(FIRST_US + after_us, data));
@@ -406,11 +402,11 @@ mod tests {
         for flight in 0..3 {
             for half in 0..2 {
                 let time_us = FIRST_US + 30_000 * flight + 2 * half;
-                let mut data = facts(Way::Received, HTTP2_DATA, 1);
+                let mut data = facts(Way::Received, DATA, 1);
                 data.stream_window = Some(HALF);
                 data.connection_window = Some(1 << 20);
                 made.frames.push(frame(time_us, data));
-                let mut update = facts(Way::Sent, HTTP2_WINDOW_UPDATE, 1);
+                let mut update = facts(Way::Sent, WINDOW_UPDATE, 1);
                 update.value = Some(HALF.unsigned_abs());
                 update.stream_window = Some(2 * HALF);
                 made.frames.push(frame(time_us + 1, update));

@@ -50,7 +50,7 @@ pub struct Endpoint {
     pub tls: Option<TlsFacts>,
     /// The handshakes of each version over TLS.
     pub handshakes: Vec<HandshakeFacts>,
-    /// The first other names of the certificate that are no wildcards.
+    /// The first other names of the certificate, without wildcards.
     pub coalescing: Vec<OtherName>,
     /// HTTPS records of the URL's name (RFC 9460); `None` if DNS was not asked.
     pub https_records: Option<HttpsAnswer>,
@@ -232,7 +232,7 @@ pub struct CodingFacts {
 const ROUND_TRIPS_MS: [u64; 5] = [10, 30, 60, 100, 200];
 /// The segment of an Ethernet path with IPv4 and timestamps.
 const USUAL_SEGMENT: u64 = 1_448;
-/// The share of downloads' time for which this client's own windows held them up, from which on they say nothing about the
+/// If this client's own windows held downloads up for this share of their time or more, their rates say nothing about the
 /// server.
 const HELD_UP: f64 = 0.1;
 /// A download must bring this much for its records to say what is usual.
@@ -301,8 +301,8 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// Adds a note for each version whose downloads this machine itself held up. What this client's own windows hold up is a
-    /// fault.
+    /// Adds a note for each version whose downloads TCP's receive window of this machine held up. Downloads that the windows of
+    /// HTTP or QUIC hold up are a fault (`detect_windows`).
     fn with_own_limits(mut self) -> Endpoint {
         for facts in &self.versions {
             if facts.share(|time| time.receive_window) >= HELD_UP {

@@ -11,9 +11,8 @@ use squall_base::plan::Version;
 use squall_base::record::{FrameLayer, FrameRecord, Way};
 
 use super::observed::{Chain, Handshake, Observations, Step, StepKind, version_name};
+use crate::wire::quic::CRYPTO;
 
-/// CRYPTO (RFC 9000, section 19.6).
-const CRYPTO: u64 = 0x06;
 /// The names of a certificate that are kept.
 const NAMES_AT_MOST: usize = 3;
 /// What a packet carries on an Ethernet path if the kernel did not say.

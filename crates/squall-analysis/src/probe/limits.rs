@@ -12,13 +12,7 @@ use squall_base::{Duration, Time};
 
 use super::observed::{Step, TransportParameters};
 use super::windows::was_wanted;
-
-/// Frame types (RFC 9000, section 19).
-const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
-const MAX_DATA: u64 = 0x10;
-const MAX_STREAM_DATA: u64 = 0x11;
-const DATA_BLOCKED: u64 = 0x14;
-const STREAM_DATA_BLOCKED: u64 = 0x15;
+use crate::wire::quic::{DATA_BLOCKED, MAX_DATA, MAX_STREAM_DATA, STREAM, STREAM_DATA_BLOCKED};
 
 /// What an HTTP/3 upload shows of the server's limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -11,9 +11,7 @@ use squall_base::{Duration, Time};
 
 use super::observed::{Head, Observations, Piece, Step, StepKind, TransportParameters};
 use crate::load::requests::answered;
-
-pub(super) const DATA: u64 = 0x0;
-pub(super) const WINDOW_UPDATE: u64 = 0x8;
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

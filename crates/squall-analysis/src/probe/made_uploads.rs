@@ -10,8 +10,9 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::{FrameFacts, Way};
 
-use super::made::{DATA, at_us, facts, frame, request, step, update};
+use super::made::{at_us, facts, frame, request, step, update};
 use super::observed::{Step, StepKind};
+use crate::wire::http2::DATA;
 
 /// When a server opens a window again.
 #[derive(Clone, Copy, Debug)]

@@ -42,7 +42,7 @@ pub enum StepKind {
     KeptIdle,
     /// A small request (0), and then two on its connection (1, 2), the second one before the first can be answered.
     SlowPair,
-    /// The request for robots.txt. It is none of the [`Observations`], because nothing is concluded from its times.
+    /// The request for robots.txt. It is not among the [`Observations`], because its times are not analysed.
     Robots,
 }
 
@@ -266,7 +266,7 @@ pub struct Observations {
     pub steps: Vec<Step>,
     /// TCP packets of the probe's own flows, in their order; empty if this machine does not let it see them.
     pub segments: Vec<Segment>,
-    /// First requests over versions that failed: only what the server announced counts of them.
+    /// First requests over versions that failed. Only what the server announced in them is used.
     pub unanswered: Vec<Step>,
     /// What could not be done, each as a sentence.
     pub notes: Vec<String>,

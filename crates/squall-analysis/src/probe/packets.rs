@@ -1,8 +1,8 @@
 //! What the TCP packets of the probe's own flows show of a server, where this machine lets the probe see them: packets that it
-//! sent again in vain, reordering told from loss, how late it acknowledges, and how long its receive window was closed.
+//! sent again needlessly, reordering told from loss, how late it acknowledges, and how long its receive window was closed.
 //!
-//! Packets are as this machine's kernel handles them, joined up to 64 KiB, at this end of the path. QUIC reports its own losses
-//! (`quic`). Packets that the capture missed leave a gap that nothing fills, and count for nothing. Nothing is judged.
+//! Packets are captured at this end of the path, as this machine's kernel handles them: joined, up to 64 KiB. QUIC reports its
+//! own losses (`quic`). Packets that the capture missed leave a gap that nothing fills, and are not counted. Nothing is judged.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use serde::Serialize;
 use squall_base::{Duration, Time};
 
 use super::transfer::median_span;
+use crate::wire::{ACK, FIN, RST, SYN};
 
 /// A packet of TCP between this machine and a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +41,11 @@ pub struct Segment {
 pub struct PacketFacts {
     /// Packets with data from the server.
     pub received: u64,
-    /// Those with nothing but bytes that had already arrived: it sent them again in vain.
+    /// Those with nothing but bytes that had already arrived: it sent them again needlessly.
     pub repeated: u64,
     /// Those that came behind later ones, within half a round trip: the path reordered them.
     pub reordered: u64,
-    /// Those that came later than that: they were lost, and sent again.
+    /// Those that came later than half a round trip: they were lost, and sent again.
     pub repaired: u64,
     /// The middle time until such a loss was repaired.
     #[serde(rename = "repair_ns")]
@@ -61,11 +62,6 @@ pub struct PacketFacts {
     #[serde(rename = "zero_window_ns")]
     pub zero_window: Duration,
 }
-
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
 
 /// A larger packet was not sent as one segment.
 const ONE_SEGMENT: u32 = 1_460;

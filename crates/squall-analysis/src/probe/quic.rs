@@ -12,9 +12,7 @@ use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step};
 use super::transfer::median_span;
-
-/// STREAM frames (RFC 9000, section 19.8).
-pub(super) const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+use crate::wire::quic::STREAM;
 
 /// Facts about the QUIC connections of a probe, over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

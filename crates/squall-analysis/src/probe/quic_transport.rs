@@ -11,7 +11,7 @@ use squall_base::record::{FrameLayer, Way};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, TransportParameters};
-use super::quic::STREAM;
+use crate::wire::quic::STREAM;
 
 /// The round trips at a download's beginning in which pacing may be seen: later ones fill the link.
 const ROUND_TRIPS: u64 = 3;

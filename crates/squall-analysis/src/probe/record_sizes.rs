@@ -34,7 +34,8 @@ pub struct FirstRecords {
 /// A download must bring this much before anything is said about its records.
 const BYTES_AT_LEAST: u64 = 200_000;
 /// Fewer records, or fewer bytes in them, may be SETTINGS and a head rather than small records.
-const FIRST_AT_LEAST: (usize, u64) = (4, 8_192);
+const SMALL_RECORDS_AT_LEAST: usize = 4;
+const SMALL_BYTES_AT_LEAST: u64 = 8_192;
 
 impl RecordSizes {
     /// One for each version whose downloads were long enough.
@@ -82,15 +83,15 @@ impl FirstRecords {
     }
 }
 
-/// Whether records were small after the pause of this step, in which some had been large before it; `None` if none had, or
-/// nothing came after it.
+/// Whether records were small again after the pause of this step; `None` if none had been large before it, or too little came
+/// after it.
 fn is_small_after_pause(step: &Step, largest: u64) -> Option<bool> {
     let resumed: Time = step.of(2)?.written_last?;
     let place = step.records.partition_point(|it| it.time <= resumed);
     let (before, after) = step.records.split_at(place);
     let after = bytes_of(after);
     let was_large = before.iter().any(|it| is_large(it.bytes, largest));
-    if !was_large || after.iter().sum::<u64>() < FIRST_AT_LEAST.1 {
+    if !was_large || after.iter().sum::<u64>() < SMALL_BYTES_AT_LEAST {
         return None;
     }
     Some(are_many(before_large(&after, largest)))
@@ -112,8 +113,7 @@ fn before_large(sizes: &[u64], largest: u64) -> &[u64] {
 }
 
 fn are_many(small: &[u64]) -> bool {
-    let (count, bytes) = FIRST_AT_LEAST;
-    small.len() >= count && small.iter().sum::<u64>() >= bytes
+    small.len() >= SMALL_RECORDS_AT_LEAST && small.iter().sum::<u64>() >= SMALL_BYTES_AT_LEAST
 }
 
 #[cfg(test)]

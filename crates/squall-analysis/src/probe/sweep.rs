@@ -13,7 +13,7 @@ use crate::summary::Schema;
 
 /// A version is ahead if all others are worse by more than this share.
 const MARGIN: f64 = 0.1;
-/// A window grew if it is larger by this factor: less can be chance.
+/// A window has grown if it is larger by this factor. Less can be chance.
 const GROWTH: f64 = 1.5;
 
 /// The probes of a sweep.
@@ -27,8 +27,8 @@ pub struct Sweep {
     pub condition: String,
     /// Which version is ahead at which values, in one sentence.
     pub crossover: String,
-    /// Whether the stream's window of uploads over HTTP/2 grew with the round trip, in one sentence; `None` if at least two
-    /// delays do not show it.
+    /// Whether the stream's window of uploads over HTTP/2 grew with the round trip, in one sentence; `None` unless it is known
+    /// for at least two delays.
     pub upload_window: Option<String>,
     /// The probes, in the order of their values.
     pub points: Vec<SweepPoint>,

@@ -12,6 +12,7 @@ use super::{
     Diagnosis, Fault, Found, Http3Reach, Matters, Observations, Piece, ReceivedRecord, Step,
     StepKind, UpdatePolicy, UploadWindows,
 };
+use crate::wire::http2::DATA;
 
 const FAR: Duration = ms(30);
 
@@ -597,7 +598,7 @@ fn haproxy_is_recognised_by_the_windows_that_it_gives() {
     for record in &mut made.frames {
         // Its updates of the connection's window fill it up.
         record.frame.connection_window = record.frame.connection_window.map(|_| 0x7fff_ffff);
-        if record.frame.kind == super::made::DATA {
+        if record.frame.kind == DATA {
             let length = i64::try_from(record.frame.length).unwrap();
             record.frame.connection_window = Some(0x7fff_ffff - length);
         }

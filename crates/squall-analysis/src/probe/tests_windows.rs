@@ -7,11 +7,12 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::Way;
 
-use super::made::{DATA, WINDOW_UPDATE, at_us, facts, frame, healthy, ms, request, step};
+use super::made::{at_us, facts, frame, healthy, ms, request, step};
 use super::made_uploads::{Opens, Path, Server, upload_to};
 use super::{
     Diagnosis, Fault, Found, Observations, Piece, Step, StepKind, UpdatePolicy, UploadWindows,
 };
+use crate::wire::http2::{DATA, WINDOW_UPDATE};
 
 /// The window that HTTP/2 begins with.
 const SMALL: u64 = 65_535;

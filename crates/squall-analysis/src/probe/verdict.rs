@@ -79,7 +79,7 @@ fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
         .versions
         .iter()
         .any(|facts| !facts.uploads.is_empty());
-    // Without downloads, robots.txt disallows them, and mostly uploads too.
+    // There are no downloads if robots.txt disallows them, and then mostly no uploads either.
     let has_download = (seen.steps.iter()).any(|step| step.kind == StepKind::Download);
     let transfers = match (has_download, has_upload) {
         (true, true) => "downloads and uploads",

@@ -13,12 +13,8 @@ use squall_base::{Duration, Time};
 use super::flow::{Ledger, Replay, Rule, Update, by_rules, mean_flight};
 use super::observed::Step;
 use crate::figure;
+use crate::wire::http2::{DATA, END_STREAM, WINDOW_UPDATE};
 
-/// Frame types (RFC 9113, section 6).
-const DATA: u64 = 0x0;
-const WINDOW_UPDATE: u64 = 0x8;
-/// Flag of a DATA frame.
-const FLAG_END_STREAM: u8 = 0x1;
 /// The largest DATA frame that every peer accepts.
 const FRAME: i64 = 16_384;
 /// Nearly one update for each DATA frame: the last one gets none.
@@ -275,7 +271,7 @@ impl Reader {
         self.first_data.get_or_insert(time);
         self.last_data = Some(time);
         self.data_frames += 1;
-        self.has_ended = frame.flags & FLAG_END_STREAM != 0;
+        self.has_ended = frame.flags & END_STREAM != 0;
         // Whatever it waited for is there.
         self.blocked.open_stream(time);
         self.blocked.open_connection(time);

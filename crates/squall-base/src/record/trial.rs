@@ -129,29 +129,30 @@ pub struct LinkThreadHealth {
 pub struct SharedMemory {
     /// Pages in use, at most.
     pub most_pages: u64,
-    /// Once it began, the kernel goes on shrinking until no more than this is in use: the first number. 0 in records from
-    /// before it was recorded.
+    /// Once it has begun to shrink windows, the kernel goes on until at most this many pages are in use: the first number of
+    /// the same setting. 0 in older records.
     #[serde(default)]
     pub low_pages: u64,
     /// Above this, the kernel shrinks the windows of every socket: the second number of net.ipv4.tcp_mem or udp_mem.
     pub pressure_pages: u64,
 }
 
-/// What the kernel counted of scarce memory for TCP (TcpExt of /proc/net/netstat), added in a trial.
+/// How short of memory TCP was in a trial, as the kernel counted it (TcpExt of /proc/net/netstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpShortage {
-    /// How often it began to save memory because of all sockets, as the hosts and the machine saw it: TCPMemoryPressures.
+    /// How often all sockets together used so much memory that it began to save some: TCPMemoryPressures of the hosts and the
+    /// machine.
     pub pressures: u64,
-    /// For how many milliseconds, counted when it ends: TCPMemoryPressuresChrono.
+    /// For how many milliseconds it saved memory, counted when that ends: TCPMemoryPressuresChrono.
     pub pressed_ms: u64,
     /// How often it freed memory in a receive queue of the hosts: PruneCalled.
     pub pruned: u64,
-    /// How many packets it joined for that in receive queues of the hosts: TCPRcvCollapsed.
+    /// How many packets it merged to free that memory: TCPRcvCollapsed.
     pub collapsed: u64,
 }
 
 impl TcpShortage {
-    /// What both counted.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: TcpShortage) -> TcpShortage {
         TcpShortage {
@@ -192,7 +193,7 @@ pub struct MachineHealth {
     /// The memory of UDP sockets; `None` if it was not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_memory: Option<SharedMemory>,
-    /// What the kernel counted of scarce memory for TCP; `None` in records from before it was recorded.
+    /// How short of memory TCP was; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_shortage: Option<TcpShortage>,
     /// Open files; `None` if not visible.

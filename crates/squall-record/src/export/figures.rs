@@ -1,7 +1,7 @@
 //! Tables of finished figures, as CSV or as Parquet.
 //!
-//! It computes no figure, and has no part in the tables of a trial, which `table` packs and reads: these tables are small and
-//! only written.
+//! It computes no figure. These tables are small and only written; those of a trial are in `crate::table`, which packs and reads
+//! them.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Calls into the parquet crate, which may panic on a corrupt file: a panic there is an error, and nothing is printed.
+//! Calls into the parquet crate, which may panic on a corrupt file: such a panic becomes an error and prints nothing.
 //!
 //! It does not hide any other panic. `reader` makes the calls.
 
@@ -24,8 +24,8 @@ pub(super) fn guarded<T>(path: &Path, decode: impl FnOnce() -> T) -> Result<T, R
     decoded.map_err(|_| RecordError::Undecodable(path.into()))
 }
 
-/// Puts a panic hook in front of the present one, once, that prints nothing about guarded calls. The hook runs before
-/// a panic is caught, on the thread that panics.
+/// Wraps the present panic hook, once, in one that prints nothing about guarded calls. A hook runs before a panic is caught,
+/// on the thread that panics.
 fn silence_guarded_calls() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

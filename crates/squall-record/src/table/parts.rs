@@ -1,7 +1,7 @@
 //! The parts of a table that is being written: whole Parquet files in a folder beside it. A process that is killed leaves
 //! them behind, and every reader of Parquet can read them.
 //!
-//! Each part has one row group. The last one is replaced whenever its row group has grown, in one step; the others are
+//! Each part has one row group. The last part is replaced, in one step, whenever its row group has grown; the others are
 //! complete. At the end the bytes of the parts are copied into the table, without decoding, and the folder is removed. The
 //! table is the same file as one that was written without parts. `writer` decides when a part is written. Nothing is synced
 //! to disk before the end: the kernel keeps what a killed process has written, but a machine without power does not.
@@ -68,7 +68,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes a row group, if it has rows, as the part after the complete ones, in place of the one that may be there.
+    /// Writes a row group, if it has rows, as the part after the complete ones, and replaces an earlier version of that part.
     /// Returns the metadata of what it wrote.
     fn write(&mut self, group: &mut RowGroup) -> Result<Vec<RowGroupMetaData>, RecordError> {
         if group.is_empty() {
@@ -86,8 +86,9 @@ impl Parts {
         if written.is_err() {
             // Makes room on a full disk. The first error says what is wrong.
             let _ = fs::remove_file(&new);
+        } else {
+            self.has_any = true;
         }
-        self.has_any = true;
         written
     }
 
@@ -102,24 +103,19 @@ impl Parts {
             complete,
             ..
         } = self;
-        let table = join(
-            table,
-            &layout,
-            (folder.as_path(), complete.as_slice()),
-            last,
-        )
-        .map_err(|source| RecordError::WriteTable(path.clone(), source))?;
+        let table = join(table, &layout, &folder, &complete, last)
+            .map_err(|source| RecordError::WriteTable(path.clone(), source))?;
         table
             .sync_all()
             .map_err(|source| RecordError::Write(path, source))?;
-        // The table is complete. Parts that stay are not read, and the next table of this name removes them.
+        // The table is complete. Nothing reads parts that are left, and the next table of this name removes them.
         let _ = remove_parts(&folder);
         Ok(())
     }
 }
 
-/// Makes the folder for the parts of the table `path`, without the parts of an earlier table. `None` if none can be made,
-/// because only the table itself may be written.
+/// Makes the folder for the parts of the table `path`, without the parts of an earlier table. `None` if it cannot be made,
+/// for example because only the table itself is writable.
 pub(super) fn prepare_folder(path: &Path) -> Result<Option<PathBuf>, RecordError> {
     let folder = folder_of(path);
     remove_parts(&folder)?;
@@ -193,7 +189,7 @@ fn remove_parts(folder: &Path) -> Result<(), RecordError> {
     })
 }
 
-/// Whether an operation on a folder failed because there is none.
+/// Whether an operation on a folder failed because the folder does not exist.
 fn is_no_folder(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -218,7 +214,8 @@ fn write_part(
 fn join(
     table: File,
     layout: &FileLayout,
-    (folder, complete): (&Path, &[RowGroupMetaData]),
+    folder: &Path,
+    complete: &[RowGroupMetaData],
     last: &mut RowGroup,
 ) -> Result<File, ParquetError> {
     let mut table = layout.begin(table)?;

@@ -1,7 +1,7 @@
 //! The streaming writer of a table.
 //!
 //! Its memory is bounded: up to 256 pending rows, and the packed columns of one row group (`packing`). It does not
-//! rename: a table is written into the folder of a partial trial (`folder`), which nobody reads. A table that must survive
+//! rename: a table is written into the folder of a partial trial (`folder`), which no reader opens. A table that must survive
 //! its process is written in `parts`.
 
 use std::fs::File;
@@ -53,7 +53,7 @@ impl<R: TableRow> TableWriter<R> {
     /// such as a pipe, or if no folder can be made beside it.
     pub fn create_in_parts(path: impl AsRef<Path>) -> Result<TableWriter<R>, RecordError> {
         let path = path.as_ref();
-        // Emptied only after the old parts are gone, which otherwise would pass for those of this table.
+        // The file is emptied only after the old parts are removed: they must never look like parts of this table.
         let mut options = File::options();
         options.write(true).create(true).truncate(false);
         let file = options.open(path).map_err(RecordError::create(path))?;

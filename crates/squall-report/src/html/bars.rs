@@ -1,5 +1,5 @@
-//! Bars on a logarithmic axis: a statistic of the response time of each variant, with its interval and with the values that it
-//! is the median of.
+//! Bars on a logarithmic axis: a statistic of the response time of each variant as the median over trials or rounds, with its
+//! interval and their values.
 //!
 //! All statistics share one axis. Scripts show one at a time (assets/switches.js); without them, and on paper, all are there.
 //! It computes nothing; `comparison` has the bars of a run, `load_requests` those of a load.
@@ -20,7 +20,7 @@ pub(super) struct Bar<'a> {
     pub(super) name: &'a str,
     /// The number of its colour.
     pub(super) colour: usize,
-    /// Words behind its value if that is to be doubted, otherwise empty.
+    /// Words after its value if that is doubtful, otherwise empty.
     pub(super) doubt: &'static str,
     pub(super) spread: Option<Spread<Quantile>>,
     /// The values that the bar is the median of.

@@ -110,7 +110,7 @@ fn tick_label(value: f64) -> String {
     ((value * 1e9).round() / 1e9 + 0.0).to_string()
 }
 
-/// What a chart is called.
+/// The texts of a chart.
 pub(super) struct ChartTexts<'a> {
     /// Names its files within the request or connection (assets/export.js).
     pub(super) name: String,

@@ -79,7 +79,7 @@ impl Colours {
     }
 }
 
-/// What a direction is called: in words, and in the names of files.
+/// The name of a direction: in words, and as part of the names of files.
 #[derive(Clone, Copy, Debug)]
 struct DirectionNames {
     words: &'static str,

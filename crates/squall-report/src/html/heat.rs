@@ -1,8 +1,8 @@
 //! Heat maps of a condition: how many requests were due at about the same time and took about as long, a map for each variant.
 //!
 //! A map has all requests of its variant's valid trials, of which the plots of single requests may show only a part. All maps of
-//! a condition have the same axes and the same steps of one colour, which is closer to the ground the fewer requests there are,
-//! on a light ground and on a dark one. It is pure markup; squall-analysis' `heat` counts.
+//! a condition have the same axes and the same steps of one colour. The fewer requests, the closer it is to the background,
+//! which may be light or dark. It is pure markup; squall-analysis' `heat` counts.
 
 use squall_analysis::{HeatMap, HeatRow, Quantile, figure};
 
@@ -234,7 +234,7 @@ fn push_map(page: &mut String, map: &CellMap<'_>, scale: &Scale) {
     let (low, high) = scale.rows;
     let top = scale.edge(high + 1);
     let height = (scale.edge(low) - top) / f64::from(high + 1 - low);
-    push_rows(page, scale, &runs, (top, height), |row| {
+    push_rows(page, scale, &runs, top, height, |row| {
         numbered(row).map(|number| high - number)
     });
     for (place, (strip, label)) in scale.strips.iter().enumerate() {
@@ -244,7 +244,7 @@ fn push_map(page: &mut String, map: &CellMap<'_>, scale: &Scale) {
             area.left - 5.0,
             top + 8.0,
         ));
-        push_rows(page, scale, &runs, (top, STRIP - 3.0), |row| {
+        push_rows(page, scale, &runs, top, STRIP - 3.0, |row| {
             (row == *strip).then_some(0)
         });
     }
@@ -268,13 +268,14 @@ fn push_legend(page: &mut String, scale: &Scale) {
     }
 }
 
-/// Appends the rows that `depth` accepts; it returns how many rows a row is below the uppermost one. That one begins at `top`,
-/// and each has this height. A line of the path is a run of fields: whole numbers of columns and rows keep pages small.
+/// Appends the rows for which `depth` returns their number, counted downwards from the uppermost row. That one begins at
+/// `top`, and each has this height. A line of the path is a run of fields: whole numbers of columns and rows keep pages small.
 fn push_rows(
     page: &mut String,
     scale: &Scale,
     runs: &[Run],
-    (top, height): (f64, f64),
+    top: f64,
+    height: f64,
     depth: impl Fn(HeatRow) -> Option<u32>,
 ) {
     let Area { left, right, .. } = scale.area;

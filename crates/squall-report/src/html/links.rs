@@ -17,7 +17,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Of the trial of `record`.
+    /// For the trial of `record`.
     pub(super) fn of(record: &TrialRecord, detail: &'a TrialDetail) -> Page<'a> {
         let trial = &record.trial;
         Page {

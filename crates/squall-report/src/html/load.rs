@@ -34,8 +34,7 @@ pub struct LoadPage<'a> {
     pub variants: Vec<LoadPageVariant<'a>>,
     /// What is drawn in colours of its own, at least one.
     pub series: Vec<LoadSeries<'a>>,
-    /// How many URLs the requests of one colour went to, if they are several and could have had colours of their own in
-    /// another load.
+    /// The number of URLs, if several are drawn in one colour.
     pub urls_together: Option<u64>,
     /// The thresholds.
     pub thresholds: Vec<CheckedThreshold>,
@@ -54,7 +53,7 @@ pub struct LoadPageVariant<'a> {
     pub intervals: Vec<IntervalFigures>,
 }
 
-/// Requests that are drawn in one colour: those of a variant or, of a load with a single variant, those to one URL.
+/// Requests that are drawn in one colour: those of a variant, or those to one URL if the load has a single variant.
 #[derive(Clone, Debug)]
 pub struct LoadSeries<'a> {
     /// The variant's name, or a short form of the URL.
@@ -338,7 +337,7 @@ mod tests {
     use squall_base::Duration;
 
     use super::*;
-    use crate::load::samples;
+    use crate::load::samples::{self, Sample};
 
     fn page_of(variants: Vec<VariantRounds>) -> String {
         let sample = samples::mixed();
@@ -446,13 +445,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn load_without_requests_has_a_page() {
-        let sample = samples::empty();
-        let page = load_page(&LoadPage {
+    /// A load of a single version, with these series.
+    fn of_one<'a>(sample: &'a Sample, series: Vec<LoadSeries<'a>>) -> LoadPage<'a> {
+        LoadPage {
             ended_unix_ns: 0,
             addresses: Vec::new(),
-            series: vec![sample.series("h2", 1)],
             variants: vec![LoadPageVariant {
                 rounds: VariantRounds {
                     name: "h2".to_owned(),
@@ -461,10 +458,17 @@ mod tests {
                 last: sample.finished(),
                 intervals: Vec::new(),
             }],
+            series,
             urls_together: None,
             thresholds: Vec::new(),
             method: Method::default(),
-        });
+        }
+    }
+
+    #[test]
+    fn load_without_requests_has_a_page() {
+        let sample = samples::empty();
+        let page = load_page(&of_one(&sample, vec![sample.series("h2", 1)]));
         assert!(page.contains("<p class=\"answer\">0 requests"), "{page}");
         let (markup, _) = page.split_once("<script").unwrap();
         assert!(!markup.contains("NaN") && !markup.contains("class=\"plots\""));
@@ -473,22 +477,8 @@ mod tests {
     #[test]
     fn page_of_a_million_requests_has_less_than_5_mb() {
         let sample = samples::scattered(1_000_000);
-        let page = load_page(&LoadPage {
-            ended_unix_ns: 0,
-            addresses: Vec::new(),
-            series: (0..7).map(|n| sample.series(&format!("/{n}"), 1)).collect(),
-            variants: vec![LoadPageVariant {
-                rounds: VariantRounds {
-                    name: "h2".to_owned(),
-                    rounds: Vec::new(),
-                },
-                last: sample.finished(),
-                intervals: Vec::new(),
-            }],
-            urls_together: None,
-            thresholds: Vec::new(),
-            method: Method::default(),
-        });
+        let series = (0..7).map(|n| sample.series(&format!("/{n}"), 1));
+        let page = load_page(&of_one(&sample, series.collect()));
         assert!(page.len() < 5_000_000, "{} bytes", page.len());
         let thinned = page.matches(" of 1,000,000 requests: the slowest ").count();
         assert_eq!(thinned, 7);
@@ -503,20 +493,8 @@ mod tests {
     fn urls_that_share_a_colour_are_counted() {
         let sample = samples::one();
         let page = load_page(&LoadPage {
-            ended_unix_ns: 0,
-            addresses: Vec::new(),
-            series: vec![sample.series("h2", 1)],
-            variants: vec![LoadPageVariant {
-                rounds: VariantRounds {
-                    name: "h2".to_owned(),
-                    rounds: Vec::new(),
-                },
-                last: sample.finished(),
-                intervals: Vec::new(),
-            }],
             urls_together: Some(12),
-            thresholds: Vec::new(),
-            method: Method::default(),
+            ..of_one(&sample, vec![sample.series("h2", 1)])
         });
         assert!(page.contains("The 12 URLs are drawn together."), "{page}");
         // A single request has a point.

@@ -21,10 +21,14 @@ static STATISTICS: [Statistic; 4] = [
     ("mean", LoadTotals::response_mean),
     ("median", |totals| totals.response_quantile(0.5)),
     ("p95", |totals| totals.response_quantile(0.95)),
-    ("p99", |totals| totals.response_quantile(0.99)),
+    ("p99", p99),
 ];
 
-/// What is drawn of the requests: of each series its last round. The columns of their heat maps are equally long.
+fn p99(totals: &LoadTotals) -> Option<Quantile> {
+    totals.response_quantile(0.99)
+}
+
+/// What is drawn of the requests: the last round of each series. The columns of all heat maps are equally long.
 pub(super) fn plots(load: &LoadPage<'_>) -> Vec<TrialPoints> {
     let drawn = load.series.iter().filter_map(|series| {
         let last = series.rounds.last()?;
@@ -55,7 +59,6 @@ pub(super) fn push_comparison(page: &mut String, load: &LoadPage<'_>) {
         .iter()
         .map(|statistic| drawing(statistic, load))
         .collect();
-    let (_, p99) = STATISTICS[3];
     let has_p99 = load.series.iter().any(|of| over_rounds(of, p99).is_some());
     bars::push(page, if has_p99 { "p99" } else { "mean" }, &drawings);
     page.push_str("<div>\n");

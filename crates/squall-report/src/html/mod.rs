@@ -196,13 +196,13 @@ fn run_page(
     );
     terms::push_explanations(&mut page);
     push_scripts(&mut page, details.elements(), |room| {
-        payload::elements(summary, plots, (room, extras.source))
+        payload::elements(summary, plots, room, extras.source)
     });
     page
 }
 
-/// Ends a page with its scripts. `points` makes the data of its plots in at most that many bytes, `others` are further elements
-/// with data.
+/// Ends a page with its scripts. `points` returns the data of its plots in at most as many bytes as it is given; `others` are
+/// further elements with data.
 fn push_scripts(page: &mut String, others: &str, points: impl FnOnce(usize) -> String) {
     let scripts = format!(
         "<script>\n{UPLOT_JS}\n</script>\n<script type=\"module\">\n{}</script>\n</body>\n</html>\n",

@@ -1,5 +1,6 @@
 //! How the response times of a condition are distributed, and how its requests went over time: percentile curves, box plots,
-//! and requests in flight. Heat maps, which have their place between them, are `heat`'s. A load without trials has the same.
+//! and requests in flight. `heat` draws the heat maps between them. A load without trials has the same
+//! drawings.
 //!
 //! It is pure markup, with the same axes for all variants of a condition. Each trial has its own curve and box, so that
 //! repetitions are side by side. squall-analysis' `shape` computes what is drawn.
@@ -15,7 +16,7 @@ use crate::points::TrialPoints;
 /// A trial with the place of its variant.
 pub(super) type Drawn<'a> = (usize, &'a TrialPoints);
 
-/// What the drawings say of what they show.
+/// The captions and labels of the drawings.
 pub(super) struct Words {
     curves: &'static str,
     curves_label: &'static str,
@@ -69,7 +70,8 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[Tri
         page,
         &names,
         &trials,
-        (&middle(condition, &trials), &OF_TRIALS),
+        &middle(condition, &trials),
+        &OF_TRIALS,
     );
 }
 
@@ -77,15 +79,16 @@ pub(super) fn push(page: &mut String, condition: &ConditionSummary, plots: &[Tri
 pub(super) fn push_of_load(page: &mut String, plots: &[TrialPoints]) {
     let trials: Vec<Drawn<'_>> = plots.iter().enumerate().collect();
     let names: Vec<&str> = plots.iter().map(|plot| plot.variant.as_str()).collect();
-    push_all(page, &names, &trials, (&trials, &OF_LOAD));
+    push_all(page, &names, &trials, &trials, &OF_LOAD);
 }
 
-/// Appends the drawings of these trials, over time only those of `chosen`. `names` are those of the variants.
+/// Appends the drawings of these trials; those over time only of `chosen`. `names` are the names of the variants.
 fn push_all(
     page: &mut String,
     names: &[&str],
     trials: &[Drawn<'_>],
-    (chosen, words): (&[Drawn<'_>], &Words),
+    chosen: &[Drawn<'_>],
+    words: &Words,
 ) {
     let values = trials.iter().flat_map(|(_, plot)| {
         let curve = plot.shape.percentiles.iter().map(|point| point.value);

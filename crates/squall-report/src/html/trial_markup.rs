@@ -3,12 +3,6 @@
 //! `request` or `connection` draws each one. It is kept compressed in its own element, because all of them together would be
 //! most of the page. Nothing is chosen here (squall-analysis' `detail` does that); `details` puts them on the page.
 
-use std::io::Write;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use serde::Serialize;
 use squall_analysis::detail::{ConnectionDetail, RequestDetail, TrialDetail};
 use squall_analysis::explain::Explanation;
@@ -17,6 +11,7 @@ use squall_base::record::{Cause, TrialRecord};
 
 use super::links::{Page, connection_id, places};
 use super::{connection, request};
+use crate::payload;
 
 /// The chosen requests and connections of a trial, drawn and compressed, which takes much less memory than their records.
 #[derive(Clone, Debug)]
@@ -94,14 +89,11 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// Deflates markup with a zlib header (RFC 1950), in base64.
-    pub(super) fn of(DrawnDetail { id, markup }: DrawnDetail) -> Packed {
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-        let deflated = encoder
-            .write_all(markup.as_bytes())
-            .and_then(|()| encoder.finish());
-        let text = STANDARD.encode(deflated.expect("writing to memory does not fail"));
-        Packed { id, text }
+    pub(super) fn of(detail: DrawnDetail) -> Packed {
+        Packed {
+            text: payload::deflated(detail.markup.as_bytes()),
+            id: detail.id,
+        }
     }
 
     pub(super) fn element(&self) -> String {

@@ -601,22 +601,6 @@ pub(super) const FIXES: &[Phrase] = &[
     ),
     phrase("http3.pacing = true", "http3.pacing = true"),
     phrase(
-        "a longer queue at the bottleneck: bbr, which paces, is in force",
-        "在瓶颈处使用更长的队列：bbr 已启用，它会平滑发送",
-    ),
-    phrase(
-        "a longer queue at the bottleneck: http3.pacing is in force",
-        "在瓶颈处使用更长的队列：http3.pacing 已启用",
-    ),
-    phrase(
-        "tcp.receive_buffer: larger than the kernel's (tcp_rmem), which is in force",
-        "tcp.receive_buffer：大于已启用的内核值 (tcp_rmem)",
-    ),
-    phrase(
-        "tcp.send_buffer: larger than the kernel's (tcp_wmem), which is in force",
-        "tcp.send_buffer：大于已启用的内核值 (tcp_wmem)",
-    ),
-    phrase(
         "tcp.congestion_control = \"bbr\", which paces",
         "tcp.congestion_control = \"bbr\"，它会调速发送",
     ),

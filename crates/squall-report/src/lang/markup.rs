@@ -6,18 +6,17 @@
 //! are markup too, and the words that the scripts show (assets/data.js). `matching` translates each text.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
 use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
 use serde_json::Value;
 use squall_base::record::Cause;
 
 use super::{Translator, script};
 use crate::html::escaped;
+use crate::payload::deflated;
 
 /// The attributes that a reader sees or hears.
 const ATTRIBUTES: [&str; 5] = [
@@ -233,14 +232,11 @@ impl Pass<'_> {
 
     /// A request or connection (html/details.rs): deflated markup in base64.
     fn detail(&mut self, packed: &str) -> Option<String> {
-        let deflated = STANDARD.decode(packed).ok()?;
+        let packed = STANDARD.decode(packed).ok()?;
         let mut english = String::new();
-        let mut decoder = ZlibDecoder::new(deflated.as_slice());
+        let mut decoder = ZlibDecoder::new(packed.as_slice());
         decoder.read_to_string(&mut english).ok()?;
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-        let said = self.markup(&english);
-        encoder.write_all(said.as_bytes()).ok()?;
-        Some(STANDARD.encode(encoder.finish().ok()?))
+        Some(deflated(self.markup(&english).as_bytes()))
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) fn empty() -> Sample {
 }
 
 /// A load of one request, which opened its connection.
-pub(super) fn one() -> Sample {
+pub(crate) fn one() -> Sample {
     let request = RequestRecord {
         connected: Some(at(300)),
         secured: Some(at(1_100)),

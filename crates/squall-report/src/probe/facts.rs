@@ -213,7 +213,7 @@ fn quic_handshake(endpoint: &Endpoint) -> Option<(&'static str, String)> {
     Some(("QUIC handshake", handshake_time(endpoint, took)))
 }
 
-/// The time of a handshake; in round trips, too, if they are not too short.
+/// The time of a handshake, and how many round trips that is if these are not too short.
 fn handshake_time(endpoint: &Endpoint, took: Duration) -> String {
     let mut text = figure::time(took);
     if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {

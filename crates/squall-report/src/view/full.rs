@@ -1,4 +1,4 @@
-//! One request in full, with its connections: what the dialog of the page shows of a request that is not in the page itself.
+//! One request in full, with its connections, for the dialog of a live page: it shows requests that are not in the page itself.
 //!
 //! `html` draws it as it draws those of the page, so that both look alike. squall-analysis' `detail` found everything that is
 //! drawn, and assets/details.js shows it.

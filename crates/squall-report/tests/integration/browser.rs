@@ -157,9 +157,8 @@ fn each_dropped_packet_is_a_mark_on_the_time_axis_in_a_row_for_its_variant() {
             points.with_drops(record, &rows)
         })
         .collect();
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("drops.html");
-    std::fs::write(&file, html(&run.summary(), &plots, &[], &[])).unwrap();
-    let Some(mut page) = chromium::open(&file, 1_400, 900) else {
+    let markup = html(&run.summary(), &plots, &[], &[]);
+    let Some(mut page) = chromium::open_markup("drops", &markup, 1_400, 900) else {
         return;
     };
     page.prefer("light");

@@ -174,13 +174,8 @@ fn by_cause(name: &str) -> Option<Page> {
         .iter()
         .map(|(record, requests)| TrialPoints::of(record, requests).with_causes(&causes(requests)))
         .collect();
-    let file = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(
-        &file,
-        html(&summary(&run, &overlay::NAMES), &plots, &[], &[]),
-    )
-    .unwrap();
-    let mut page = chromium::open(&file, 1400, 900)?;
+    let markup = html(&summary(&run, &overlay::NAMES), &plots, &[], &[]);
+    let mut page = chromium::open_markup(name, &markup, 1400, 900)?;
     page.wait_for("document.querySelectorAll('#condition-2 .multiple .plot').length > 0");
     page.middle_of("#condition-2 .multiple .plot");
     page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.points > 0");

@@ -5,8 +5,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Validity};
@@ -240,9 +238,8 @@ fn english_reports_are_the_same_whether_or_not_the_language_is_named() {
 
 #[test]
 fn controls_of_the_page_are_chinese_too() {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("chinese.html");
-    std::fs::write(&file, chinese(&run(&NAMES, Size::SMALL))).unwrap();
-    let Some(mut page) = chromium::open(&file, 1_280, 800) else {
+    let markup = chinese(&run(&NAMES, Size::SMALL));
+    let Some(mut page) = chromium::open_markup("chinese", &markup, 1_280, 800) else {
         return;
     };
     page.middle_of(".plots");

@@ -5,8 +5,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use squall_analysis::{Delivery, PacketSample};
 use squall_base::Duration;
@@ -83,10 +81,8 @@ fn graphs_take_little_of_the_page() {
 #[test]
 fn graphs_are_drawn_in_the_colours_of_their_variants() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("deliveries.html");
     let page = html(&run.summary(), &run.plots(), &[], &deliveries(&run));
-    std::fs::write(&file, page).unwrap();
-    let Some(mut page) = chromium::open(&file, 1400, 900) else {
+    let Some(mut page) = chromium::open_markup("deliveries", &page, 1400, 900) else {
         return;
     };
     page.prefer("light");

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -544,9 +543,8 @@ fn page_without_details_has_neither_list_nor_dialog() {
 
 /// Opens a page with the details of a request and a connection.
 pub(crate) fn open(name: &str, width: u32) -> Option<Page> {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, page(&run(&NAMES, Size::SMALL))).unwrap();
-    chromium::open(&file, width, 900)
+    let markup = page(&run(&NAMES, Size::SMALL));
+    chromium::open_markup(name, &markup, width, 900)
 }
 
 /// Whether the dialog shows this.

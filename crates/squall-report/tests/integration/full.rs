@@ -6,8 +6,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{RunSummary, Threshold, TrialReadings, TrialSource};
 use squall_base::Duration;
@@ -120,9 +118,7 @@ pub(crate) fn page() -> String {
 
 /// The page, opened from a file of this name in a window of this width; `None` without Chromium. No part is missing.
 pub(crate) fn open(name: &str, width: u32) -> Option<Page> {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, page()).unwrap();
-    let mut page = chromium::open(&file, width, 900)?;
+    let mut page = chromium::open_markup(name, &page(), width, 900)?;
     for part in PARTS {
         let count = format!("document.querySelectorAll({part:?}).length");
         assert!(page.eval(&count).as_u64() > Some(0), "no {part}");

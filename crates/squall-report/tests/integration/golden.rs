@@ -25,8 +25,8 @@ use crate::support::run::{Size, run, spoil};
 
 const LETTERS: &[u8] = include_bytes!("golden/blocks.ttf");
 
-/// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts. Hides the buttons between
-/// the drawings of a dialog, too, which are no part of them.
+/// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts. It also hides the buttons
+/// between the drawings of a dialog.
 const STYLE: &str = "*, *::before, *::after { font-family: Blocks !important; font-synthesis: none !important; } \
                      #condition-0, #condition-1, .courses, .details, .method, #detail .save { display: none !important; }";
 

@@ -3,8 +3,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_analysis::findings::CellFindings;
@@ -81,17 +79,15 @@ fn page_of_a_million_requests_has_less_than_5_mb_and_opens_within_a_second() {
         27
     );
     assert!(page.len() > 4_000_000, "{} bytes", page.len());
-    // What is beside the points is there.
+    // Everything apart from the points is there.
     assert_eq!(page.matches(", 6,000 packets dropped (").count(), 27);
     assert_eq!(page.matches("<table class=\"causes\" ").count(), 3);
     assert!(page.contains(&format!("request {REQUEST} in full</a>")));
     assert!(page.contains(&format!("id=\"detail-request-{TRIAL}-{REQUEST}\"")));
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("million.html");
-    std::fs::write(&file, page).unwrap();
-    let Some(mut page) = chromium::open(&file, 1_280, 800) else {
+    let Some(mut page) = chromium::open_markup("million", &page, 1_280, 800) else {
         return;
     };
-    // Other work on the machine delays the browser, but takes none of its processor time. It does take wall time.
+    // Other work on the machine adds to the browser's wall time, but not to its processor time.
     let seconds = page.processor_time_s();
     let wall_ms =
         page.eval("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd");

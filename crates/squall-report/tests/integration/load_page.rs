@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use squall_analysis::load::{
@@ -110,9 +109,7 @@ fn page(variants: usize) -> String {
 
 /// The page, opened from a file of this name; `None` without Chromium.
 fn open(name: &str, markup: &str) -> Option<Page> {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, markup).unwrap();
-    chromium::open(&file, 1_280, 900)
+    chromium::open_markup(name, markup, 1_280, 900)
 }
 
 /// Scrolls to a plot of single requests and waits until it is drawn.

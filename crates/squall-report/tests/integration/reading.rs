@@ -3,8 +3,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use squall_base::record::Outcome;
 use squall_report::{TrialPoints, html};
@@ -105,9 +103,8 @@ fn open_with_causes(name: &str) -> Option<Page> {
         .map(|(points, (_, requests))| points.with_causes(&causes(requests)))
         .collect();
     let cells = [found(&run, Vec::new())];
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, html(&summary(&run, &NAMES), &plots, &cells, &[])).unwrap();
-    chromium::open(&file, 1_400, 900)
+    let markup = html(&summary(&run, &NAMES), &plots, &cells, &[]);
+    chromium::open_markup(name, &markup, 1_400, 900)
 }
 
 /// Chooses a value of a select of the last condition.

@@ -5,8 +5,6 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use serde_json::json;
 use squall_report::{Method, html_with_method};
 
@@ -33,9 +31,7 @@ fn open(name: &str) -> Option<Page> {
     let cells = [found(&run, vec![REQUEST])];
     let plots = detailed(&run, |_| {});
     let page = html_with_method(&run.summary(), &plots, &cells, &[], &method);
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, page).unwrap();
-    chromium::open(&file, 1_280, 800)
+    chromium::open_markup(name, &page, 1_280, 800)
 }
 
 /// The text of an element that must be visible without a click and without scrolling.

@@ -51,6 +51,13 @@ pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
     Some(page)
 }
 
+/// Opens this markup from a file of this name, like [`open`].
+pub fn open_markup(name: &str, markup: &str, width: u32, height: u32) -> Option<Page> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+    std::fs::write(&file, markup).unwrap();
+    open(&file, width, height)
+}
+
 /// An empty page in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`; if
 /// peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
 pub fn empty(width: u32, height: u32) -> Option<Page> {

@@ -2,8 +2,6 @@
 //!
 //! It checks nothing; that is left to the tests.
 
-use std::path::PathBuf;
-
 use squall_report::html;
 
 use super::chromium::{self, Page};
@@ -14,13 +12,8 @@ pub const NAMES: [&str; 3] = ["h1", "h2c x1", "h2c x8"];
 
 /// Writes the run's page to a file of this name and opens it; `None` without Chromium.
 pub fn open(name: &str, run: &Run) -> Option<Page> {
-    chromium::open(&write(name, run), 1400, 900)
-}
-
-fn write(name: &str, run: &Run) -> PathBuf {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, html(&run.summary(), &run.plots(), &[], &[])).unwrap();
-    file
+    let markup = html(&run.summary(), &run.plots(), &[], &[]);
+    chromium::open_markup(name, &markup, 1400, 900)
 }
 
 /// Scrolls to the overlay of the last condition, waits until it is drawn and returns its middle.
