@@ -33,8 +33,8 @@ use crate::{interrupt, output};
         squall proxy --h1 8080 --to http://10.0.0.1:9000 --to http://10.0.0.2:9000 --http 2 --balance least-requests\n  \
         squall proxy --h2c 8080 --like alb --to http://127.0.0.1:9000\n\n\
         Without a listener it takes --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
-        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the request does not go on, or too slowly \
-        while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). Without --cert it \
+        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the request does not progress, or too \
+        slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). Without --cert it \
         makes a certificate, as squall serve does."
 )]
 pub(crate) struct Arguments {
