@@ -14,6 +14,8 @@ mod quic;
 #[cfg(test)]
 mod refused;
 mod site;
+#[cfg(test)]
+mod slow_heads;
 mod source;
 mod tcp;
 #[cfg(test)]
@@ -72,7 +74,7 @@ pub struct ServerSettings {
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
     /// A connection that makes no progress for this long is closed: no request begins or is understood, and no part of
-    /// a body moves. `None`: never, as in a trial. A QUIC connection without packets ends after
+    /// a body moves. `None`: never, as in a trial; heads may then take forever, too, otherwise 60 s. A QUIC connection without packets ends after
     /// [`squall_http::h3::IDLE_TIMEOUT`] in any case.
     pub idle_timeout: Option<Duration>,
     /// Seed of everything that is drawn at random: QUIC connection ids, and delays of the site.
@@ -232,7 +234,7 @@ impl Server {
         if !self.is_realtime && self.quiet.turn(now) {
             allocator::return_freed_memory();
         }
-        self.sweep();
+        self.sweep(clock::now());
         self.sample();
         self.accept_waiting()
     }
@@ -375,9 +377,8 @@ impl Server {
         }
     }
 
-    /// Closes the connections that have made no progress for too long.
-    fn sweep(&mut self) {
-        let now = clock::now();
+    /// Ends requests whose heads take too long, and connections that have made no progress for too long.
+    fn sweep(&mut self, now: Time) {
         let Some(timeout) = self.idle_timeout else {
             return;
         };
@@ -385,9 +386,12 @@ impl Server {
             return;
         }
         self.next_sweep = Some(now + SWEEP_EVERY);
-        let mut idle = Vec::new();
+        let (mut idle, mut refused) = (Vec::new(), Vec::new());
         for (id, peer) in &mut self.peers {
-            if peer.is_idle(now, timeout) {
+            let is_slow = peer.has_slow_head(now);
+            if is_slow && peer.time_out_head() {
+                refused.push(*id);
+            } else if is_slow || peer.is_idle(now, timeout) {
                 peer.announce_close(&mut self.service);
                 peer.record_end(&mut self.service);
                 idle.push(*id);
@@ -400,6 +404,9 @@ impl Server {
         }
         for id in idle {
             self.forget(id);
+        }
+        for id in refused {
+            self.serve(id, None);
         }
     }
 

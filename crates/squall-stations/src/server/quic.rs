@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use squall_base::plan::Protocol;
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::{Inbox, ServerEvent};
+use squall_http::{Inbox, ServerEvent, StreamIo};
 use squall_linux::clock;
 
 use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
@@ -116,21 +116,29 @@ impl QuicListener {
         }
     }
 
-    /// Closes the connections that made no progress for `timeout`, whatever else their clients send.
+    /// Resets the requests whose heads take too long, and closes the connections that made no progress for `timeout`,
+    /// whatever else their clients send.
     pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service) {
         let engine = &mut self.endpoint.engine;
-        let mut has_idle = false;
+        let mut has_ended = false;
         for (&connection, peer) in &mut self.peers {
+            let owner = peer.owner(connection);
+            for stream in peer.exchanges.slow_heads(now) {
+                let code = h3::code::REQUEST_REJECTED;
+                engine.streams(connection).reset(stream, code);
+                (peer.exchanges).give_up(stream, code, now, owner, service);
+                has_ended = true;
+            }
             let sent_bytes = engine.sent_bytes(connection);
             if sent_bytes != peer.sent_bytes {
                 (peer.sent_bytes, peer.last_progress) = (sent_bytes, now);
             }
             if peer.exchanges.next_due().is_none() && peer.last_progress + timeout <= now {
                 engine.close(connection, h3::code::NO_ERROR);
-                has_idle = true;
+                has_ended = true;
             }
         }
-        if has_idle {
+        if has_ended {
             self.write(service);
             self.remove_ended(service);
         }

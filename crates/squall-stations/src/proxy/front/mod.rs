@@ -34,6 +34,8 @@ pub(super) enum ResetReason {
     Done,
     /// The response cannot be completed.
     CutOff,
+    /// The request was not processed, because its head takes too long.
+    HeadTimeout,
 }
 
 /// All client connections.
@@ -365,8 +367,10 @@ impl Fronts {
         let code = match (at, why) {
             (FrontKey::Tcp(_), ResetReason::Done) => 0,
             (FrontKey::Tcp(_), ResetReason::CutOff) => 0x2,
+            (FrontKey::Tcp(_), ResetReason::HeadTimeout) => 0x7,
             (FrontKey::Quic { .. }, ResetReason::Done) => h3::code::NO_ERROR,
             (FrontKey::Quic { .. }, ResetReason::CutOff) => h3::code::INTERNAL_ERROR,
+            (FrontKey::Quic { .. }, ResetReason::HeadTimeout) => h3::code::REQUEST_REJECTED,
         };
         self.touched(at).reset(stream, code);
         code
