@@ -188,9 +188,11 @@ impl Connections {
             let mut arrived = Vec::new();
             let now = clock::now();
             let fronts = &mut self.relay.fronts;
-            let more = fronts.quic[listener as usize].read(
+            let quic = &mut fronts.quic[listener as usize];
+            quic.set_scarce(fronts.memory.is_scarce());
+            let more = quic.read(
                 &mut self.buffers,
-                &mut fronts.log,
+                (&mut fronts.log, &mut fronts.memory),
                 &mut fronts.accepted,
                 &mut arrived,
             );
@@ -544,8 +546,10 @@ impl Connections {
                 }
             }
             let mut arrived = Vec::new();
-            let more =
-                self.relay.fronts.quic[place].write(&mut self.relay.fronts.log, &mut arrived);
+            let fronts = &mut self.relay.fronts;
+            let quic = &mut fronts.quic[place];
+            quic.set_scarce(fronts.memory.is_scarce());
+            let more = quic.write((&mut fronts.log, &mut fronts.memory), &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }

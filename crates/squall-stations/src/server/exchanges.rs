@@ -28,7 +28,7 @@ pub(super) struct Service {
     pub(super) log: StationLog,
     pub(super) access: Option<AccessLog>,
     pub(super) responses_written: u64,
-    /// What the TCP connections hold.
+    /// What the connections hold.
     pub(super) memory: HeldMemory,
 }
 

@@ -50,8 +50,7 @@ pub(super) struct Fronts {
     pub(super) pending_reads: Vec<u32>,
     /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
-    /// What the connections hold: requests that wait for upstreams, and over TCP also responses that wait for the clients,
-    /// which HTTP/3's engine limits itself.
+    /// What the connections hold: requests that wait for upstreams, and responses that wait for the clients.
     pub(super) memory: HeldMemory,
 }
 
@@ -136,8 +135,7 @@ impl Fronts {
         connection: u32,
     ) -> Vec<(StreamId, ExchangeKey)> {
         let quic = &mut self.quic[listener as usize];
-        let open = quic.give_up(connection);
-        quic.update_held(connection, &mut self.memory, |_| 0);
+        let open = quic.give_up(connection, &mut self.memory);
         self.touch_listener(listener);
         open
     }
@@ -301,6 +299,13 @@ impl Fronts {
         let taken = streams.send_body(stream, &bytes[..bytes.len().min(room)]);
         if taken > 0 {
             self.touch(at);
+            if let FrontKey::Quic {
+                listener,
+                connection,
+            } = at
+            {
+                self.quic[listener as usize].count_held(connection, &mut self.memory);
+            }
         }
         taken
     }
@@ -333,7 +338,7 @@ impl Fronts {
                 connection,
             } => {
                 let quic = &mut self.quic[listener as usize];
-                quic.update_held(connection, &mut self.memory, |held| held + n);
+                quic.update_backlog(connection, &mut self.memory, |bytes| bytes + n);
             }
         }
     }
@@ -357,7 +362,7 @@ impl Fronts {
             } => {
                 let quic = &mut self.quic[listener as usize];
                 let memory = &mut self.memory;
-                quic.update_held(connection, memory, |held| held.saturating_sub(n as usize));
+                quic.update_backlog(connection, memory, |bytes| bytes.saturating_sub(n as usize));
             }
         }
     }
