@@ -35,6 +35,8 @@ const SPIN: Duration = Duration::from_micros(50);
 const READS_A_TURN: usize = 64;
 /// Records handed on together.
 const RECORDS_A_CHUNK: usize = 1024;
+/// How often records are handed on although they are fewer: what a process that is killed loses of a slow link.
+const HAND_ON_EVERY: Duration = Duration::from_secs(1);
 /// A thread that spins all the time would trip the kernel's guard against runaway real-time threads, which stops it for 50
 /// ms (sched_rt_runtime_us). After this long without sleep, it sleeps until the release.
 const MAX_SPIN_WITHOUT_SLEEP: Duration = Duration::from_millis(2);
@@ -214,6 +216,8 @@ struct Driver {
     spin: Duration,
     last_sleep: Time,
     next_heartbeat: Time,
+    /// When the records are handed on, however few they are.
+    next_hand_on: Time,
     wakeups: DurationHistogram,
     late: LateSpans,
     busy: BusyMeter,
@@ -256,6 +260,7 @@ impl Driver {
             },
             last_sleep: now,
             next_heartbeat: now + HEARTBEAT,
+            next_hand_on: now + HAND_ON_EVERY,
             wakeups: DurationHistogram::new(),
             late: LateSpans::default(),
             // The thread replaces it when it begins to run: processor time is its own.
@@ -312,6 +317,7 @@ impl Driver {
         self.busy.begin_turn(now, self.last_sleep);
         if self.next_heartbeat <= now {
             self.busy.judge(clock::processor_time_of_thread());
+            self.hand_on_when_due(now);
         }
         self.late.add(LateSpan {
             from: self.next_heartbeat,
@@ -446,6 +452,16 @@ impl Driver {
         self.buffers.push(packet);
         if self.records.len() == RECORDS_A_CHUNK {
             self.flush_records();
+        }
+    }
+
+    /// Hands on the records of the last second, at the first heartbeat after it.
+    fn hand_on_when_due(&mut self, now: Time) {
+        if self.next_hand_on <= now {
+            self.next_hand_on = now + HAND_ON_EVERY;
+            if !self.records.is_empty() {
+                self.flush_records();
+            }
         }
     }
 

@@ -49,6 +49,16 @@ impl ServerConnection {
         }
     }
 
+    /// HTTP/1.1: answers a request whose head is not complete with 408 (Request Timeout), after the responses before it.
+    /// Then the connection ends; what else the client sends is ignored. Returns whether there is such a request. Over
+    /// HTTP/2 the answer is no: nothing else can be read before a head is complete, so its connection can only be closed.
+    pub fn time_out_head(&mut self) -> bool {
+        match &mut self.engine {
+            Some(TcpEngine::H1(h1)) => h1.time_out_head(),
+            Some(TcpEngine::H2(_)) | None => false,
+        }
+    }
+
     /// Whether closing the connection now would make an incomplete response look complete. That is so when the
     /// connection's end delimits the body, because the body has no length and the client does not support chunks (RFC
     /// 9112, section 6.3). The only safe way to end is then to reset the connection.

@@ -31,6 +31,7 @@ macro_rules! refusal {
 }
 
 const BAD_REQUEST: Refusal = refusal!(400, "Bad Request");
+pub(super) const REQUEST_TIMEOUT: Refusal = refusal!(408, "Request Timeout");
 const NOT_IMPLEMENTED: Refusal = refusal!(501, "Not Implemented");
 const VERSION_NOT_SUPPORTED: Refusal = refusal!(505, "HTTP Version Not Supported");
 

@@ -13,7 +13,7 @@ use super::body::Body;
 use super::fields::TrailerBuffer;
 use super::head::{AnsweredMethod, HeadBuffer, RequestHead, parse_request};
 use super::outgoing::{Outgoing, STREAM_BUFFER_BYTES, SendOptions};
-use super::refusal::{Refusal, refusal_for};
+use super::refusal::{REQUEST_TIMEOUT, Refusal, refusal_for};
 use super::staged::StagedOutput;
 use super::version::Version;
 use super::{CLOSE_LINE, KEEP_ALIVE_LINE};
@@ -301,13 +301,26 @@ impl Server {
         }
     }
 
-    /// Ends the connection after an error response, unless the request has already been answered.
+    /// See [`crate::ServerConnection::time_out_head`].
+    pub fn time_out_head(&mut self) -> bool {
+        let is_arriving = matches!(self.reading, ReadState::Head) && self.head.has_begun();
+        if is_arriving {
+            self.refuse_with(ConnectionError::GivenUp, REQUEST_TIMEOUT);
+        }
+        is_arriving
+    }
+
+    /// Ends the connection because of an error in a request: after an error response, if there is one for it.
     fn refuse(&mut self, error: &ConnectionError) {
-        let Some(refusal) = refusal_for(error) else {
-            self.fail(error.clone());
-            return;
-        };
-        self.failure = Some(error.clone());
+        match refusal_for(error) {
+            Some(refusal) => self.refuse_with(error.clone(), refusal),
+            None => self.fail(error.clone()),
+        }
+    }
+
+    /// Ends the connection after an error response, unless the request has already been answered.
+    fn refuse_with(&mut self, error: ConnectionError, refusal: Refusal) {
+        self.failure = Some(error);
         match std::mem::replace(&mut self.reading, ReadState::Over) {
             ReadState::Head => self.requests.push_back(PendingRequest {
                 stream: self.next,

@@ -2,12 +2,12 @@
 //!
 //! A peer that keeps its windows or its congestion window closed makes bodies wait, on each of its streams. The streams
 //! of a connection share a fixed amount equally, so none of them waits for another one's share. Once all connections
-//! together hold too much, each stream gets only the least that keeps it moving.
+//! together hold too much, or the owner says that memory is scarce, each stream gets only the least that keeps it moving.
 //!
 //! Bodies that are known as a whole are not counted: all their copies share one memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The most per stream: about one batch of datagrams.
 const STREAM_BYTES: usize = 64 * 1024;
@@ -23,12 +23,28 @@ const ENDPOINT_BYTES: usize = 64 * 1024 * 1024;
 
 /// What all connections of an endpoint hold. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct EndpointBuffers(Arc<AtomicUsize>);
+pub(super) struct EndpointBuffers(Arc<EndpointState>);
+
+#[derive(Debug, Default)]
+struct EndpointState {
+    held: AtomicUsize,
+    is_scarce: AtomicBool,
+}
 
 impl EndpointBuffers {
     /// The bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.held.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the owner's memory is scarce.
+    pub(super) fn set_scarce(&self, is_scarce: bool) {
+        self.0.is_scarce.store(is_scarce, Ordering::Relaxed);
+    }
+
+    /// Whether each stream gets only the least.
+    fn must_save(&self) -> bool {
+        self.0.is_scarce.load(Ordering::Relaxed) || self.held_bytes() >= ENDPOINT_BYTES
     }
 
     /// The part of one more connection.
@@ -53,13 +69,19 @@ impl ConnectionBuffers {
         let added = after.saturating_sub(before);
         let removed = before.saturating_sub(after).min(self.held);
         self.held = self.held + added - removed;
-        self.endpoint.0.fetch_add(added, Ordering::Relaxed);
-        self.endpoint.0.fetch_sub(removed, Ordering::Relaxed);
+        let endpoint = &self.endpoint.0.held;
+        endpoint.fetch_add(added, Ordering::Relaxed);
+        endpoint.fetch_sub(removed, Ordering::Relaxed);
+    }
+
+    /// The bytes that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held
     }
 
     /// How much each of a connection's `streams` may hold now.
     pub(super) fn share(&self, streams: usize) -> usize {
-        if self.endpoint.held_bytes() >= ENDPOINT_BYTES {
+        if self.endpoint.must_save() {
             return LEAST_BYTES;
         }
         (CONNECTION_BYTES / streams.max(1)).clamp(LEAST_BYTES, STREAM_BYTES)
@@ -98,5 +120,15 @@ mod tests {
         assert_eq!(small.share(1), LEAST_BYTES);
         drop(large);
         assert_eq!((small.share(1), endpoint.held_bytes()), (STREAM_BYTES, 0));
+    }
+
+    #[test]
+    fn streams_get_the_least_while_the_owners_memory_is_scarce() {
+        let endpoint = EndpointBuffers::default();
+        let connection = endpoint.connection();
+        endpoint.set_scarce(true);
+        assert_eq!(connection.share(1), LEAST_BYTES);
+        endpoint.set_scarce(false);
+        assert_eq!(connection.share(1), STREAM_BYTES);
     }
 }

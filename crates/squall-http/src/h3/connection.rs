@@ -148,6 +148,8 @@ pub(super) struct Connection {
     /// Streams with bytes that quiche has not taken.
     queue: VecDeque<u64>,
     messages: BTreeMap<u64, Message>,
+    /// Bytes of the incomplete sections of `messages`.
+    section_bytes: usize,
     unidirectional: BTreeMap<u64, UniStream>,
     /// Our control stream, once it is open.
     control: Option<u64>,
@@ -216,6 +218,7 @@ impl Connection {
             buffers: buffers.connection(),
             queue: VecDeque::new(),
             messages: BTreeMap::new(),
+            section_bytes: 0,
             unidirectional: BTreeMap::new(),
             control: None,
             peer_critical: BTreeMap::new(),
@@ -415,7 +418,19 @@ impl Connection {
         if !self.conn.stream_finished(id) {
             let _ = self.conn.stream_shutdown(id, Shutdown::Read, code);
         }
-        self.messages.remove(&id);
+        self.forget_message(id);
+    }
+
+    /// Forgets what a stream was receiving.
+    fn forget_message(&mut self, id: u64) {
+        if let Some(message) = self.messages.remove(&id) {
+            self.section_bytes = self.section_bytes.saturating_sub(message.counted_bytes);
+        }
+    }
+
+    /// How many bytes wait here: streamed bodies and incomplete sections.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buffers.held_bytes() + self.section_bytes
     }
 
     /// Sends GOAWAY: requests from stream `id` on are not served.

@@ -35,6 +35,8 @@ pub(super) struct Message {
     expected: Option<u64>,
     body: u64,
     consumed: u64,
+    /// Bytes of an incomplete section, as the connection has counted them.
+    pub(super) counted_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl Message {
             expected: None,
             body: 0,
             consumed: 0,
+            counted_bytes: 0,
         }
     }
 

@@ -310,6 +310,19 @@ impl Server {
             .map(|accepted| accepted.connection.announced())
     }
 
+    /// How many bytes a connection holds: streamed bodies of responses, and incomplete heads of requests; 0 if it is
+    /// gone.
+    pub fn held_bytes(&self, connection: u32) -> usize {
+        self.find(connection)
+            .map_or(0, |accepted| accepted.connection.held_bytes())
+    }
+
+    /// Says whether the owner's memory is scarce: then 4 KiB are buffered for each stream, of a response's body and,
+    /// after [`Server::set_manual_consumption`], of a request's.
+    pub fn set_scarce(&mut self, is_scarce: bool) {
+        self.buffers.set_scarce(is_scarce);
+    }
+
     /// How many bytes of responses a connection's windows have let through; 0 if it is gone.
     pub fn sent_bytes(&self, connection: u32) -> u64 {
         self.find(connection)

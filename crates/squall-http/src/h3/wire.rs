@@ -134,6 +134,14 @@ impl Reader {
         self.at
     }
 
+    /// Bytes of an incomplete payload that are buffered.
+    pub fn kept_bytes(&self) -> usize {
+        match &self.state {
+            State::Kept { bytes, .. } => bytes.len(),
+            State::Header { .. } | State::Data { .. } | State::Skipped { .. } => 0,
+        }
+    }
+
     /// Whether the stream may end here, which it must not do inside a frame.
     pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header { len: 0, .. })

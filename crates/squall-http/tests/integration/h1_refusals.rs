@@ -306,3 +306,24 @@ fn the_host_in_the_target_overrides_the_host_field() {
         }
     );
 }
+
+#[test]
+fn head_that_takes_too_long_is_answered_with_408() {
+    let (mut server, error) = fed([&b"GET / HTTP/1.1\r\nhost: "[..]]);
+    assert_eq!(error, None);
+    assert!(server.time_out_head());
+    assert!(!server.time_out_head(), "only once");
+    let mut inbox = Inbox::default();
+    assert_eq!(
+        output(&mut server, &mut inbox),
+        refusal("408 Request Timeout")
+    );
+    assert!(!server.is_open());
+
+    // Between requests, and while a body arrives, there is no head.
+    let mut idle = new_server();
+    assert!(!idle.time_out_head() && idle.is_open());
+    let post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc";
+    let (mut server, _) = fed([&post[..]]);
+    assert!(!server.time_out_head() && server.is_open());
+}

@@ -121,6 +121,13 @@ impl PcapngFile {
         Ok(())
     }
 
+    /// Hands what has been written to the kernel, so that it survives this process: a whole capture, without the packets
+    /// that are held back.
+    pub fn save(&mut self) -> Result<(), RecordError> {
+        let flushed = self.writer.flush();
+        flushed.map_err(|source| RecordError::Write(self.path.clone(), source))
+    }
+
     /// Writes the remaining packets and syncs the file to disk. Returns the number of packets in the file.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         for packet in std::mem::take(&mut self.waiting).into_values() {

@@ -161,9 +161,14 @@ impl<W: Write> PcapngWriter<W> {
         })
     }
 
+    /// Flushes `out`: what has been written is a whole capture.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Flushes `out` and returns it. The format has no end marker.
     pub fn finish(mut self) -> io::Result<W> {
-        self.out.flush()?;
+        self.flush()?;
         Ok(self.out)
     }
 

@@ -342,6 +342,21 @@ fn packets_are_held_back_until_no_earlier_one_can_follow() {
 }
 
 #[test]
+fn saved_packets_can_be_read_while_the_capture_is_still_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("packets.pcapng");
+    let mut file = PcapngFile::create(path.clone(), EPOCH, EPOCH_UNIX_NS).unwrap();
+    let up = |index, after_ns| captured(index, Direction::Up, after_ns, vec![0x45], None);
+    // The second one is held back: an earlier one may follow.
+    let until = Time::from_nanos(EPOCH.as_nanos() + 20);
+    file.append(vec![up(0, 10), up(1, 20)], until).unwrap();
+    file.save().unwrap();
+    assert_eq!(packets(&path).len(), 1);
+    assert_eq!(file.finish().unwrap(), 2);
+    assert_eq!(packets(&path).len(), 2);
+}
+
+#[test]
 fn capture_in_a_missing_folder_is_an_error() {
     let path = PathBuf::from("nowhere/packets.pcapng");
     let error = PcapngFile::create(path, EPOCH, EPOCH_UNIX_NS).err();

@@ -68,6 +68,10 @@ pub(crate) enum Accepted {
     Later,
 }
 
+/// How long the head of a request may take from its first byte on, however steadily it arrives: that of nginx
+/// (client_header_timeout).
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How often each error of the machine occurred, by what it says.
 pub(crate) type MachineErrors = BTreeMap<String, u64>;
 

@@ -24,6 +24,9 @@ use super::timeout::RequestTimeout;
 use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
+#[cfg(test)]
+mod refused;
+
 /// Most requests that share one clock reading.
 const TAKEN_UP_AT_ONCE: usize = 16;
 
@@ -240,7 +243,6 @@ impl Traffic {
         match Connection::open(&self.shared.settings, target, self.wants, number) {
             Ok(mut connection) => {
                 let transport = connection.transport();
-                transport.watch(reactor, at.token())?;
                 let from = || transport.local_address();
                 self.shared.recorder.opened(from, transport.is_tcp());
                 connection.begin_with(first);
@@ -248,6 +250,7 @@ impl Traffic {
                     connection.watch_windows();
                 }
                 self.pools.add(at.pool, Some(Box::new(connection)));
+                self.watch(at, reactor);
             }
             Err(OpenError::Engine(error)) => return Err(error.into()),
             Err(OpenError::Quic(error)) => return Err(error.into()),
@@ -269,6 +272,24 @@ impl Traffic {
             }
         }
         Ok(())
+    }
+
+    /// Has the reactor report when a connection is ready. One that it cannot watch is closed, and the request that it was
+    /// opened for has failed: nothing would report that it is ready.
+    fn watch(&mut self, at: ConnectionKey, reactor: &Reactor) {
+        let Some(connection) = self.pools.connection_mut(at) else {
+            return;
+        };
+        let Err(error) = connection.transport().watch(reactor, at.token()) else {
+            return;
+        };
+        let message = error.to_string();
+        *self.machine_errors.entry(message.clone()).or_default() += 1;
+        let failure = Failure::new(Outcome::ConnectFailed, message);
+        self.pools.report(at, Availability::Over, 0);
+        if let Some(connection) = self.pools.remove(at) {
+            connection.fail_all(&failure, &mut self.shared);
+        }
     }
 
     fn send(&mut self, at: ConnectionKey, mut request: RequestRecord) -> Result<(), StationError> {

@@ -9,10 +9,11 @@ use squall_load::Choice;
 use super::back::BackConnection;
 use super::event_batch::EventBatch;
 use super::exchange::{BackState, ExchangeKey, ProxyExchange};
-use super::front::{ConnectionEvents, QuicFront, ReadOutcome};
+use super::front::{ConnectionEvents, QuicFront, ReadOutcome, ResetReason};
 use super::keys::{BackKey, FrontKey};
-use super::settings::{Failure, ProxyReport};
+use super::settings::{Failure, ProxyReport, Timeouts};
 use super::{Connections, KIND_SHIFT, UPSTREAMS};
+use crate::accept::HEAD_TIMEOUT;
 use crate::dial::{Availability, OpenError};
 use crate::error::StationError;
 use crate::server::flush_access;
@@ -187,9 +188,11 @@ impl Connections {
             let mut arrived = Vec::new();
             let now = clock::now();
             let fronts = &mut self.relay.fronts;
-            let more = fronts.quic[listener as usize].read(
+            let quic = &mut fronts.quic[listener as usize];
+            quic.set_scarce(fronts.memory.is_scarce());
+            let more = quic.read(
                 &mut self.buffers,
-                &mut fronts.log,
+                (&mut fronts.log, &mut fronts.memory),
                 &mut fronts.accepted,
                 &mut arrived,
             );
@@ -543,8 +546,10 @@ impl Connections {
                 }
             }
             let mut arrived = Vec::new();
-            let more =
-                self.relay.fronts.quic[place].write(&mut self.relay.fronts.log, &mut arrived);
+            let fronts = &mut self.relay.fronts;
+            let quic = &mut fronts.quic[place];
+            quic.set_scarce(fronts.memory.is_scarce());
+            let more = quic.write((&mut fronts.log, &mut fronts.memory), &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }
@@ -604,30 +609,15 @@ impl Connections {
     /// Checks everything that has a timeout.
     pub(super) fn sweep(&mut self) {
         let now = self.relay.now;
-        let is_over = |since: Time, timeout: Option<Duration>| {
-            timeout.is_some_and(|timeout| since + timeout <= now)
-        };
         let late: Vec<BackKey> = (self.relay.backs.pools.connections())
             .filter(|(_, back)| !back.is_established())
-            .filter(|(_, back)| is_over(back.opened(), self.timeouts.connect))
+            .filter(|(_, back)| is_over(now, back.opened(), self.timeouts.connect))
             .map(|(at, _)| at)
             .collect();
         for at in late {
             self.relay.fail_back(at, Failure::ConnectTimeout);
         }
-        let late: Vec<(ExchangeKey, Failure)> = (self.relay.exchanges.iter())
-            .filter_map(|(key, exchange)| {
-                let failure = waits_for(exchange)?;
-                let timeout = match failure {
-                    Failure::AnswerTimeout => self.timeouts.answer,
-                    _ => self.timeouts.idle,
-                };
-                is_over(exchange.last_progress, timeout).then_some((key, failure))
-            })
-            .collect();
-        for (key, failure) in late {
-            self.relay.give_up_response(key, failure);
-        }
+        self.sweep_exchanges(now);
         for id in 0..self.relay.fronts.tcp.len() as u32 {
             let Some(front) = self.relay.fronts.tcp_mut(id) else {
                 continue;
@@ -636,12 +626,8 @@ impl Connections {
                 if front.drain(self.buffers.stream()) {
                     self.relay.fronts.remove(id);
                 }
-            } else if front.is_idle() && is_over(front.tcp.last_progress, self.timeouts.idle) {
-                front.announce_close(&mut self.front_inbox);
-                let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
-                self.relay.fronts.log.record_frames(number, now, frames);
-                self.front_inbox.clear();
-                self.drop_front(id);
+            } else if front.is_idle() && is_over(now, front.tcp.last_progress, self.timeouts.idle) {
+                self.announce_and_drop_front(id);
             }
         }
         let Some(idle) = self.timeouts.idle else {
@@ -652,6 +638,77 @@ impl Connections {
                 self.relay.fronts.touch_listener(listener);
             }
         }
+    }
+
+    /// Ends the exchanges that wait for something that takes too long.
+    fn sweep_exchanges(&mut self, now: Time) {
+        let Timeouts { answer, idle, .. } = self.timeouts;
+        let head = idle.map(|idle| idle.min(HEAD_TIMEOUT));
+        let late: Vec<(ExchangeKey, Failure)> = (self.relay.exchanges.iter())
+            .filter_map(|(key, exchange)| {
+                let failure = waits_for(exchange)?;
+                let timeout = match failure {
+                    Failure::AnswerTimeout => answer,
+                    _ if !exchange.has_head() => head,
+                    _ => idle,
+                };
+                is_over(now, exchange.last_progress, timeout).then_some((key, failure))
+            })
+            .collect();
+        for (key, failure) in late {
+            let exchange = self.relay.exchanges.get_mut(key);
+            if exchange.is_some_and(|exchange| !exchange.has_head()) {
+                self.time_out_head(key);
+            } else {
+                self.relay.give_up_response(key, failure);
+            }
+        }
+    }
+
+    /// Ends a client's connection, and tells the client before, as far as the socket accepts it immediately.
+    fn announce_and_drop_front(&mut self, id: u32) {
+        if let Some(front) = self.relay.fronts.tcp_mut(id) {
+            front.announce_close(&mut self.front_inbox);
+            let (number, frames) = (front.tcp.number, &self.front_inbox.frames);
+            (self.relay.fronts.log).record_frames(number, self.relay.now, frames);
+            self.front_inbox.clear();
+            self.drop_front(id);
+        }
+    }
+
+    /// Ends a request whose head takes too long: over HTTP/1.1 the engine answers 408, after the responses before it, and
+    /// over HTTP/3 the stream is reset. Over HTTP/2 nothing else can be read before the head is complete, so the
+    /// connection ends.
+    fn time_out_head(&mut self, key: ExchangeKey) {
+        let exchange = self.relay.exchanges.get_mut(key);
+        let Some((at, stream)) = exchange.and_then(|exchange| exchange.front) else {
+            return;
+        };
+        let now = self.relay.now;
+        let failures = &mut self.relay.report.failures;
+        let FrontKey::Tcp(id) = at else {
+            *failures.entry(Failure::ClientIdle).or_default() += 1;
+            let code = (self.relay.fronts).reset(at, stream, ResetReason::HeadTimeout);
+            self.relay.finish_front(key, Some(code), now);
+            return;
+        };
+        let Some(front) = self.relay.fronts.tcp_mut(id) else {
+            return;
+        };
+        if front.tcp.has_unread {
+            // The proxy itself has not read the rest yet.
+            return;
+        }
+        *failures.entry(Failure::ClientIdle).or_default() += 1;
+        if !front.tcp.engine.time_out_head() {
+            self.announce_and_drop_front(id);
+            return;
+        }
+        front.tcp.is_ending = true;
+        front.refused = Some(key);
+        // `Relay::on_request_refused` ends it.
+        self.relay.discard_request(key);
+        self.relay.fronts.touch(at);
     }
 
     pub(super) fn sample(&mut self) {
@@ -702,6 +759,10 @@ impl Connections {
         self.relay.report.back = std::mem::take(&mut self.relay.backs.log.counts);
         self.relay.report
     }
+}
+
+fn is_over(now: Time, since: Time, timeout: Option<Duration>) -> bool {
+    timeout.is_some_and(|timeout| since + timeout <= now)
 }
 
 /// What an exchange waits for, as the failure that a timeout would be.

@@ -189,6 +189,12 @@ impl ProxyExchange {
         }
     }
 
+    /// Whether its request's head has arrived.
+    pub(super) fn has_head(&self) -> bool {
+        // The proxy itself may have answered it.
+        self.request.is_some() || self.is_answered
+    }
+
     /// Whether it may be sent again although it may have been processed (RFC 9110, section 9.2.2), and can be: no part
     /// of a response has arrived, and there is no body that would have to have been kept.
     pub(super) fn is_repeatable(&self) -> bool {

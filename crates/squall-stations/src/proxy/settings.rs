@@ -30,7 +30,8 @@ pub struct Timeouts {
     /// of its response. The request is then answered with 504.
     pub answer: Option<Duration>,
     /// How long an expected message may make no progress, and how long a client's connection may be without a request.
-    /// A stalled request is answered with 408; an exchange whose response has begun is cut off.
+    /// A stalled request is answered with 408; an exchange whose response has begun is cut off. With it, the head of a
+    /// request may take no more than 60 s, however steadily it arrives.
     pub idle: Option<Duration>,
 }
 
@@ -118,7 +119,8 @@ squall_base::words! {
     pub enum Failure {
         /// The request cannot be passed on: 400, 501.
         BadRequest = "bad request",
-        /// The client stopped sending its request: 408.
+        /// The client stopped sending its request, or took too long for its head: 408, or over HTTP/2 and HTTP/3 the end
+        /// of the connection or of the stream.
         ClientIdle = "client idle",
         /// The client sent its request too slowly while others waited: 408.
         ClientSlow = "client too slow",

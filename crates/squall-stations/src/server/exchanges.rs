@@ -14,6 +14,7 @@ use squall_http::{
 use super::access::{AccessEntry, AccessLog};
 use super::site::{Answer, Site, SiteRequest};
 use super::source::Source;
+use crate::accept::HEAD_TIMEOUT;
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
@@ -27,7 +28,7 @@ pub(super) struct Service {
     pub(super) log: StationLog,
     pub(super) access: Option<AccessLog>,
     pub(super) responses_written: u64,
-    /// What the TCP connections hold.
+    /// What the connections hold.
     pub(super) memory: HeldMemory,
 }
 
@@ -352,6 +353,28 @@ impl ServerExchanges {
         });
     }
 
+    /// The requests whose heads have been arriving for too long at `now`.
+    pub(super) fn slow_heads(&self, now: Time) -> Vec<StreamId> {
+        let open = self.open.iter();
+        open.filter(|(_, exchange)| exchange.has_slow_head(now))
+            .map(|(stream, _)| stream)
+            .collect()
+    }
+
+    /// Ends an exchange whose stream is being reset with this code.
+    pub(super) fn give_up(
+        &mut self,
+        stream: StreamId,
+        code: u64,
+        now: Time,
+        owner: ExchangeOwner,
+        service: &mut Service,
+    ) {
+        if let Some(exchange) = self.remove(stream) {
+            exchange.finish(stream, Some(code), now, owner, service);
+        }
+    }
+
     /// Removes an exchange. Echoed bytes that it had not sent are gone.
     fn remove(&mut self, stream: StreamId) -> Option<Box<ServerExchange>> {
         let exchange = self.open.remove(stream)?;
@@ -423,6 +446,12 @@ impl ServerExchange {
             fields: &self.fields,
             body_bytes: self.request_body_bytes,
         }
+    }
+
+    /// Whether its request's head has been arriving for too long.
+    fn has_slow_head(&self, now: Time) -> bool {
+        let began = self.received.first.filter(|_| self.method.is_empty());
+        began.is_some_and(|began| began + HEAD_TIMEOUT <= now)
     }
 
     /// Lets its source send the pieces that are due. Returns when the next one is.

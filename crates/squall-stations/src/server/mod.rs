@@ -14,6 +14,8 @@ mod quic;
 #[cfg(test)]
 mod refused;
 mod site;
+#[cfg(test)]
+mod slow_heads;
 mod source;
 mod tcp;
 #[cfg(test)]
@@ -72,8 +74,8 @@ pub struct ServerSettings {
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
     /// A connection that makes no progress for this long is closed: no request begins or is understood, and no part of
-    /// a body moves. `None`: never, as in a trial. A QUIC connection without packets ends after
-    /// [`squall_http::h3::IDLE_TIMEOUT`] in any case.
+    /// a body moves. `None`: never, as in a trial; then the head of a request may take forever, too, and otherwise 60 s.
+    /// A QUIC connection without packets ends after [`squall_http::h3::IDLE_TIMEOUT`] in any case.
     pub idle_timeout: Option<Duration>,
     /// Seed of everything that is drawn at random: QUIC connection ids, and delays of the site.
     pub seed: u64,
@@ -232,7 +234,7 @@ impl Server {
         if !self.is_realtime && self.quiet.turn(now) {
             allocator::return_freed_memory();
         }
-        self.sweep();
+        self.sweep(clock::now());
         self.sample();
         self.accept_waiting()
     }
@@ -362,22 +364,36 @@ impl Server {
     /// Closes the connections that hold the most, while all of them hold too much.
     fn save_memory(&mut self) {
         while self.service.memory.is_exceeded() {
-            let largest = (self.peers.iter()).max_by_key(|(_, peer)| peer.held_bytes());
-            let Some(id) = largest.map(|(id, _)| *id) else {
-                return;
-            };
-            if let Some(peer) = self.peers.get_mut(&id) {
-                peer.record_end(&mut self.service);
+            let tcp = (self.peers.iter()).max_by_key(|(_, peer)| peer.held_bytes());
+            let tcp = tcp.map(|(id, peer)| (*id, peer.held_bytes()));
+            let quic = self.listeners.iter_mut().filter_map(|listener| {
+                let BoundListener::Quic(quic) = listener else {
+                    return None;
+                };
+                let (connection, held_bytes) = quic.largest()?;
+                Some((quic, connection, held_bytes))
+            });
+            let quic = quic.max_by_key(|(_, _, held_bytes)| *held_bytes);
+            let largest_tcp = tcp.map_or(0, |(_, held_bytes)| held_bytes);
+            match (quic, tcp) {
+                (Some((quic, connection, held_bytes)), _) if held_bytes > largest_tcp => {
+                    quic.give_up(connection, &mut self.service);
+                }
+                (_, Some((id, _))) => {
+                    if let Some(peer) = self.peers.get_mut(&id) {
+                        peer.record_end(&mut self.service);
+                    }
+                    self.forget(id);
+                }
+                _ => return,
             }
-            self.forget(id);
             let errors = &mut self.report.machine_errors;
             *errors.entry(memory::CLOSED.to_owned()).or_default() += 1;
         }
     }
 
-    /// Closes the connections that have made no progress for too long.
-    fn sweep(&mut self) {
-        let now = clock::now();
+    /// Ends requests whose heads take too long, and connections that have made no progress for too long.
+    fn sweep(&mut self, now: Time) {
         let Some(timeout) = self.idle_timeout else {
             return;
         };
@@ -385,9 +401,12 @@ impl Server {
             return;
         }
         self.next_sweep = Some(now + SWEEP_EVERY);
-        let mut idle = Vec::new();
+        let (mut idle, mut refused) = (Vec::new(), Vec::new());
         for (id, peer) in &mut self.peers {
-            if peer.is_idle(now, timeout) {
+            let is_slow = peer.has_slow_head(now);
+            if is_slow && peer.time_out_head() {
+                refused.push(*id);
+            } else if is_slow || peer.is_idle(now, timeout) {
                 peer.announce_close(&mut self.service);
                 peer.record_end(&mut self.service);
                 idle.push(*id);
@@ -400,6 +419,9 @@ impl Server {
         }
         for id in idle {
             self.forget(id);
+        }
+        for id in refused {
+            self.serve(id, None);
         }
     }
 

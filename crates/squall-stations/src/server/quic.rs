@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use squall_base::plan::Protocol;
 use squall_base::{Duration, Time};
 use squall_http::h3;
-use squall_http::{Inbox, ServerEvent};
+use squall_http::{Inbox, ServerEvent, StreamIo};
 use squall_linux::clock;
 
 use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
@@ -29,6 +29,10 @@ struct QuicPeer {
     last_progress: Time,
     /// Bytes of responses that its windows had let pass at the last check.
     sent_bytes: u64,
+    /// What it held when it was last counted.
+    held_bytes: usize,
+    /// It was closed because of what it held. The engine still has it for a while.
+    is_given_up: bool,
 }
 
 impl QuicListener {
@@ -51,9 +55,10 @@ impl QuicListener {
 
     /// Reads, responds and writes as far as possible.
     pub(super) fn serve(&mut self, buffers: &mut Buffers, service: &mut Service) {
+        (self.endpoint.engine).set_scarce(service.memory.is_scarce());
         self.read(buffers, service);
         self.endpoint.run_timers();
-        self.respond_delayed();
+        self.respond_delayed(service);
         self.write(service);
         self.remove_ended(service);
     }
@@ -72,20 +77,24 @@ impl QuicListener {
                         handshake: Handshake::default(),
                         last_progress: now,
                         sent_bytes: 0,
+                        held_bytes: 0,
+                        is_given_up: false,
                     }
                 });
                 peer.handshake.note(connection, engine, &mut service.log);
                 peer.apply(connection, engine, inbox, now, service);
+                peer.count_held(connection, engine, service);
             });
         }
     }
 
-    fn respond_delayed(&mut self) {
+    fn respond_delayed(&mut self, service: &mut Service) {
         let now = clock::now();
         for (&connection, peer) in &mut self.peers {
             if peer.exchanges.next_due().is_some_and(|due| due <= now) {
                 let mut streams = self.endpoint.engine.streams(connection);
                 peer.exchanges.respond_delayed(now, &mut streams);
+                peer.count_held(connection, &self.endpoint.engine, service);
             }
         }
     }
@@ -99,6 +108,7 @@ impl QuicListener {
                 if let Some(peer) = peers.get_mut(&connection) {
                     peer.apply(connection, engine, inbox, clock::now(), service);
                     peer.exchanges.stream(&mut engine.streams(connection));
+                    peer.count_held(connection, engine, service);
                 }
             });
         }
@@ -112,25 +122,58 @@ impl QuicListener {
                 self.endpoint.record_ended(&ended, number, &mut service.log);
                 let owner = peer.owner(number);
                 peer.exchanges.abandon(clock::now(), owner, service);
+                service.memory.update(&mut peer.held_bytes, 0);
             }
         }
     }
 
-    /// Closes the connections that made no progress for `timeout`, whatever else their clients send.
+    /// The connection that holds the most, if any holds something, and how many bytes that is.
+    pub(super) fn largest(&self) -> Option<(u32, usize)> {
+        let held = self
+            .peers
+            .iter()
+            .map(|(number, peer)| (*number, peer.held_bytes));
+        held.filter(|(_, bytes)| *bytes > 0)
+            .max_by_key(|(_, bytes)| *bytes)
+    }
+
+    /// Closes a connection because of what it holds.
+    pub(super) fn give_up(&mut self, connection: u32, service: &mut Service) {
+        let engine = &mut self.endpoint.engine;
+        engine.close(connection, h3::code::EXCESSIVE_LOAD);
+        if let Some(peer) = self.peers.get_mut(&connection) {
+            peer.is_given_up = true;
+            let owner = peer.owner(connection);
+            peer.exchanges.abandon(clock::now(), owner, service);
+            peer.count_held(connection, engine, service);
+        }
+        self.write(service);
+        self.remove_ended(service);
+    }
+
+    /// Resets the requests whose heads take too long, and closes the connections that made no progress for `timeout`,
+    /// whatever else their clients send.
     pub(super) fn sweep(&mut self, now: Time, timeout: Duration, service: &mut Service) {
         let engine = &mut self.endpoint.engine;
-        let mut has_idle = false;
+        let mut has_ended = false;
         for (&connection, peer) in &mut self.peers {
+            let owner = peer.owner(connection);
+            for stream in peer.exchanges.slow_heads(now) {
+                let code = h3::code::REQUEST_REJECTED;
+                engine.streams(connection).reset(stream, code);
+                (peer.exchanges).give_up(stream, code, now, owner, service);
+                has_ended = true;
+            }
             let sent_bytes = engine.sent_bytes(connection);
             if sent_bytes != peer.sent_bytes {
                 (peer.sent_bytes, peer.last_progress) = (sent_bytes, now);
             }
             if peer.exchanges.next_due().is_none() && peer.last_progress + timeout <= now {
                 engine.close(connection, h3::code::NO_ERROR);
-                has_idle = true;
+                has_ended = true;
             }
         }
-        if has_idle {
+        if has_ended {
             self.write(service);
             self.remove_ended(service);
         }
@@ -160,6 +203,16 @@ impl QuicListener {
 }
 
 impl QuicPeer {
+    /// Counts what it holds now: heads of requests, echoes, and responses that wait for its windows.
+    fn count_held(&mut self, connection: u32, engine: &h3::Server, service: &mut Service) {
+        let holds = if self.is_given_up {
+            0
+        } else {
+            self.exchanges.held_bytes() + engine.held_bytes(connection)
+        };
+        service.memory.update(&mut self.held_bytes, holds);
+    }
+
     fn owner(&self, connection: u32) -> ExchangeOwner {
         ExchangeOwner {
             connection,

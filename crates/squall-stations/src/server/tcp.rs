@@ -148,6 +148,18 @@ impl Peer {
         self.next_due().is_none() && self.tcp.last_progress + timeout <= now
     }
 
+    /// Whether a request's head has been arriving for too long at `now`, although everything that arrived was read.
+    pub(super) fn has_slow_head(&self, now: Time) -> bool {
+        !self.tcp.is_ending && !self.tcp.has_unread && !self.exchanges.slow_heads(now).is_empty()
+    }
+
+    /// Answers such a request with an error in the next turn, after which the connection ends. False if it can only be
+    /// closed.
+    pub(super) fn time_out_head(&mut self) -> bool {
+        self.tcp.is_ending = self.tcp.engine.time_out_head();
+        self.tcp.is_ending
+    }
+
     /// Announces the end of the connection, as far as the socket accepts it immediately.
     pub(super) fn announce_close(&mut self, service: &mut Service) {
         self.tcp.engine.shut_down();

@@ -1,4 +1,4 @@
-//! What a server records of QUIC connections that end before the server does.
+//! What a server records of QUIC connections that end before the server does, and that it counts what they hold.
 
 use std::time::Duration as StdDuration;
 use std::{sync::Arc, thread};
@@ -10,6 +10,7 @@ use squall_http::{Body, Request, Scheme, h3};
 
 use super::*;
 use crate::LogSinks;
+use crate::memory::MAX_BYTES;
 use crate::rows::{self, Capacity, RowReceiver};
 use crate::visitor::{Visitor, context, identity};
 
@@ -115,4 +116,44 @@ fn idle_quic_connection_is_closed() {
     assert!(kept >= timeout, "{kept}");
     stop.request().unwrap();
     serving.join().unwrap();
+}
+
+/// The test adds what other clients would hold to the server's own count. So the limit is the real one, and nothing takes
+/// that much memory.
+#[test]
+fn quic_client_that_holds_the_most_is_closed_when_all_hold_too_much() {
+    let identity = identity();
+    let stop = StopSignal::new().unwrap();
+    let (mut server, _rows) = quic_server(&identity, &stop, Some(Duration::from_secs(600)));
+    let mut context = context(&identity);
+    let mut visitor = Visitor::new(&mut context, server.addresses().unwrap()[0]);
+    let give_up = clock::now() + Duration::from_secs(20);
+    while !visitor.engine.is_ready() {
+        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
+        visitor.turn();
+        server.turn().unwrap();
+    }
+    let target = "/?size=64MiB";
+    let get = Request::new("GET", Scheme::Https, "server", target, &[], Body::EMPTY).unwrap();
+    visitor.engine.submit(&Arc::new(get)).unwrap();
+    visitor.turn();
+    let held = |server: &Server| match &server.listeners[0] {
+        BoundListener::Quic(quic) => quic.largest().map_or(0, |(_, bytes)| bytes),
+        BoundListener::Tcp(_) => 0,
+    };
+    // The visitor reads nothing meanwhile.
+    while held(&server) < 10_000 {
+        assert!(clock::now() < give_up, "{} bytes", held(&server));
+        server.turn().unwrap();
+    }
+    assert!(server.report.machine_errors.is_empty());
+
+    let mut others = 0;
+    (server.service.memory).update(&mut others, MAX_BYTES - 1_000);
+    server.save_memory();
+    assert_eq!(held(&server), 0);
+    assert!(!server.service.memory.is_exceeded());
+    let closed = server.report.machine_errors.get(memory::CLOSED);
+    assert_eq!(closed, Some(&1));
+    turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
 }

@@ -1,8 +1,10 @@
 //! What is recorded of a link's packets: always totals, and a table and a capture if requested. Background threads
-//! write, so that a slow disk does not hold up the link.
+//! write, so that a slow disk does not hold up the link. They save every few seconds, for the case that the link is killed.
+//!
+//! What a link's thread hands on, and when, is up to `squall_linux::link_thread`.
 
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
@@ -18,7 +20,7 @@ use squall_record::{
 use super::comment;
 use super::plan::Plan;
 use super::totals::LinkTotals;
-use crate::background;
+use crate::background::{self, SavePace};
 use crate::limits;
 use crate::output::eprint;
 
@@ -40,8 +42,9 @@ impl Outputs {
                 .with_context(|| format!("cannot write the key log {}", path.display()))?;
         }
         let (records, received) = mpsc::channel();
-        let table = plan.log.clone().map(PacketWriter::create).transpose()?;
-        let totals = background::start("squall-packets", move || total(received, table, epoch))?;
+        let log = plan.log.as_ref();
+        let table = log.map(PacketWriter::create_in_parts).transpose()?;
+        let totals = background::start("squall-packets", move || total(&received, table, epoch))?;
         let (packets, capture) = match &plan.pcap {
             None => (None, None),
             Some(path) => {
@@ -49,7 +52,7 @@ impl Outputs {
                 let file = PcapngFile::create(path.clone(), epoch, clock::unix_nanos())?;
                 let settings = plan.settings.clone();
                 let writer = background::start("squall-capture", move || {
-                    capture(received, file, &settings, epoch)
+                    capture(&received, file, &settings, epoch)
                 })?;
                 (Some(packets), Some(writer))
             }
@@ -89,33 +92,43 @@ fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
     Ok(add_secrets(capture, &lines)?)
 }
 
+/// Sums up the packets, and writes them to the table.
 fn total(
-    chunks: Receiver<Vec<PacketRecord>>,
+    chunks: &Receiver<Vec<PacketRecord>>,
     mut table: Option<PacketWriter>,
     epoch: Time,
 ) -> Result<LinkTotals> {
     let mut totals = LinkTotals::default();
-    for mut chunk in chunks {
+    let append = |table: &mut Option<PacketWriter>, mut chunk: Vec<PacketRecord>| -> Result<()> {
         chunk.iter().for_each(|packet| totals.add(packet));
-        if let Some(table) = &mut table {
+        if let Some(table) = table {
             chunk.iter_mut().for_each(|packet| packet.count_from(epoch));
             table.append(&chunk)?;
         }
-    }
+        Ok(())
+    };
+    let save = |table: &mut Option<PacketWriter>| -> Result<()> {
+        if let Some(table) = table {
+            table.save()?;
+        }
+        Ok(())
+    };
+    write_chunks(chunks, &mut table, append, save)?;
     if let Some(table) = table {
         table.finish()?;
     }
     Ok(totals)
 }
 
+/// Writes the packets to the capture.
 fn capture(
-    chunks: Receiver<Vec<RecordedPacket>>,
+    chunks: &Receiver<Vec<RecordedPacket>>,
     mut file: PcapngFile,
     settings: &LinkSettings,
     epoch: Time,
 ) -> Result<()> {
     let held_at_most = settings.round_trip() + HELD_AT_MOST;
-    for chunk in chunks {
+    let append = |file: &mut PcapngFile, chunk: Vec<RecordedPacket>| -> Result<()> {
         let newest = chunk.iter().map(|seen| seen.record.arrived).max();
         let packets = chunk.into_iter().map(|seen| CapturedPacket {
             comment: comment::of(&seen.record, settings, Some(epoch)),
@@ -126,8 +139,61 @@ fn capture(
             .unwrap_or(Time::ZERO)
             .as_nanos()
             .saturating_sub(held_at_most.as_nanos());
-        file.append(packets.collect(), Time::from_nanos(complete_until))?;
-    }
+        Ok(file.append(packets.collect(), Time::from_nanos(complete_until))?)
+    };
+    write_chunks(chunks, &mut file, append, |file| Ok(file.save()?))?;
     file.finish()?;
     Ok(())
+}
+
+/// Has `writer` append chunks as they arrive, and save every few seconds, until the link has ended.
+fn write_chunks<W, T>(
+    chunks: &Receiver<Vec<T>>,
+    writer: &mut W,
+    mut append: impl FnMut(&mut W, Vec<T>) -> Result<()>,
+    save: impl Fn(&mut W) -> Result<()>,
+) -> Result<()> {
+    let mut pace = SavePace::new(clock::now());
+    loop {
+        let now = clock::now();
+        let pause = pace.wait(now);
+        if pause.is_zero() {
+            save(writer)?;
+            pace.saved(now, clock::now());
+            continue;
+        }
+        match chunks.recv_timeout(pause.into()) {
+            Ok(chunk) => append(writer, chunk)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn chunks_are_saved_every_second_and_none_is_lost_at_the_end() {
+        let (sender, chunks) = channel();
+        let (saved, saves) = channel();
+        let writing = std::thread::spawn(move || {
+            let mut rows = Vec::new();
+            let append = |rows: &mut Vec<u32>, chunk: Vec<u32>| -> Result<()> {
+                rows.extend(chunk);
+                Ok(())
+            };
+            let save = |rows: &mut Vec<u32>| -> Result<()> { Ok(saved.send(rows.len())?) };
+            write_chunks(&chunks, &mut rows, append, save).map(|()| rows)
+        });
+        sender.send(vec![1, 2]).unwrap();
+        // It waits for no further chunk.
+        while saves.recv().unwrap() < 2 {}
+        sender.send(vec![3]).unwrap();
+        drop(sender);
+        assert_eq!(writing.join().unwrap().unwrap(), [1, 2, 3]);
+    }
 }

@@ -55,6 +55,7 @@ mod hostile_servers;
 mod imported;
 mod key_logs;
 mod link;
+mod link_killed;
 mod load;
 mod loads;
 mod loads_causes;

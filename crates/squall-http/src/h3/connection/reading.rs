@@ -122,12 +122,15 @@ impl Connection {
                 None => break,
             }
         }
+        let kept = message.reader.kept_bytes();
+        let counted = std::mem::replace(&mut message.counted_bytes, kept);
+        self.section_bytes = (self.section_bytes + kept).saturating_sub(counted);
         if !fin {
             return Ok(());
         }
         match message.end()? {
             Ending::Whole(end) => {
-                self.messages.remove(&id);
+                self.forget_message(id);
                 side.on_event(id, MessageEvent::End(end));
             }
             Ending::WithoutHead => {

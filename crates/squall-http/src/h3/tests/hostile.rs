@@ -164,6 +164,35 @@ fn bodies_that_clients_do_not_take_are_bounded_and_given_back() {
 }
 
 #[test]
+fn incomplete_heads_and_waiting_bodies_count_until_they_are_gone() {
+    let mut pair = Pair::usual(InboxOptions::default());
+    assert!(pair.client.connection.open(0));
+    let header = wire::frame_header(wire::HEADERS, 10_000);
+    let bytes = [header.as_slice(), [0; 5_000].as_slice()].concat();
+    (pair.client.connection).send(0, |out| out.push(bytes.into()));
+    pair.run();
+    assert_eq!(pair.server.held_bytes(0), 5_000);
+    pair.client.connection.reset(0, code::REQUEST_CANCELLED);
+    pair.run();
+    assert_eq!(pair.server.held_bytes(0), 0);
+
+    let mut pair = Pair::usual(InboxOptions::default());
+    let get = request("GET", Body::EMPTY);
+    let streams = [(); 2].map(|()| pair.submit(&get));
+    pair.run();
+    let streamed = response(Body::Streamed { length: None });
+    let taken = streams.map(|stream| {
+        // The owner's memory is scarce while the second one begins.
+        pair.server.set_scarce(stream == streams[1]);
+        let mut open = pair.server.streams(0);
+        open.respond(stream, &streamed).unwrap();
+        open.send_body(stream, &[7; 100_000])
+    });
+    assert!(taken[0] > 60_000 && taken[1] <= 4 * 1024, "{taken:?}");
+    assert!(pair.server.held_bytes(0) >= taken[0] + taken[1]);
+}
+
+#[test]
 fn uploads_that_are_not_consumed_are_bounded() {
     let mut pair = Pair::with(&Http3Settings::default(), InboxOptions::default());
     pair.server.set_manual_consumption();

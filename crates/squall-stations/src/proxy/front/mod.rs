@@ -34,6 +34,8 @@ pub(super) enum ResetReason {
     Done,
     /// The response cannot be completed.
     CutOff,
+    /// The request was not processed, because its head takes too long.
+    HeadTimeout,
 }
 
 /// All client connections.
@@ -48,8 +50,7 @@ pub(super) struct Fronts {
     pub(super) pending_reads: Vec<u32>,
     /// Connections accepted, which is also the next one's number in the records.
     pub(super) accepted: u32,
-    /// What the connections hold: requests that wait for upstreams, and over TCP also responses that wait for the clients,
-    /// which HTTP/3's engine limits itself.
+    /// What the connections hold: requests that wait for upstreams, and responses that wait for the clients.
     pub(super) memory: HeldMemory,
 }
 
@@ -134,8 +135,7 @@ impl Fronts {
         connection: u32,
     ) -> Vec<(StreamId, ExchangeKey)> {
         let quic = &mut self.quic[listener as usize];
-        let open = quic.give_up(connection);
-        quic.update_held(connection, &mut self.memory, |_| 0);
+        let open = quic.give_up(connection, &mut self.memory);
         self.touch_listener(listener);
         open
     }
@@ -299,6 +299,13 @@ impl Fronts {
         let taken = streams.send_body(stream, &bytes[..bytes.len().min(room)]);
         if taken > 0 {
             self.touch(at);
+            if let FrontKey::Quic {
+                listener,
+                connection,
+            } = at
+            {
+                self.quic[listener as usize].count_held(connection, &mut self.memory);
+            }
         }
         taken
     }
@@ -331,7 +338,7 @@ impl Fronts {
                 connection,
             } => {
                 let quic = &mut self.quic[listener as usize];
-                quic.update_held(connection, &mut self.memory, |held| held + n);
+                quic.update_backlog(connection, &mut self.memory, |bytes| bytes + n);
             }
         }
     }
@@ -355,7 +362,7 @@ impl Fronts {
             } => {
                 let quic = &mut self.quic[listener as usize];
                 let memory = &mut self.memory;
-                quic.update_held(connection, memory, |held| held.saturating_sub(n as usize));
+                quic.update_backlog(connection, memory, |bytes| bytes.saturating_sub(n as usize));
             }
         }
     }
@@ -365,8 +372,10 @@ impl Fronts {
         let code = match (at, why) {
             (FrontKey::Tcp(_), ResetReason::Done) => 0,
             (FrontKey::Tcp(_), ResetReason::CutOff) => 0x2,
+            (FrontKey::Tcp(_), ResetReason::HeadTimeout) => 0x7,
             (FrontKey::Quic { .. }, ResetReason::Done) => h3::code::NO_ERROR,
             (FrontKey::Quic { .. }, ResetReason::CutOff) => h3::code::INTERNAL_ERROR,
+            (FrontKey::Quic { .. }, ResetReason::HeadTimeout) => h3::code::REQUEST_REJECTED,
         };
         self.touched(at).reset(stream, code);
         code

@@ -32,7 +32,11 @@ struct Peer {
     /// When a request or a response last made progress.
     last_progress: Time,
     /// Bytes of its requests that wait for upstreams.
+    backlog_bytes: usize,
+    /// What it held when it was last counted: also what its engine holds.
     held_bytes: usize,
+    /// It was closed because of what it held. The engine still has it for a while.
+    is_given_up: bool,
 }
 
 /// A connection, and what arrived on it with one datagram or was heard while something was sent.
@@ -85,7 +89,7 @@ impl QuicFront {
     pub(in crate::proxy) fn read(
         &mut self,
         buffers: &mut Buffers,
-        log: &mut StationLog,
+        (log, memory): (&mut StationLog, &mut HeldMemory),
         accepted: &mut u32,
         arrived: &mut Vec<ConnectionEvents>,
     ) -> bool {
@@ -103,11 +107,14 @@ impl QuicFront {
                     open: OpenExchanges::default(),
                     handshake: Handshake::default(),
                     last_progress: clock::now(),
+                    backlog_bytes: 0,
                     held_bytes: 0,
+                    is_given_up: false,
                 }
             });
             peer.handshake.note(connection, engine, log);
             peer.collect_events(connection, inbox, log, arrived);
+            peer.count_held(connection, engine, memory);
         })
     }
 
@@ -119,15 +126,16 @@ impl QuicFront {
     /// Writes one batch, and reports what was heard and marked with it; false if nothing more can be done now.
     pub(in crate::proxy) fn write(
         &mut self,
-        log: &mut StationLog,
+        (log, memory): (&mut StationLog, &mut HeldMemory),
         arrived: &mut Vec<ConnectionEvents>,
     ) -> bool {
         let QuicFront {
             endpoint, peers, ..
         } = self;
-        endpoint.write(|_, connection, inbox| {
+        endpoint.write(|engine, connection, inbox| {
             if let Some(peer) = peers.get_mut(&connection) {
                 peer.collect_events(connection, inbox, log, arrived);
+                peer.count_held(connection, engine, memory);
             }
         })
     }
@@ -149,20 +157,33 @@ impl QuicFront {
 
     /// Forgets a connection.
     pub(in crate::proxy) fn remove(&mut self, connection: u32, memory: &mut HeldMemory) {
-        self.update_held(connection, memory, |_| 0);
-        self.peers.remove(&connection);
+        if let Some(mut peer) = self.peers.remove(&connection) {
+            memory.update(&mut peer.held_bytes, 0);
+        }
+    }
+
+    /// Says whether memory is scarce: then the engine reads less ahead, and buffers less of each response.
+    pub(in crate::proxy) fn set_scarce(&mut self, is_scarce: bool) {
+        self.endpoint.engine.set_scarce(is_scarce);
+    }
+
+    /// Counts what a connection holds now.
+    pub(in crate::proxy) fn count_held(&mut self, connection: u32, memory: &mut HeldMemory) {
+        if let Some(peer) = self.peers.get_mut(&connection) {
+            peer.count_held(connection, &self.endpoint.engine, memory);
+        }
     }
 
     /// Changes how many bytes of a connection's requests wait for upstreams.
-    pub(in crate::proxy) fn update_held(
+    pub(in crate::proxy) fn update_backlog(
         &mut self,
         connection: u32,
         memory: &mut HeldMemory,
         change: impl FnOnce(usize) -> usize,
     ) {
         if let Some(peer) = self.peers.get_mut(&connection) {
-            let now_holds = change(peer.held_bytes);
-            memory.update(&mut peer.held_bytes, now_holds);
+            peer.backlog_bytes = change(peer.backlog_bytes);
+            peer.count_held(connection, &self.endpoint.engine, memory);
         }
     }
 
@@ -173,11 +194,19 @@ impl QuicFront {
     }
 
     /// Closes a connection because of what it holds, and takes what is open on it. The engine forgets it later.
-    pub(in crate::proxy) fn give_up(&mut self, connection: u32) -> Vec<(StreamId, ExchangeKey)> {
+    pub(in crate::proxy) fn give_up(
+        &mut self,
+        connection: u32,
+        memory: &mut HeldMemory,
+    ) -> Vec<(StreamId, ExchangeKey)> {
         let engine = &mut self.endpoint.engine;
         engine.close(connection, h3::code::EXCESSIVE_LOAD);
-        let peer = self.peers.get_mut(&connection);
-        peer.map_or_else(Vec::new, |peer| peer.open.streams.drain().collect())
+        let Some(peer) = self.peers.get_mut(&connection) else {
+            return Vec::new();
+        };
+        peer.is_given_up = true;
+        peer.count_held(connection, engine, memory);
+        peer.open.streams.drain().collect()
     }
 
     /// Closes the connections that had no request for `idle`, whatever else their clients send. Returns whether that
@@ -204,7 +233,9 @@ impl QuicFront {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
-        while self.write(log, &mut Vec::new()) {}
+        // Nothing is counted any more.
+        let mut memory = HeldMemory::default();
+        while self.write((&mut *log, &mut memory), &mut Vec::new()) {}
         for (&connection, peer) in &self.peers {
             self.endpoint.record_open(connection, peer.number, log);
         }
@@ -212,6 +243,16 @@ impl QuicFront {
 }
 
 impl Peer {
+    /// Counts what it holds now.
+    fn count_held(&mut self, connection: u32, engine: &h3::Server, memory: &mut HeldMemory) {
+        let holds = if self.is_given_up {
+            0
+        } else {
+            self.backlog_bytes + engine.held_bytes(connection)
+        };
+        memory.update(&mut self.held_bytes, holds);
+    }
+
     fn collect_events(
         &mut self,
         connection: u32,

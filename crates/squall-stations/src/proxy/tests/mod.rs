@@ -1,12 +1,14 @@
 //! A proxy between a raw client and the embedded server: what both of its sides record.
 //!
 //! `raw` has upstreams that a test controls frame by frame, `memory` tests what happens when too much memory is held,
-//! `refused` when the kernel refuses something, `shares` what counts as a client's share.
+//! `refused` when the kernel refuses something, `shares` what counts as a client's share, `slow_heads` when a head takes too
+//! long.
 
 mod memory;
 mod raw;
 mod refused;
 mod shares;
+mod slow_heads;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
