@@ -138,7 +138,7 @@ impl TrialPoints {
             variant: trial.variant.name.clone(),
             condition: trial.condition.clone(),
             repetition: trial.repetition,
-            valid: !record.health.validity.is_invalid(),
+            valid: !record.health.validity.is_disturbed(),
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
             points,

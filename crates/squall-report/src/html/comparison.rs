@@ -226,6 +226,7 @@ impl Bar<'_> {
         );
         let (class, doubt) = match (cell.doubt, cell.is_limit) {
             (None, _) => ("bar-row", ""),
+            (Some(_), false) if cell.is_doubtful => ("bar-row doubtful", " (no trial is valid)"),
             (Some(_), false) => ("bar-row doubtful", " (all trials are invalid)"),
             (Some(_), true) => (
                 "bar-row doubtful",
