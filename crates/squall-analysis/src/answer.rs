@@ -327,8 +327,8 @@ fn claim(condition: &ConditionSummary, comparison: &Comparison) -> String {
     text
 }
 
-/// ` over 6 of 8 pairs`, if the table of the condition shows medians over more trials than those of the comparison's pairs;
-/// otherwise empty.
+/// ` over 6 of 8 pairs`, if the table of the condition shows medians over more trials than those of the comparison's pairs,
+/// or ` over 6 pairs of which 1 is doubtful`, which the table has not; otherwise empty.
 fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
     let names = [&comparison.variant, &comparison.baseline];
     let cells = || {
@@ -336,6 +336,13 @@ fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
         cells.filter(|cell| names.contains(&&cell.variant))
     };
     let pairs = comparison.pairs.len();
+    let doubtful = comparison.pairs.iter().filter(|pair| pair.is_doubtful);
+    let doubtful = doubtful.count();
+    if doubtful > 0 {
+        let is = if doubtful == 1 { "is" } else { "are" };
+        let all = figure::counted(pairs as u64, "pair", "pairs");
+        return format!(" over {all} of which {doubtful} {is} doubtful");
+    }
     if cells().all(|cell| cell.evidence().len() == pairs) {
         return String::new();
     }
@@ -434,12 +441,13 @@ fn how_sure(comparison: &Comparison) -> String {
 }
 
 /// How often each cell must be repeated for the comparison to have a chance of a decision: as often as a proof takes, or
-/// twice as often as before if that was not enough. Invalid trials are repeated anyway. `None` if it is decided, or if
+/// twice as often as before if that was not enough. Disturbed trials are repeated anyway. `None` if it is decided, or if
 /// something else than chance hides the difference.
 fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
     let fewest = pairs_needed(comparison.comparisons.max(1));
     let needed = match comparison.finding {
-        Difference::TooFewPairs | Difference::Unknown(UnknownReason::NoPair) => fewest,
+        Difference::TooFewPairs
+        | Difference::Unknown(UnknownReason::NoPair | UnknownReason::Doubtful) => fewest,
         Difference::SeemsHigher
         | Difference::SeemsLower
         | Difference::NoDifference

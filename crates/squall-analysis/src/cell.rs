@@ -192,30 +192,40 @@ impl CellSummary {
         self.evidence().iter().any(|trial| !trial.is_valid())
     }
 
+    /// Whether its figures are at best doubtful: no trial is valid or a limit, and some are doubtful.
+    pub fn is_doubtful(&self) -> bool {
+        let is_doubtful = |trial: &TrialStats| trial.validity.is_doubtful();
+        self.evidence().is_empty() && self.trials.iter().any(is_doubtful)
+    }
+
+    /// The trials that say most about the cell if none is valid: the limits, or else the doubtful ones, or else all.
+    fn best_trials(&self) -> impl Iterator<Item = &TrialStats> {
+        let (is_limited, is_doubtful) = (self.is_limited(), self.is_doubtful());
+        self.trials.iter().filter(move |trial| {
+            (!is_limited || trial.validity.is_limited())
+                && (!is_doubtful || trial.validity.is_doubtful())
+        })
+    }
+
     /// The cell as it would be if its trials were valid, for a report that marks these figures as doubtful, or as limits;
-    /// `None` if a trial is valid, or if there is no trial. Where figures are limits, invalid trials stay out of them.
-    /// Comparisons never use it.
+    /// `None` if a trial is valid, or if there is no trial. Where figures are limits or doubtful, invalid trials stay out of
+    /// them. Comparisons never use these figures.
     pub fn as_if_valid(&self) -> Option<CellSummary> {
         if self.trials.is_empty() || self.valid_trials().next().is_some() {
             return None;
         }
-        let is_limited = self.is_limited();
-        let trials = self.trials.iter();
-        let trials = trials.filter(|trial| !is_limited || trial.validity.is_limited());
         let as_if_valid = |trial: &TrialStats| TrialStats {
             validity: Validity::Valid,
             ..trial.clone()
         };
-        let trials = trials.map(as_if_valid).collect();
+        let trials = self.best_trials().map(as_if_valid).collect();
         Some(CellSummary::of(&self.variant, &self.condition, trials))
     }
 
-    /// The first reason why a trial is invalid or its figures are limits, as its record has it; `None` if no trial has such a
-    /// reason.
+    /// The first reason why a trial is invalid or doubtful, or its figures are limits, as its record has it; `None` if no
+    /// trial has such a reason.
     pub fn first_doubt(&self) -> Option<&str> {
-        let is_limited = self.is_limited();
-        let trials = self.trials.iter();
-        let mut trials = trials.filter(|trial| !is_limited || trial.validity.is_limited());
+        let mut trials = self.best_trials();
         trials.find_map(|trial| trial.validity.reasons().first().map(String::as_str))
     }
 

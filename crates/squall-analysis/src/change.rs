@@ -313,6 +313,7 @@ impl FigureChange {
                     variant: figure.latency(after)??.into(),
                     baseline: figure.latency(before)??.into(),
                     own_error: figure.own_error_ns(after) + figure.own_error_ns(before),
+                    is_doubtful: false,
                     is_limited: false,
                 })
             })
@@ -432,7 +433,9 @@ impl FigureChange {
             Difference::SeemsHigher => "seems higher",
             Difference::SeemsLower => "seems lower",
             Difference::TooFewPairs => "too few trials",
-            Difference::Same | Difference::WithinOwnError => "within our own error",
+            Difference::Same
+            | Difference::WithinOwnError
+            | Difference::Unknown(UnknownReason::Doubtful) => "within our own error",
             Difference::WithinNoise => "within noise",
             Difference::NoDifference => "no difference",
             Difference::Disagree => "trials disagree",

@@ -109,6 +109,7 @@ impl fmt::Display for Comparison {
             let pairs = figure::counted(self.limited_pairs, "pair", "pairs");
             write!(f, "; {pairs} left out whose bottleneck was the link itself")?;
         }
+        self.fmt_doubtful(f)?;
         if self.invalid_pairs > 0 {
             let pairs = figure::counted(self.invalid_pairs, "invalid pair", "invalid pairs");
             write!(f, "; {pairs} left out")?;
@@ -129,6 +130,20 @@ impl Comparison {
     fn is_limited(&self) -> bool {
         self.pairs.iter().any(|pair| pair.is_limited)
             && self.finding != Difference::Unknown(UnknownReason::Limited)
+    }
+
+    /// How many doubtful pairs count, and how many do not.
+    fn fmt_doubtful(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = self.pairs.iter().filter(|pair| pair.is_doubtful).count() as u64;
+        if counted > 0 {
+            let pairs = figure::counted(counted, "doubtful pair", "doubtful pairs");
+            write!(f, "; {pairs} counted without squall's own part")?;
+        }
+        if self.doubtful_pairs > 0 {
+            let pairs = figure::counted(self.doubtful_pairs, "doubtful pair", "doubtful pairs");
+            write!(f, "; {pairs} left out")?;
+        }
+        Ok(())
     }
 
     /// The largest measurement error of ours among the pairs.
@@ -347,6 +362,9 @@ impl fmt::Display for UnknownReason {
             }
             UnknownReason::Limited => {
                 f.write_str("the link itself was the bottleneck; give `rate`")
+            }
+            UnknownReason::Doubtful => {
+                f.write_str("squall itself was so late that it may have made the difference")
             }
         }
     }

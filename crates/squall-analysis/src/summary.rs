@@ -359,6 +359,13 @@ pub enum Warning {
         /// Why.
         reasons: Vec<String>,
     },
+    /// A trial in which squall itself was late, by a known time. Comparisons use it where that cannot change the answer.
+    DoubtfulTrial {
+        /// Its folder.
+        folder: String,
+        /// What was late.
+        reasons: Vec<String>,
+    },
     /// Trials in which the emulated path itself was the bottleneck, so that their figures are limits.
     LimitedTrials {
         /// How many.

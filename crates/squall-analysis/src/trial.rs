@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
-use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Unit, Variant};
+use squall_base::plan::{Condition, LoadKind, Measure, Plan, Statistic, Targets, Unit, Variant};
 use squall_base::record::{
     CausesRecord, ExchangeRecord, Outcome, Phase, RequestRecord, StationExit, StationRecord,
     TrialRecord, Validity,
@@ -242,8 +242,16 @@ impl TrialStats {
         }
     }
 
-    /// How far squall itself may have moved the value of a measure, in the measure's unit.
+    /// How far squall itself may have moved the value of a measure, in the measure's unit. Of a doubtful trial, it is the time
+    /// that was added to the requests in question, or infinite where that is not known: for all but response times.
     pub fn own_error_of(&self, measure: Measure) -> f64 {
+        if self.validity.is_doubtful() {
+            let added = match measure {
+                Measure::ResponseTime(statistic, Targets::ALL) => self.own_errors.get(statistic),
+                _ => None,
+            };
+            return added.map_or(f64::INFINITY, |added| added.as_nanos() as f64);
+        }
         let error = match measure {
             Measure::ResponseTime(statistic, targets) if targets.path().is_none() => {
                 self.own_error_of_response(statistic)

@@ -57,6 +57,16 @@ impl Value {
         }
     }
 
+    /// This value less `amount`, or its bound less `amount`.
+    pub(crate) fn less(self, amount: f64) -> Value {
+        match self {
+            Value::Exact(value) => Value::Exact(value - amount),
+            Value::AtLeast(value) => Value::AtLeast(value - amount),
+            Value::AtMost(value) => Value::AtMost(value - amount),
+            Value::Never => Value::Never,
+        }
+    }
+
     /// The value, if it is known exactly.
     pub fn exact(self) -> Option<f64> {
         match self {

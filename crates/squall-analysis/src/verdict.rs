@@ -6,8 +6,16 @@
 //! much in at most 5 % of runs (sign flips, corrected for the run's other comparisons); and the difference exceeds both
 //! squall's own measurement error and the noise floor, which is what a variant differs from itself by if the recipe has it
 //! twice. Otherwise the most that is said is "no difference larger than". The size of a difference is reported only if both
-//! variants carried the load. `stats` computes the numbers, `value` has a trial's values, `family` the order in which a
-//! run's comparisons are tested, `sentence` the sentences, and `answer` the answer to the recipe's question.
+//! variants carried the load.
+//!
+//! A pair with a doubtful trial counts only if its values differ by more than what squall itself added to them, and then by
+//! what is left of the difference. That depends on the size of a difference, not on whom it favours, so chance alone still
+//! decides the signs of equal variants, and `stats::sign_flip` holds.
+//!
+//! `stats` computes the numbers, `value` has a trial's values, `family` the order in which a run's comparisons are tested,
+//! `sentence` the sentences, and `answer` the answer to the recipe's question.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Measure, Targets, Unit};
@@ -75,6 +83,9 @@ pub struct Comparison {
     /// Pairs left out because the emulated path itself was the bottleneck of one of their trials.
     #[serde(default)]
     pub limited_pairs: u64,
+    /// Pairs left out because a trial is doubtful, and squall itself may have made or hidden their difference.
+    #[serde(default)]
+    pub doubtful_pairs: u64,
     /// Which of the two did not carry the load, if either; then there is no ratio.
     pub overload: Option<Overload>,
     /// Both values: medians over the pairs; `None` without pairs.
@@ -121,6 +132,9 @@ pub struct Pair {
     pub baseline: Value,
     /// Our measurement errors in both trials, added up, in the unit of the values.
     pub own_error: f64,
+    /// Whether a trial is doubtful: the pair counts with the values' difference less `own_error`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_doubtful: bool,
     /// Whether the emulated path itself was the bottleneck of a trial, so that its value is a limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_limited: bool,
@@ -208,6 +222,8 @@ pub enum UnknownReason {
     Hidden,
     /// The emulated path itself was the bottleneck, and the limits of both values leave open which is higher.
     Limited,
+    /// All pairs are doubtful, and squall itself may have made or hidden their differences.
+    Doubtful,
 }
 
 impl Pair {
@@ -238,6 +254,9 @@ impl Pair {
             variant: variant.value(measure)?,
             baseline: baseline.value(measure)?,
             own_error: variant.own_error_of(measure) + baseline.own_error_of(measure),
+            is_doubtful: [variant, baseline]
+                .iter()
+                .any(|trial| trial.validity.is_doubtful()),
             is_limited: measure.unit() != Unit::Count
                 && [variant, baseline]
                     .iter()
@@ -245,9 +264,29 @@ impl Pair {
         })
     }
 
+    /// Whether what squall itself added to the values may have made or hidden their difference.
+    fn is_open_to_doubt(&self) -> bool {
+        let is_clear = matches!(self.result(), PairResult::Higher | PairResult::Lower);
+        self.is_doubtful && !(is_clear && self.own_error.is_finite())
+    }
+
+    /// Both values as they count: of a doubtful pair, the higher one is less by all that squall itself may have added.
+    fn counted(&self) -> (Value, Value) {
+        match self.result() {
+            PairResult::Higher if self.is_doubtful => {
+                (self.variant.less(self.own_error), self.baseline)
+            }
+            PairResult::Lower if self.is_doubtful => {
+                (self.variant, self.baseline.less(self.own_error))
+            }
+            _ => (self.variant, self.baseline),
+        }
+    }
+
     /// The logarithm of the ratio of both values' known parts; `None` if either is infinite or zero.
     fn log_ratio(&self) -> Option<f64> {
-        Some(self.variant.log()? - self.baseline.log()?)
+        let (variant, baseline) = self.counted();
+        Some(variant.log()? - baseline.log()?)
     }
 
     /// The logarithm of the ratio, if both values are known exactly.
@@ -406,22 +445,15 @@ impl Comparison {
             .filter(|(a, b)| !a.validity.is_invalid() && !b.validity.is_invalid());
         let usable: Vec<TrialPair<'_>> = usable.copied().collect();
         let measure = first_available(requested, &usable);
-        let (pairs, trials, limited_pairs) = pairs_of(measure, &usable);
-        // A seed derived from the pairs: the same pairs always yield the same numbers.
-        let seed = pairs.len() as u64;
-        let seed = trials
-            .iter()
-            .fold(seed, |seed, (a, _)| splitmix64(seed, a.seed));
-        let logs = pairs.iter().map(Pair::exact_log_ratio);
+        let compared = ComparedPairs::of(measure, &usable);
+        let logs = compared.pairs.iter().map(Pair::exact_log_ratio);
         let logs: Option<Vec<f64>> = logs.collect();
         let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
+        let (finding, p) = compared.finding(effect.as_ref(), !usable.is_empty());
+        let ComparedPairs { pairs, trials, .. } = compared;
         // Only times grow while requests pile up.
-        let overload = Overload::of(variant, baseline).filter(|_| measure.unit() == Unit::Time);
-        let (finding, p) = if pairs.is_empty() && !usable.is_empty() {
-            (Difference::Unknown(UnknownReason::TooFewRequests), None)
-        } else {
-            Difference::of(&pairs, effect.as_ref(), seed)
-        };
+        let overload = Overload::of(&with_rates(variant), &with_rates(baseline))
+            .filter(|_| measure.unit() == Unit::Time);
         let median = |value: fn(&Pair) -> Value| Value::median(pairs.iter().map(value));
         let values = median(|pair| pair.variant).zip(median(|pair| pair.baseline));
         let ratio = match (overload, finding) {
@@ -451,7 +483,8 @@ impl Comparison {
             baseline: baseline.variant.clone(),
             is_same_variant,
             invalid_pairs: (matched.len() - usable.len()) as u64,
-            limited_pairs,
+            limited_pairs: compared.limited,
+            doubtful_pairs: compared.doubtful,
             overload,
             values: values.map(|(variant, baseline)| Values { variant, baseline }),
             ratio,
@@ -532,24 +565,63 @@ impl Comparison {
 /// A variant's trial and that of its baseline.
 type TrialPair<'a> = (&'a TrialStats, &'a TrialStats);
 
-/// The pairs of these trials that are compared, their trials, and how many were left out because the emulated path itself was
-/// the bottleneck: those pairs count if their limits leave nothing open, or if there are no others.
-fn pairs_of<'a>(
-    measure: Measure,
-    trials: &[TrialPair<'a>],
-) -> (Vec<Pair>, Vec<TrialPair<'a>>, u64) {
-    let with_value = trials
-        .iter()
-        .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
-    let mut all: Vec<(Pair, _)> = with_value.collect();
-    let count = all.len();
-    let has_open_limit = all.iter().any(|(it, _)| it.is_limited && it.is_hidden());
-    if has_open_limit && all.iter().any(|(it, _)| !it.is_limited) {
-        all.retain(|(it, _)| !it.is_limited);
+/// The pairs that are compared, with their trials, and how many were left out.
+struct ComparedPairs<'a> {
+    pairs: Vec<Pair>,
+    trials: Vec<TrialPair<'a>>,
+    /// Pairs left out because the emulated path itself was the bottleneck. They count if their limits leave nothing open, or if
+    /// there are no others.
+    limited: u64,
+    /// Pairs left out because squall itself may have made or hidden their difference.
+    doubtful: u64,
+}
+
+impl<'a> ComparedPairs<'a> {
+    fn of(measure: Measure, trials: &[TrialPair<'a>]) -> ComparedPairs<'a> {
+        let with_value = trials
+            .iter()
+            .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
+        let mut all: Vec<(Pair, _)> = with_value.collect();
+        let count = all.len();
+        all.retain(|(it, _)| !it.is_open_to_doubt());
+        let without_doubt = all.len();
+        let has_open_limit = all.iter().any(|(it, _)| it.is_limited && it.is_hidden());
+        if has_open_limit && all.iter().any(|(it, _)| !it.is_limited) {
+            all.retain(|(it, _)| !it.is_limited);
+        }
+        let limited = (without_doubt - all.len()) as u64;
+        let (pairs, trials) = all.into_iter().unzip();
+        ComparedPairs {
+            pairs,
+            trials,
+            limited,
+            doubtful: (count - without_doubt) as u64,
+        }
     }
-    let left_out = (count - all.len()) as u64;
-    let (pairs, trials) = all.into_iter().unzip();
-    (pairs, trials, left_out)
+
+    /// What the pairs show, and the p-value of that. `has_trials`: there are pairs of trials, with or without a value.
+    fn finding(&self, effect: Option<&Effect>, has_trials: bool) -> (Difference, Option<f64>) {
+        if self.pairs.is_empty() && self.doubtful > 0 {
+            return (Difference::Unknown(UnknownReason::Doubtful), None);
+        }
+        if self.pairs.is_empty() && has_trials {
+            return (Difference::Unknown(UnknownReason::TooFewRequests), None);
+        }
+        // A seed derived from the pairs: the same pairs always yield the same numbers.
+        let seed = self.trials.iter();
+        let seed = seed.fold(self.pairs.len() as u64, |seed, (a, _)| {
+            splitmix64(seed, a.seed)
+        });
+        Difference::of(&self.pairs, effect, seed)
+    }
+}
+
+/// The cell, with the rates of its doubtful trials if it has no better ones.
+fn with_rates(cell: &CellSummary) -> Cow<'_, CellSummary> {
+    match cell.as_if_valid() {
+        Some(shown) if cell.is_doubtful() => Cow::Owned(shown),
+        _ => Cow::Borrowed(cell),
+    }
 }
 
 /// The first of a measure and its substitutes for which all of these trials have a value; `requested` if none
@@ -651,6 +723,7 @@ mod tests {
             variant: Value::Exact(0.0),
             baseline: Value::Exact(0.0),
             own_error: 0.0,
+            is_doubtful: false,
             is_limited: false,
         };
         // Their ratio is unknown, so there is no effect.

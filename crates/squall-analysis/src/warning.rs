@@ -45,6 +45,7 @@ pub(crate) fn warnings(
             });
         }
     }
+    found.extend(trials().filter_map(doubtful_trial));
     found.extend(limited_trials(trials()));
     found.extend(repeated_trials(variants, conditions, attempts));
     found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
@@ -58,6 +59,16 @@ pub(crate) fn warnings(
     found.extend(conditions.iter().flat_map(not_the_same));
     found.extend(few_pairs(conditions));
     found
+}
+
+fn doubtful_trial(trial: &TrialStats) -> Option<Warning> {
+    trial
+        .validity
+        .is_doubtful()
+        .then(|| Warning::DoubtfulTrial {
+            folder: trial.folder.clone(),
+            reasons: trial.validity.reasons().to_vec(),
+        })
 }
 
 fn limited_trials<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<Warning> {
@@ -193,6 +204,12 @@ impl fmt::Display for Warning {
             Warning::InvalidTrial { folder, reasons } => write!(
                 f,
                 "Trial {folder} is invalid and left out: {}. Repeat it with `squall run --resume RUN`.",
+                reasons.join("; "),
+            ),
+            Warning::DoubtfulTrial { folder, reasons } => write!(
+                f,
+                "Trial {folder} is doubtful: {}. It is compared only where that cannot change the answer. Repeat it with \
+                 `squall run --resume RUN`.",
                 reasons.join("; "),
             ),
             Warning::LimitedTrials { trials, reason } => fmt_limited_trials(f, *trials, reason),

@@ -152,7 +152,7 @@ class Section {
     const choice = element("select");
     for (const repetition of this.repetitions) {
       const trials = this.trials.filter((trial) => trial.repetition === repetition);
-      const invalid = trials.some((trial) => !trial.valid) ? ` ${say("(has an invalid trial)")}` : "";
+      const invalid = trials.some((trial) => !trial.valid) ? ` ${say("(has an invalid or doubtful trial)")}` : "";
       const words = say("{#n} of {#all}", { n: repetition + 1, all: this.repetitions.length });
       choice.append(new Option(words + invalid, repetition));
     }
@@ -435,7 +435,7 @@ function swatch(variant) {
 }
 
 function captionOf(trial, name, among) {
-  const invalid = trial.valid ? "" : `, ${say("invalid trial")}`;
+  const invalid = trial.valid ? "" : `, ${say("invalid or doubtful trial")}`;
   return (among > 1 ? `${name}: ` : "") + trial.caption + invalid;
 }
 

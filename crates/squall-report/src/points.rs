@@ -146,7 +146,7 @@ impl TrialPoints {
             condition: trial.condition.clone(),
             repetition: trial.repetition,
             is_load: false,
-            valid: !record.health.validity.is_invalid(),
+            valid: !record.health.validity.is_disturbed(),
             warmup: trial.load.warmup,
             span: trial.load.warmup + trial.load.duration,
             points,

@@ -10,10 +10,12 @@ use squall_analysis::{CellSummary, ConditionSummary};
 pub(crate) struct ShownCell<'a> {
     /// The cell with the figures to show.
     pub(crate) figures: Cow<'a, CellSummary>,
-    /// Why the first trial is invalid, or what its link carried, if the figures are those of such trials.
+    /// Why the first trial is invalid or doubtful, or what its link carried, if the figures are those of such trials.
     pub(crate) doubt: Option<&'a str>,
     /// Whether the figures are limits: the link itself was the bottleneck.
     pub(crate) is_limit: bool,
+    /// Whether they are those of doubtful trials.
+    pub(crate) is_doubtful: bool,
 }
 
 impl<'a> ShownCell<'a> {
@@ -28,11 +30,13 @@ impl<'a> ShownCell<'a> {
                 figures: Cow::Owned(figures),
                 doubt: Some(cell.first_doubt().unwrap_or("no reason is recorded")),
                 is_limit: cell.is_limited(),
+                is_doubtful: cell.is_doubtful(),
             },
             None => ShownCell {
                 figures: Cow::Borrowed(cell),
                 doubt: None,
                 is_limit: false,
+                is_doubtful: false,
             },
         }
     }

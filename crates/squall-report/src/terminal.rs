@@ -217,14 +217,24 @@ impl TerminalWriter {
 
     /// Which figures are doubtful or limits, and how packets crossed the links.
     fn doubts(&self, text: &mut String, cells: &[ShownCell<'_>]) {
-        for is_limit in [false, true] {
-            let mut of_kind = cells.iter().filter(|cell| cell.is_limit == is_limit);
+        let kinds = [
+            (
+                (false, false),
+                "?: all trials of the cell are invalid, and no comparison uses them",
+            ),
+            (
+                (false, true),
+                "?: no trial of the cell is valid, and comparisons use doubtful ones only where that cannot change the answer",
+            ),
+            (
+                (true, false),
+                "\u{2264}, \u{2265}: limits, because the link itself was the bottleneck of the cell",
+            ),
+        ];
+        for (kind, what) in kinds {
+            let mut of_kind =
+                (cells.iter()).filter(|cell| (cell.is_limit, cell.is_doubtful) == kind);
             if let Some(doubt) = of_kind.find_map(|cell| cell.doubt) {
-                let what = if is_limit {
-                    "\u{2264}, \u{2265}: limits, because the link itself was the bottleneck of the cell"
-                } else {
-                    "?: all trials of the cell are invalid, and no comparison uses them"
-                };
                 let said = format!("{what}; the first: {doubt}");
                 self.paragraph(text, Style::Warning, "  ", &said);
             }

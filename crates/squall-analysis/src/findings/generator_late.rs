@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "generator_late",
     title: "The generator was late",
     explanation: "Requests were taken up later than the schedule wanted them, by more than a sound trial allows. \
-                  Their latencies are partly the generator's own, so the trial is no evidence.",
+                  Their latencies are partly the generator's own.",
     scope: Scope::Path,
     causes: &[],
     detect,

@@ -9,6 +9,7 @@ mod censoring;
 mod change;
 mod columns;
 mod coverage;
+mod doubtful;
 #[path = "../../../../fuzz/src/drive_thresholds.rs"]
 #[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
 mod drive_thresholds;

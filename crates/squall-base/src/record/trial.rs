@@ -83,6 +83,12 @@ pub enum Validity {
         /// The reasons.
         reasons: Vec<String>,
     },
+    /// Only the generator's lag and late links disturbed it, and how much time they added to its requests is known. It is
+    /// evidence of a difference that these cannot have made.
+    Doubtful {
+        /// What was late, each a sentence.
+        reasons: Vec<String>,
+    },
     /// The emulated path itself was the bottleneck, because the processor of a link's thread was full. The variant would be
     /// at least as good on the path that was asked for, so the figures are limits. Repeating the trial would not help.
     Limited {
@@ -97,6 +103,16 @@ impl Validity {
         matches!(self, Validity::Invalid { .. })
     }
 
+    /// Whether squall itself was late in the trial by a known time, and nothing else disturbed it.
+    pub fn is_doubtful(&self) -> bool {
+        matches!(self, Validity::Doubtful { .. })
+    }
+
+    /// Whether the trial is worth repeating: it is invalid or doubtful.
+    pub fn is_disturbed(&self) -> bool {
+        self.is_invalid() || self.is_doubtful()
+    }
+
     /// Whether the trial's figures are limits.
     pub fn is_limited(&self) -> bool {
         matches!(self, Validity::Limited { .. })
@@ -106,7 +122,9 @@ impl Validity {
     pub fn reasons(&self) -> &[String] {
         match self {
             Validity::Valid => &[],
-            Validity::Invalid { reasons } | Validity::Limited { reasons } => reasons,
+            Validity::Invalid { reasons }
+            | Validity::Doubtful { reasons }
+            | Validity::Limited { reasons } => reasons,
         }
     }
 }

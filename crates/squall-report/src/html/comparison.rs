@@ -162,6 +162,7 @@ fn bar<'a>(statistic: &Statistic, Row { name, colour, cell }: &'a Row<'_>) -> Ba
         colour: *colour,
         doubt: match (cell.doubt, cell.is_limit) {
             (None, _) => "",
+            (Some(_), false) if cell.is_doubtful => " (no trial is valid)",
             (Some(_), false) => " (all trials are invalid)",
             (Some(_), true) => " (a limit: the link was the bottleneck)",
         },

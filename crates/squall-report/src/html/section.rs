@@ -135,10 +135,14 @@ fn verdicts(condition: &ConditionSummary) -> String {
 
 /// The attributes of an element with a cell's figures: it is greyed, and says why, if they are doubtful or limits.
 fn doubtful(cell: &ShownCell<'_>) -> String {
-    let what = if cell.is_limit {
-        "Limits, because the link itself was the bottleneck: times are at most this long, rates at least this high"
-    } else {
-        "All trials are invalid, and no comparison uses them"
+    let what = match (cell.is_limit, cell.is_doubtful) {
+        (true, _) => {
+            "Limits, because the link itself was the bottleneck: times are at most this long, rates at least this high"
+        }
+        (false, true) => {
+            "No trial is valid, and comparisons use doubtful ones only where that cannot change the answer"
+        }
+        (false, false) => "All trials are invalid, and no comparison uses them",
     };
     let said = |doubt| {
         format!(

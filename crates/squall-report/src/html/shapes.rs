@@ -235,7 +235,7 @@ fn push_box(
     let (class, invalid) = if plot.valid {
         ("box", "")
     } else {
-        ("box doubtful", ", invalid")
+        ("box doubtful", ", invalid or doubtful")
     };
     let (middle, whisker) = (top + 5.0, of.p99.unwrap_or(of.p75));
     page.push_str(&format!(

@@ -383,10 +383,7 @@ pub(super) const MOMENTS: &[Phrase] = &[
     phrase("and {#n} more drops", "另有 {n} 个丢弃"),
     phrase("most of it {cause}", "大部分是{cause}"),
     phrase("the slowest", "最慢的"),
-    phrase(
-        "This trial is not valid, so it is no evidence",
-        "该试验无效，因此不能作为证据",
-    ),
+    phrase("This trial is not valid", "该试验并非有效"),
     phrase("trial.json says why", "原因见 trial.json"),
     phrase(
         "The capture has one point. Each end is taken to be half of its least round trip away from it; what the ways beyond the",

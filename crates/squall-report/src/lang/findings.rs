@@ -112,8 +112,8 @@ pub(super) const PHRASES: &[Phrase] = &[
         "请求开始处理的时间晚于计划，超出了可靠试验允许的程度",
     ),
     phrase(
-        "Their latencies are partly the generator's own, so the trial is no evidence",
-        "其延迟部分来自发生器自身，因此该试验不能作为证据",
+        "Their latencies are partly the generator's own",
+        "其延迟部分来自发生器自身",
     ),
     phrase("GOAWAY after a few requests", "少量请求后即发送 GOAWAY"),
     phrase(

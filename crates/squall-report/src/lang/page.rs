@@ -47,6 +47,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "all trials of the cell are invalid, and no comparison uses them",
         "该单元的所有试验都无效，任何比较都不使用它们",
     ),
+    phrase(
+        "no trial of the cell is valid, and comparisons use doubtful ones only where that cannot change the answer",
+        "该单元没有有效的试验，存疑的试验仅在不会改变答案时用于比较",
+    ),
     phrase("the first", "首例"),
     phrase(
         "The devices of a link exchanged super-packets (`fast`)",
@@ -86,6 +90,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("the table has the numbers", "表格中有具体数值"),
     phrase("all trials are invalid", "所有试验都无效"),
+    phrase("no trial is valid", "没有有效的试验"),
     phrase("a limit: the link was the bottleneck", "界限：链路是瓶颈"),
     phrase(
         "Response time in ms: median over the trials; in brackets its 95 % interval, else the range of the trials",
@@ -99,6 +104,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("Grid", "网格"),
     phrase("no {~setting}", "无 {setting}"),
     phrase("invalid", "无效"),
+    phrase("invalid or doubtful", "无效或存疑"),
     phrase("no trials", "没有试验"),
     phrase("no winner", "没有胜者"),
     phrase(
@@ -116,6 +122,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "All trials are invalid, and no comparison uses them",
         "所有试验都无效，任何比较都不使用它们",
+    ),
+    phrase(
+        "No trial is valid, and comparisons use doubtful ones only where that cannot change the answer",
+        "没有有效的试验，存疑的试验仅在不会改变答案时用于比较",
     ),
     phrase(
         "Page time in ms, from when a page was meant to begin to its last answer: median over the trials of each trial’s own value, and below it the range of the trials",

@@ -29,6 +29,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("least n/a", "最短 n/a"),
     phrase("median n/a", "中位数 n/a"),
     phrase("most n/a", "最长 n/a"),
+    phrase("DOUBTFUL", "存疑"),
     // Repeats.
     phrase("trying again", "正在重试"),
     phrase("disturbed", "受到干扰"),

@@ -79,6 +79,18 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{what} {a}，对比 {b}（{all} 对中的 {n} 对）",
     ),
     phrase(
+        "{what} {a} against {b} over {#n} pairs of which {#doubtful} is doubtful",
+        "{what} {a}，对比 {b}（{n} 对，其中 {doubtful} 对存疑）",
+    ),
+    phrase(
+        "{what} {a} against {b} over {#n} pairs of which {#doubtful} are doubtful",
+        "{what} {a}，对比 {b}（{n} 对，其中 {doubtful} 对存疑）",
+    ),
+    phrase(
+        "{what} {a} against {b} over {#n} pair of which {#doubtful} is doubtful",
+        "{what} {a}，对比 {b}（{n} 对，其中 {doubtful} 对存疑）",
+    ),
+    phrase(
         "{what} {a} against {b} over {#n} of {#all} pair",
         "{what} {a}，对比 {b}（{all} 对中的 {n} 对）",
     ),
@@ -244,6 +256,16 @@ pub(super) const PHRASES: &[Phrase] = &[
         "这是界限，因为链路本身是瓶颈",
     ),
     phrase(
+        "{#n} doubtful pair counted without squall's own part",
+        "{n} 个存疑的对已扣除 squall 自身的部分后计入",
+    ),
+    phrase(
+        "{#n} doubtful pairs counted without squall's own part",
+        "{n} 个存疑的对已扣除 squall 自身的部分后计入",
+    ),
+    phrase("{#n} doubtful pair left out", "略去 {n} 个存疑的对"),
+    phrase("{#n} doubtful pairs left out", "略去 {n} 个存疑的对"),
+    phrase(
         "{#n} pair left out whose bottleneck was the link itself",
         "略去 {n} 对，其瓶颈是链路本身",
     ),
@@ -374,6 +396,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("the link itself was the bottleneck", "链路本身是瓶颈"),
     phrase("give `rate`", "请设置 `rate`"),
+    phrase(
+        "squall itself was so late that it may have made the difference",
+        "squall 自身过于滞后，差异可能由此造成",
+    ),
     // Thresholds.
     phrase(
         "{@variant} at {@condition}",
@@ -461,6 +487,11 @@ pub(super) const DOUBTS: &[Phrase] = &[
     phrase(
         "Trial {=folder} is invalid and left out",
         "试验 {folder} 无效，已略去",
+    ),
+    phrase("Trial {=folder} is doubtful", "试验 {folder} 存疑"),
+    phrase(
+        "It is compared only where that cannot change the answer",
+        "仅在不会改变答案时用于比较",
     ),
     phrase(
         "Repeat it with `squall run --resume RUN`",

@@ -69,6 +69,29 @@ fn answer_and_its_certainty_are_translated() {
             "很可能，但未证实：2 个试验对都如此显示，而证实需要 8 个。",
         ),
         (
+            "h2c x1 is slower than h1: p99 200 ms against 100 ms over 7 pairs of which 1 is doubtful, 2.0x.",
+            "h2c x1 比 h1 慢：p99 200 ms，对比 100 ms（7 对，其中 1 对存疑），2.0x。",
+        ),
+        (
+            "h2c x1 and h1 cannot be compared by p99: squall itself was so late that it may have made the difference; 1 \
+             doubtful pair left out",
+            "h2c x1 与 h1 无法按 p99 比较：squall 自身过于滞后，差异可能由此造成；略去 1 个存疑的对",
+        ),
+        (
+            "No trial is valid, and comparisons use doubtful ones only where that cannot change the answer; the first: the \
+             link was up to 3 ms late",
+            "没有有效的试验，存疑的试验仅在不会改变答案时用于比较；首例：链路最多晚了 3 ms",
+        ),
+        (
+            "2 doubtful pairs counted without squall's own part",
+            "2 个存疑的对已扣除 squall 自身的部分后计入",
+        ),
+        (
+            "Trial 0005-h1 is doubtful: the link was up to 3 ms late. It is compared only where that cannot change the \
+             answer. Repeat it with `squall run --resume RUN`.",
+            "试验 0005-h1 存疑：链路最多晚了 3 ms。仅在不会改变答案时用于比较。请用 `squall run --resume RUN` 重做。",
+        ),
+        (
             "Not shown: 6 pairs of trials. Add repetitions with `squall run --resume RUN --repetitions 12`.",
             "未证明：6 个试验对。请用 `squall run --resume RUN --repetitions 12` 增加重复次数。",
         ),

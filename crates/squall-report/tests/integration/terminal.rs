@@ -206,6 +206,35 @@ fn figures_of_a_cell_without_valid_trials_are_shown_as_doubtful() {
 }
 
 #[test]
+fn figures_of_doubtful_trials_are_shown_greyed_with_their_doubt() {
+    let mut run = disturbed();
+    for place in [1, 7] {
+        run.records[place].0.health.validity = Validity::Doubtful {
+            reasons: vec![format!("the link was up to {place} ms late")],
+        };
+    }
+    let summary = run.summary();
+    let text = terminal(&summary, 200, Colour::Plain, Detail::Usual);
+    let mut rows = text.lines().filter(|line| line.starts_with("  h2c x1 "));
+    let fields: Vec<&str> = rows.next().unwrap().split_whitespace().skip(2).collect();
+    assert!(fields.contains(&"50.7?"), "{text}");
+    let said = "?: no trial of the cell is valid, and comparisons use doubtful ones only where that cannot change the answer; \
+                the first: the link was up to 1 ms late\n";
+    assert!(
+        text.contains(said) && !text.contains("are invalid"),
+        "{text}"
+    );
+    let full = terminal(&summary, 200, Colour::Plain, Detail::Full);
+    let said =
+        "squall itself was so late that it may have made the difference; 2 doubtful pairs left out";
+    assert!(full.contains(said), "{full}");
+    let page = squall_report::html(&summary, &[], &[], &[]);
+    let row = "<tr class=\"doubtful\" title=\"No trial is valid, and comparisons use doubtful ones only where that cannot \
+               change the answer; the first: the link was up to 1 ms late\">";
+    assert!(page.contains(row), "{page}");
+}
+
+#[test]
 fn figures_of_a_link_that_was_the_bottleneck_are_shown_as_limits() {
     let mut run = disturbed();
     for place in [1, 7] {

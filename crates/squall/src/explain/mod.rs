@@ -422,7 +422,7 @@ fn text_of(record: &TrialRecord, entry: &TrialExplanation<'_>, colour: Colour) -
     let mut text = words::heading(record, colour);
     text.push('\n');
     if !entry.valid {
-        text.push_str("This trial is not valid, so it is no evidence; trial.json says why.\n");
+        text.push_str("This trial is not valid; trial.json says why.\n");
     }
     for explanation in &entry.requests {
         text.push('\n');

@@ -175,6 +175,7 @@ impl Rows<'_> {
 fn validity(validity: &Validity) -> &'static str {
     match validity {
         Validity::Valid => "valid",
+        Validity::Doubtful { .. } => "doubtful",
         Validity::Limited { .. } => "limited",
         Validity::Invalid { .. } => "invalid",
     }

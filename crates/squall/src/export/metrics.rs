@@ -49,7 +49,7 @@ const VALID: MetricFamily = MetricFamily {
     name: "squall_trial_valid",
     kind: MetricKind::Gauge,
     unit: "",
-    help: "0 if the trial is invalid, so that it is no evidence, otherwise 1.",
+    help: "0 if the trial is invalid or doubtful, otherwise 1.",
 };
 
 const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> MetricFamily {
@@ -213,7 +213,7 @@ fn write_trials(
     }
     export.family(&VALID)?;
     for (series, trial) in trials() {
-        let is_valid = !trial.record.health.validity.is_invalid();
+        let is_valid = !trial.record.health.validity.is_disturbed();
         export.sample(
             "squall_trial_valid",
             &series.labels(&[]),

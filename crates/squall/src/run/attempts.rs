@@ -8,14 +8,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use squall_base::plan::Trial;
-use squall_base::record::{FailedAttempt, StationExit, TrialRecord, Validity};
+use squall_base::record::{FailedAttempt, StationExit, TrialRecord};
 use squall_record::{RecordError, RunFolder, SCHEMA, TrialFolder, read_json};
 
 use super::process::{self, RunContext, WorkerOutcome};
 use super::progress::Progress;
 
-/// How often a trial is disturbed before an invalid record of it is kept: a momentary disturbance of the machine is usually
-/// gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
+/// How often a trial is disturbed before an invalid or doubtful record of it is kept: a momentary disturbance of the machine
+/// is usually gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
 const DISTURBED_ATTEMPTS: u32 = 3;
 /// How often a trial may fail before it is given up: once can be chance, and a program that ends each time would only be
 /// started again and again.
@@ -61,10 +61,11 @@ pub(super) fn run_trial(
             .complete_trial(&trial.folder())
             .ok_or_else(|| anyhow!("the worker left no complete trial {}", trial.folder()))?;
         let record = complete.read_record()?;
-        let Validity::Invalid { reasons } = &record.health.validity else {
+        let validity = &record.health.validity;
+        if !validity.is_disturbed() {
             progress.end(trial, &super::outcome(&complete)?);
             return Ok(TrialsOutcome::Complete);
-        };
+        }
         let has_failed = !record.station_exits.is_empty();
         let is_last = if has_failed {
             failed += 1;
@@ -80,13 +81,13 @@ pub(super) fn run_trial(
                 progress.end(trial, &format!("{}; {said}", super::outcome(&complete)?));
             }
             (false, false) => {
-                progress.repeat(trial, "disturbed", reasons);
+                progress.repeat(trial, "disturbed", validity.reasons());
                 complete.discard()?;
             }
             (false, true) => {
                 let kept = run.folder.keep_attempt(&attempt_of(&record))?;
                 let said = described(&record.station_exits, &kept);
-                progress.repeat(trial, &said, reasons);
+                progress.repeat(trial, &said, validity.reasons());
             }
         }
         if is_last {
@@ -95,7 +96,7 @@ pub(super) fn run_trial(
     }
 }
 
-/// Removes an invalid trial of an earlier run, so that it can be repeated. Its files are kept if it has failed.
+/// Removes an invalid or doubtful trial of an earlier run, so that it can be repeated. Its files are kept if it has failed.
 pub(super) fn set_aside(
     folder: &RunFolder,
     complete: TrialFolder,

@@ -2,7 +2,7 @@
 //!
 //! Each trial runs in its own process: `process` starts and watches it, `worker` is what happens inside, `attempts` repeats
 //! trials that were disturbed or have failed, `fixes` chooses what the run tries afterwards. An interrupt ends the running
-//! trial and reports the complete ones; `--resume` runs the missing and invalid ones, and those that it adds (`extended`).
+//! trial and reports the complete ones; `--resume` runs the missing and disturbed ones, and those that it adds (`extended`).
 
 mod attempts;
 mod extended;
@@ -98,7 +98,8 @@ pub(crate) struct Arguments {
     /// As root, let the recipe read files outside of its folder
     #[arg(long)]
     allow_files: bool,
-    /// Continue the run in this folder: run its missing and invalid trials, and those that --repetitions and --try-fix add
+    /// Continue the run in this folder: run its missing, invalid and doubtful trials, and those that --repetitions and
+    /// --try-fix add
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
     /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
@@ -432,7 +433,7 @@ fn run_trials(
             continue;
         };
         let record = complete.read_record()?;
-        if record.health.validity.is_invalid() {
+        if record.health.validity.is_disturbed() {
             attempts::set_aside(folder, complete, &record)?;
             missing.push((trial, record.attempt));
         }
@@ -482,6 +483,7 @@ fn outcome(complete: &TrialFolder) -> Result<String> {
     match &stats.validity {
         Validity::Valid => {}
         Validity::Invalid { .. } => said += ", INVALID",
+        Validity::Doubtful { .. } => said += ", DOUBTFUL",
         Validity::Limited { reasons } => said += &format!(", a limit: {}", reasons.join("; ")),
     }
     Ok(said)

@@ -214,7 +214,8 @@ fn from_exported_parquet(python: &Path, run: &Path) -> AllFigures {
     figures.collect()
 }
 
-/// The trials whose figures a report shows of a cell: the valid ones, or without any those that are limits, or all.
+/// The trials whose figures a report shows of a cell: the valid ones, or without any those that are limits, or the doubtful
+/// ones, or all.
 fn shown<'a>(cell: &Value, all: &'a AllFigures) -> Vec<&'a TrialFigures> {
     let trials = list(&cell["trials"]).iter();
     let trials: Vec<&TrialFigures> = trials.map(|it| &all[&number(&it["index"])]).collect();
@@ -223,7 +224,7 @@ fn shown<'a>(cell: &Value, all: &'a AllFigures) -> Vec<&'a TrialFigures> {
         let of_kind = trials.filter(|it| it.validity == validity);
         of_kind.collect::<Vec<_>>()
     };
-    let some = ["valid", "limited"].map(of);
+    let some = ["valid", "limited", "doubtful"].map(of);
     let some = some.into_iter().find(|trials| !trials.is_empty());
     some.unwrap_or(trials)
 }

@@ -58,12 +58,12 @@ fn complete_run_gets_more_repetitions_and_reports_all_of_them() {
     check_exit_code(&output, &read_trials(&run));
     let extended = trials(&folder);
     assert_eq!((begun.len(), extended.len()), (2, 4), "{}", stderr(&output));
-    // Only an invalid trial is run again.
+    // Only a disturbed trial is run again.
     for trial in before.iter().map(|trial| &trial.record) {
         let name = trial.trial.folder();
         let own = |all: &[(String, Vec<u8>)]| all.iter().find(|(of, _)| *of == name).cloned();
         let is_kept = own(&begun) == own(&extended);
-        assert!(is_kept || trial.health.validity.is_invalid(), "{name}");
+        assert!(is_kept || trial.health.validity.is_disturbed(), "{name}");
     }
     let plan = read_plan(folder.plan()).expect("plan.json");
     let order: Vec<(u32, u32, &str)> = (plan.trials.iter())

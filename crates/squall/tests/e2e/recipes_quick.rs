@@ -107,7 +107,8 @@ impl Shown {
     fn is_disturbed(&self) -> bool {
         let leading = self.leading();
         let calm_pairs = self.calm_pairs();
-        let disturbed_pairs = leading.invalid_pairs as usize + leading.pairs.len() - calm_pairs;
+        let left_out = (leading.invalid_pairs + leading.doubtful_pairs) as usize;
+        let disturbed_pairs = left_out + leading.pairs.len() - calm_pairs;
         let mut cells = (self.summary.conditions.iter()).flat_map(|condition| &condition.cells);
         let is_proven = matches!(leading.finding, Difference::Higher | Difference::Lower);
         (!is_proven && disturbed_pairs > 0 && calm_pairs < PAIRS_OF_A_PROOF)

@@ -34,6 +34,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
     // Trials and comparisons.
     &[
         "comparisons",
+        "doubtful_pairs",
         "fast_trials",
         "invalid_pairs",
         "limited_pairs",

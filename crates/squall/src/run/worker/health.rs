@@ -1,8 +1,8 @@
 //! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
-//! A trial that fails one is recorded and shown, but does not count as evidence. docs/METHOD.md explains each
-//! threshold. Those of a link itself are in `link::health`, those of what programs of the machine share in
-//! `machine_health`.
+//! A trial that fails one is recorded and shown, but is no evidence; if it was only late, by a known time, it is evidence of
+//! larger differences. docs/METHOD.md explains each threshold. Those of a link itself are in `link::health`, those of what
+//! programs of the machine share in `machine_health`.
 
 use std::collections::BTreeMap;
 
@@ -71,26 +71,57 @@ pub(super) struct LinkThreadEvidence {
 
 /// Checks a trial against every threshold.
 pub(super) fn judge(evidence: &Evidence) -> Validity {
-    let (mut reasons, mut limits) = (Vec::new(), Vec::new());
-    judge_links(evidence, &mut reasons, &mut limits);
-    judge_lag(evidence, &mut reasons);
-    judge_machine(evidence, &mut reasons);
-    judge_congestion_control(evidence, &mut reasons);
+    let mut found = Objections::default();
+    judge_links(evidence, &mut found);
+    judge_lag(evidence, &mut found.doubts);
+    let reasons = &mut found.reasons;
+    judge_machine(evidence, reasons);
+    judge_congestion_control(evidence, reasons);
     for hop in evidence.hops {
-        judge_protocols(hop, &mut reasons);
-        judge_silence(hop, evidence.answered, &mut reasons);
+        judge_protocols(hop, reasons);
+        judge_silence(hop, evidence.answered, reasons);
     }
     reasons.extend_from_slice(evidence.faults);
-    match (reasons.is_empty(), limits.is_empty()) {
-        (false, _) => Validity::Invalid { reasons },
-        (true, false) => Validity::Limited { reasons: limits },
-        (true, true) => Validity::Valid,
+    found.validity(evidence.answered > 0)
+}
+
+/// What is to be said against a trial.
+#[derive(Debug, Default)]
+struct Objections {
+    /// Why it is no evidence.
+    reasons: Vec<String>,
+    /// What was late. How much time that added to each request is known.
+    doubts: Vec<String>,
+    /// What the links carried that were the bottleneck.
+    limits: Vec<String>,
+}
+
+impl Objections {
+    /// Without response times, a doubt has no size. The figures of a limited trial are limits of another kind: with a doubt
+    /// beside them, nothing is known.
+    fn validity(self, has_response_times: bool) -> Validity {
+        let Objections {
+            mut reasons,
+            doubts,
+            limits,
+        } = self;
+        match (doubts.is_empty(), limits.is_empty()) {
+            (true, true) if reasons.is_empty() => Validity::Valid,
+            (true, false) if reasons.is_empty() => Validity::Limited { reasons: limits },
+            (false, true) if reasons.is_empty() && has_response_times => {
+                Validity::Doubtful { reasons: doubts }
+            }
+            _ => {
+                reasons.extend(doubts);
+                Validity::Invalid { reasons }
+            }
+        }
     }
 }
 
 /// Each link by itself; a reason names its hop if there are several. A link may run late where that changes no response
-/// times. If it was late because its thread's processor was full, it was the bottleneck, which goes to `limits`.
-fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>, limits: &mut Vec<String>) {
+/// times; elsewhere, that is a doubt. If it was late because its thread's processor was full, it was the bottleneck.
+fn judge_links(evidence: &Evidence, found: &mut Objections) {
     let by_packet = counter_sources(evidence.trial);
     let may_be_late = evidence.is_slightly_late();
     let may_be_full = evidence.is_slightly_disturbed();
@@ -103,7 +134,7 @@ fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>, limits: &mut Vec<
             Some(crossings) => CounterSources::DevicesWithOffloads(crossings),
             None => by_packet,
         };
-        let mut found = judge_records(&directions, counter_sources);
+        let faults = judge_records(&directions, counter_sources);
         let late = if may_be_late {
             Vec::new()
         } else {
@@ -112,11 +143,15 @@ fn judge_links(evidence: &Evidence, reasons: &mut Vec<String>, limits: &mut Vec<
         let of_hop = of_hop(evidence, link.hop);
         match thread.carried_bit_per_s {
             Some(carried) if (may_be_full && !late.is_empty()) || *full_share >= FULL_SHARE => {
-                limits.push(format!("{of_hop}{}", limit(carried)));
+                found.limits.push(format!("{of_hop}{}", limit(carried)));
             }
-            _ => found.extend(late),
+            _ => {
+                let late = late.iter().map(|doubt| format!("{of_hop}{doubt}"));
+                found.doubts.extend(late);
+            }
         }
-        reasons.extend(found.iter().map(|reason| format!("{of_hop}{reason}")));
+        let faults = faults.iter().map(|reason| format!("{of_hop}{reason}"));
+        found.reasons.extend(faults);
     }
 }
 
@@ -288,12 +323,12 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     }
 }
 
-fn judge_lag(evidence: &Evidence, reasons: &mut Vec<String>) {
+fn judge_lag(evidence: &Evidence, doubts: &mut Vec<String>) {
     let lag = &evidence.health.schedule_lag;
     let response = evidence.response;
     let fault = lag_fault(lag, response.response, || response.without_own);
     if let Some(fault) = fault {
-        reasons.push(format!(
+        doubts.push(format!(
             "the generator was late: lag {} {:.3} ms, at most {:.3} ms is sound",
             fault.percentile,
             fault.lag.as_millis_f64(),
@@ -329,7 +364,7 @@ mod tests {
         }
     }
 
-    /// What is said of a link: the reasons against the trial, and the limits. Response times are 100 ms, and `without_ms`
+    /// What is said of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
     /// without squall's lateness and without its disturbance.
     fn said_of_link(
         (full_share, carried_bit_per_s): (f64, Option<u64>),
@@ -383,9 +418,10 @@ mod tests {
             hops: &[],
             answered: 10,
         };
-        let (mut reasons, mut limits) = (Vec::new(), Vec::new());
-        judge_links(&evidence, &mut reasons, &mut limits);
-        [reasons, limits]
+        let mut found = Objections::default();
+        judge_links(&evidence, &mut found);
+        assert!(found.reasons.is_empty(), "{found:?}");
+        [found.doubts, found.limits]
     }
 
     #[test]
@@ -399,22 +435,56 @@ mod tests {
             // Late, and the lateness of a processor that is not full changed nothing.
             ((0.3, carried), 1, [50, 100]),
         ] {
-            let [reasons, limits] = said_of_link(full, wakeup_ms, without_ms);
-            assert!(reasons.is_empty(), "{full:?}: {reasons:?}");
+            let [doubts, limits] = said_of_link(full, wakeup_ms, without_ms);
+            assert!(doubts.is_empty(), "{full:?}: {doubts:?}");
             assert_eq!(limits, [limit(2_340_000_000)], "{full:?}");
         }
-        for (full, wakeup_ms, without_ms, is_invalid) in [
+        for (full, wakeup_ms, without_ms, is_doubtful) in [
             ((0.89, carried), 0, [100, 100], false),
             ((0.1, None), 1, [100, 100], false),
             ((0.3, carried), 1, [50, 50], true),
             ((0.0, None), 1, [50, 50], true),
         ] {
-            let [reasons, limits] = said_of_link(full, wakeup_ms, without_ms);
+            let [doubts, limits] = said_of_link(full, wakeup_ms, without_ms);
             assert!(limits.is_empty(), "{full:?}: {limits:?}");
             let is_late = |said: &String| said.contains("woke up late: p99 1.000 ms");
-            assert!(reasons.iter().all(is_late), "{full:?}: {reasons:?}");
-            assert_eq!(!reasons.is_empty(), is_invalid, "{full:?}: {reasons:?}");
+            assert!(doubts.iter().all(is_late), "{full:?}: {doubts:?}");
+            assert_eq!(!doubts.is_empty(), is_doubtful, "{full:?}: {doubts:?}");
         }
+    }
+
+    #[test]
+    fn trial_is_doubtful_only_if_all_that_disturbed_it_is_lateness_of_known_size() {
+        let said = |text: &str| vec![text.to_owned()];
+        let late = || Objections {
+            doubts: said("late"),
+            ..Objections::default()
+        };
+        let doubtful = late().validity(true);
+        assert_eq!(
+            doubtful,
+            Validity::Doubtful {
+                reasons: said("late")
+            }
+        );
+        assert!(doubtful.is_disturbed() && !doubtful.is_invalid());
+        let lost = Objections {
+            reasons: said("lost"),
+            ..late()
+        };
+        assert_eq!(
+            lost.validity(true),
+            Validity::Invalid {
+                reasons: vec!["lost".to_owned(), "late".to_owned()]
+            }
+        );
+        let full = Objections {
+            limits: said("full"),
+            ..late()
+        };
+        assert!(full.validity(true).is_invalid());
+        assert!(late().validity(false).is_invalid());
+        assert_eq!(Objections::default().validity(false), Validity::Valid);
     }
 
     fn counts(protocols: &[(&str, u64)]) -> BTreeMap<String, u64> {
