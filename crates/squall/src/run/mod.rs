@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
     /// Run each cell this often, instead of as often as the recipe says; the repetitions that its primary comparison has in
-    /// addition stay. With --resume, add the repetitions that the run lacks, complete or not
+    /// addition stay. With --resume, add the repetitions that the run lacks, even if it is complete
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
     /// After the planned trials, try the fixes of the N most costly findings: each with as many pairs of trials, without and
