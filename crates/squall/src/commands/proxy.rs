@@ -34,8 +34,8 @@ use crate::{interrupt, output};
         squall proxy --h2c 8080 --like alb --to http://127.0.0.1:9000\n\n\
         Without a listener it takes --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
         What it answers by itself: 400 and 501 (cannot be passed on), 408 (the rest of the request does not arrive, or \
-        arrives too slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). Without --cert it \
-        makes a certificate, as squall serve does."
+        arrives too slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). \
+        Without --cert it makes a certificate, as squall serve does."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
