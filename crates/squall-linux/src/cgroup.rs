@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_above_the_own_are_read_too() {
+    fn parent_groups_are_read_too() {
         let of = |groups, controller| -> Vec<String> {
             let folders = parse_groups(groups, controller).into_iter();
             folders

@@ -24,7 +24,7 @@ const LOOPBACK: usize = 1;
 const ANY_DEVICE: libc::c_int = 0;
 /// The most ports that a filter has: its jumps are of one byte.
 const PORTS_AT_MOST: usize = 64;
-/// More than the headers of TCP over IP have.
+/// Bytes that hold the headers of TCP over IP: of IPv6 40, of TCP at most 60.
 const HEADERS: u32 = 128;
 /// IPv6's header (RFC 8200, section 3).
 const IPV6_HEADER: usize = 40;
@@ -70,7 +70,7 @@ impl FlowTap {
         FlowTap::keeping(u32::MAX)
     }
 
-    /// Opens a tap of which packets have only their first 128 bytes: the headers.
+    /// Opens a tap that keeps only the first 128 bytes of each packet: the headers.
     ///
     /// # Errors
     /// As [`FlowTap::open`].

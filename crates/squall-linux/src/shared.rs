@@ -120,7 +120,8 @@ impl SharedCounters {
         }
     }
 
-    /// What was added since `earlier`. A machine that has moved to another host may count backwards; that is nothing.
+    /// What was added since `earlier`. A counter that went backwards, as on a virtual machine that has moved to another host,
+    /// added nothing.
     pub fn since(self, earlier: SharedCounters) -> SharedCounters {
         let time = |now: Option<Duration>, then: Option<Duration>| {
             let nanos = now?.as_nanos().saturating_sub(then?.as_nanos());

@@ -1,7 +1,9 @@
 //! The command line as results show it, without what may be a credential: the values of header fields, bodies and form
 //! fields, and the user of a URL.
 //!
-//! Nothing is parsed here that clap parses; a flag that is not known here is shown as it is.
+//! Nothing is parsed here that clap parses; a flag that is not known here is shown as it is. It also quotes words for a shell.
+
+use squall_base::secrets::redacted_text;
 
 /// What stands in place of a value that is left out.
 const LEFT_OUT: &str = "...";
@@ -55,6 +57,25 @@ pub(crate) fn without_credentials(arguments: impl Iterator<Item = String>) -> Ve
         }
     }
     shown
+}
+
+/// Words of a command as one line for a shell, without what looks like a secret in them.
+pub(crate) fn redacted_in_shell(words: &[String]) -> String {
+    // Secrets go before quotes are added, which would look like a part of a URL.
+    let quoted: Vec<String> = (words.iter())
+        .map(|word| in_shell(&redacted_text(word)))
+        .collect();
+    quoted.join(" ")
+}
+
+/// A word as a POSIX shell reads it back.
+pub(crate) fn in_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// Where a credential may be.
@@ -116,6 +137,19 @@ mod tests {
             ),
         ] {
             assert_eq!(shown(line), expected);
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell_where_they_must_be() {
+        for (word, expected) in [
+            ("./mine.toml", "./mine.toml"),
+            ("my recipe.toml", "'my recipe.toml'"),
+            ("it's", "'it'\\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(in_shell(word), expected);
         }
     }
 }

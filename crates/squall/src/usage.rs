@@ -1,8 +1,8 @@
 //! How clap's messages are printed, and what to add to the one about a flag that a command does not have: the commands
 //! that do have it.
 //!
-//! A message quotes arguments, which a shell may have made of foreign file names, so a terminal shows their characters and
-//! obeys none. The words of clap stay as they are; `main` has the commands.
+//! A message quotes arguments, which a shell may have taken from file names of other users, so control characters in it are
+//! escaped on a terminal. Otherwise clap's message stays as it is; `main` has the commands.
 
 use std::io::IsTerminal;
 
@@ -18,7 +18,7 @@ pub(crate) fn exit(error: &clap::Error, commands: &clap::Command) -> ! {
         let colour = ColourChoice::Auto.for_stream(std::io::stderr().is_terminal());
         draw(message(error, colour));
     } else {
-        // Help and versions, which quote nothing. They are not read if stdout is closed.
+        // Help and versions, which quote nothing. If stdout is closed, there is no reader.
         let _ = error.print();
     }
     if let Some(owners) = unknown_flag(error).and_then(|flag| owners(flag, commands)) {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_spelled_in_two_ways_by_every_command_that_has_them() {
+    fn every_command_with_color_accepts_colour_too() {
         let commands = <crate::Cli as clap::CommandFactory>::command();
         let mut spelled = Vec::new();
         for command in commands.get_subcommands() {

@@ -41,10 +41,10 @@ pub(super) struct RegularFields {
 impl RegularFields {
     /// Whether a request's body, if it has one, may wait for a 100 (Continue) (RFC 9110, section 10.1.1).
     pub(super) fn expects_continue(&self) -> bool {
-        let is_it = |field: &Field| {
+        let is_expected = |field: &Field| {
             *field.name == *b"expect" && field.value.eq_ignore_ascii_case(b"100-continue")
         };
-        self.length != Some(0) && self.fields.iter().any(is_it)
+        self.length != Some(0) && self.fields.iter().any(is_expected)
     }
 }
 

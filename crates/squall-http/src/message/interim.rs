@@ -36,8 +36,8 @@ impl Interim {
         })
     }
 
-    /// 100 (Continue): the client may send the body with which it waits (RFC 9110, section 15.2.1).
-    pub fn go_ahead() -> Interim {
+    /// 100 (Continue): the client may send the body that it has held back (RFC 9110, section 15.2.1).
+    pub fn continue_100() -> Interim {
         Interim {
             code: "100".to_owned(),
             status: 100,

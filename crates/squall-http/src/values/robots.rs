@@ -1,7 +1,7 @@
-//! Rules for robots (RFC 9309): what a server asks automatic clients not to request.
+//! robots.txt (RFC 9309): what a server asks automatic clients not to request.
 //!
-//! Only the text of robots.txt is read; the caller fetches it, and decides what it leaves out. `Sitemap` and other lines that
-//! the RFC does not define are skipped. The values that it compares are octets, because paths need not be text.
+//! Only the text is read here; the caller fetches it, and decides what to leave out because of it. `Sitemap` and other lines
+//! that the RFC does not define are skipped. Paths are compared as octets, because they need not be text.
 
 /// The rules of a robots.txt for one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Robots {
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// A path in normal form, which may have `*` in it, and `$` at its end.
+    /// A path in normal form, which may contain `*` and end with `$`.
     pattern: Vec<u8>,
     allows: bool,
 }
@@ -26,8 +26,8 @@ struct Group {
 }
 
 impl Robots {
-    /// The rules for the client with this product token: those of all groups that name it, or if there are none, those for
-    /// `*` (RFC 9309, section 2.2.1). What is no rule is skipped.
+    /// The rules for the client with this product token: those of all groups that name it, or if no group does, those of the
+    /// groups for `*` (RFC 9309, section 2.2.1). Lines that are not rules are skipped.
     pub fn parse(text: &[u8], product: &str) -> Robots {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let mut groups: Vec<Group> = Vec::new();
@@ -52,7 +52,7 @@ impl Robots {
                 continue;
             }
             is_heading = false;
-            // A rule before the first group is for nobody, and an empty one allows everything.
+            // A rule before the first group applies to no client, and an empty one allows everything.
             if let Some(group) = groups.last_mut()
                 && !value.is_empty()
             {
@@ -69,8 +69,9 @@ impl Robots {
         }
     }
 
-    /// Whether the path and query of a URL may be requested: the rule with the longest pattern decides, and `Allow` among
-    /// equals (RFC 9309, section 2.2.2). Without such a rule it may, and so may robots.txt itself.
+    /// Whether the path and query of a URL may be requested. Of the rules that match, the one with the longest pattern
+    /// decides, and `Allow` among equally long ones (RFC 9309, section 2.2.2). Without such a rule they may; robots.txt
+    /// itself always may.
     pub fn allows(&self, target: &str) -> bool {
         let target = normal(target.as_bytes());
         if target == b"/robots.txt" {
@@ -98,8 +99,8 @@ fn token(value: &[u8]) -> &[u8] {
     &value[..end.unwrap_or(value.len())]
 }
 
-/// A path or pattern in the form in which RFC 9309, section 2.2.2, compares them: unreserved characters of ASCII as they are,
-/// other percent-encoded octets in upper-case digits, octets beyond ASCII percent-encoded.
+/// A path or pattern in the form in which RFC 9309, section 2.2.2, compares them: unreserved characters are not
+/// percent-encoded, octets beyond ASCII are, and percent-encodings have upper-case digits.
 fn normal(text: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut form = Vec::with_capacity(text.len());
@@ -134,7 +135,7 @@ fn encoded_octet(text: &[u8]) -> Option<(u8, &[u8])> {
     Some((u8::try_from(octet).ok()?, after))
 }
 
-/// Whether a pattern is that of the beginning of a target, or of all of it if it ends with `$`.
+/// Whether a pattern matches the beginning of a target, or the whole target if the pattern ends with `$`.
 fn is_match(pattern: &[u8], target: &[u8]) -> bool {
     let (pattern, is_whole) = match pattern.strip_suffix(b"$") {
         Some(pattern) => (pattern, true),
@@ -149,10 +150,10 @@ fn is_match(pattern: &[u8], target: &[u8]) -> bool {
     let Some(last) = parts.pop() else {
         return !is_whole || rest.is_empty();
     };
-    // Each part where it occurs first leaves the most for those behind it.
+    // Taking the first occurrence of each part leaves the most text for the parts that follow.
     for part in parts {
         match after(part, rest) {
-            Some(behind) => rest = behind,
+            Some(after) => rest = after,
             None => return false,
         }
     }
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_rule_decides_and_allow_among_equals() {
+    fn longest_rule_decides_and_allow_among_equally_long_ones() {
         let text = "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /c\nAllow: /c\n";
         assert!(!allows(text, "/a"));
         assert!(!allows(text, "/a/c?d"));
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_restricts_nothing() {
+    fn lines_that_are_not_rules_restrict_nothing() {
         for text in [
             "",
             "Disallow: /",

@@ -97,7 +97,7 @@ fn drawing<'a>((name, statistic): &Statistic, load: &'a LoadPage<'_>) -> Drawing
         ""
     };
     Drawing {
-        statistic: *name,
+        statistic: name,
         caption: format!("Response time of all requests, {name}{rounds}"),
         label: format!("{name} of the response time of all requests; the table has the numbers"),
         groups: vec![Group {

@@ -225,8 +225,36 @@ pub(crate) fn first_event(token: u64) -> ReadyEvent {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::{thread, time};
+
+    use squall_linux::clock;
+
     use super::*;
+
+    /// Accepts the connection that a test's client has opened.
+    pub(crate) fn accept_soon(acceptor: &TcpAcceptor, wants: InboxOptions) -> TcpConnection {
+        let side = SideSettings::default();
+        let give_up = clock::now() + Duration::from_secs(20);
+        loop {
+            let mut errors = MachineErrors::new();
+            let accepted = acceptor.accept(&mut 0, &side, wants, &mut errors);
+            if let Accepted::Connection(tcp) = accepted.unwrap() {
+                return tcp;
+            }
+            assert!(clock::now() < give_up, "no connection within 20 s");
+            thread::sleep(time::Duration::from_millis(1));
+        }
+    }
+
+    /// Checks that one connection could not be watched, and nothing else went wrong.
+    pub(crate) fn check_one_unwatched(errors: &MachineErrors) {
+        let found: Vec<(&String, &u64)> = errors.iter().collect();
+        let [(said, 1)] = found[..] else {
+            panic!("{errors:?}");
+        };
+        assert!(said.contains("cannot watch a file descriptor"), "{said}");
+    }
 
     #[test]
     fn only_an_error_of_the_listener_itself_ends_it() {

@@ -2,9 +2,9 @@
 //!
 //! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events, `ends` handles failures.
 
-use squall_base::plan::{Connections, PoolSettings, Protocol, Version};
+use squall_base::Time;
+use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Beginning, Side};
-use squall_base::{Probability, Time};
 use squall_http::{
     ClientEvent, ConnectionError, Inbox, InboxOptions, StreamId, StreamIo, Streams, Trailers, h3,
 };
@@ -15,7 +15,7 @@ use squall_load::Pool;
 use super::exchange::{BackState, ExchangeKey, RecordOwner};
 use super::keys::BackKey;
 use super::queue::{ClientHost, WaitingRequest, WaitingRequests};
-use super::settings::{Balance, Failure};
+use super::settings::{Balance, Failure, ProxySettings};
 use crate::Buffers;
 use crate::dial::{Availability, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError};
 use crate::log::StationLog;
@@ -48,7 +48,7 @@ pub(super) struct Backs {
     pub(super) log: StationLog,
     pub(super) protocol: Protocol,
     pub(super) wants: InboxOptions,
-    pub(super) pools: ConnectionPools<BackConnection, WaitingRequests>,
+    pub(super) pools: BackPools,
     /// Exchanges that wait for each upstream or are in flight there.
     load: Vec<u32>,
     dirty: Vec<BackKey>,
@@ -60,25 +60,34 @@ pub(super) struct Backs {
     pub(super) memory: HeldMemory,
 }
 
+/// A pool for each upstream.
+pub(super) type BackPools = ConnectionPools<BackConnection, WaitingRequests>;
+
+/// The pools that these settings ask for, still without connections.
+pub(super) fn pools_of(settings: &ProxySettings) -> BackPools {
+    let mut pools = ConnectionPools::new();
+    for upstream in 0..settings.upstreams.len() as u32 {
+        let seed = settings.seed.wrapping_add(u64::from(upstream));
+        let policy = Pool::new(settings.connections, settings.pool, seed);
+        let waiting = WaitingRequests::new(settings.client_share);
+        pools.push(upstream, policy, waiting);
+    }
+    pools
+}
+
 impl Backs {
     pub(super) fn new(
         log: StationLog,
-        upstreams: u32,
+        pools: BackPools,
         protocol: Protocol,
-        (connections, pool): (Connections, PoolSettings),
-        (balance, client_share): (Balance, Option<Probability>),
-        seed: u64,
+        balance: Balance,
+        streams_at_most: Option<u32>,
     ) -> Backs {
         let wants = InboxOptions {
             fields: true,
             bodies: true,
             frames: log.wants_frames(),
         };
-        let mut pools = ConnectionPools::new();
-        for upstream in 0..upstreams {
-            let policy = Pool::new(connections, pool, seed.wrapping_add(u64::from(upstream)));
-            pools.push(upstream, policy, WaitingRequests::new(client_share));
-        }
         Backs {
             log,
             protocol,
@@ -89,7 +98,7 @@ impl Backs {
             pending_reads: Vec::new(),
             balance,
             turn: 0,
-            streams_at_most: pool.streams_at_most,
+            streams_at_most,
             memory: HeldMemory::default(),
         }
     }

@@ -26,7 +26,7 @@ fn text_of(status: u16) -> &'static str {
     match status {
         200 => "200: this request ends at the proxy\n",
         400 => "400: this request cannot be passed on\n",
-        408 => "408: the request did not go on, or too slowly\n",
+        408 => "408: the rest of the request did not arrive, or arrived too slowly\n",
         501 => "501: this method is not passed on\n",
         503 => "503: too many requests are under way\n",
         504 => "504: the upstream did not answer in time\n",

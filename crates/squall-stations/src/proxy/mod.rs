@@ -122,17 +122,17 @@ impl Proxy {
         assert!(!settings.upstreams.is_empty(), "a proxy has an upstream");
         let reactor = Reactor::new()?;
         reactor.add(&stop, STOP)?;
+        let pools = back::pools_of(&settings);
         let front_log = StationLog::new(Side::Server, settings.front_log);
         let back_log = StationLog::new(Side::Client, settings.back_log);
         let samples = front_log.wants_sockets() || back_log.wants_sockets();
         let front_wants = TcpFront::wants(&front_log);
         let backs = Backs::new(
             back_log,
-            settings.upstreams.len() as u32,
+            pools,
             settings.protocol,
-            (settings.connections, settings.pool),
-            (settings.balance, settings.client_share),
-            settings.seed,
+            settings.balance,
+            settings.pool.streams_at_most,
         );
         let now = clock::now();
         let Timeouts {

@@ -76,8 +76,14 @@ impl Connections {
         let relay = &mut self.relay;
         let upstreams = relay.backs.pools.len();
         let backlog_of = |at| relay.fronts.backlog_bytes(at);
-        let at = (relay.now, least);
-        for key in slow_uploads(&mut relay.exchanges, upstreams, backlog_of, at) {
+        let slow = slow_uploads(
+            &mut relay.exchanges,
+            upstreams,
+            backlog_of,
+            relay.now,
+            least,
+        );
+        for key in slow {
             self.relay.give_up_response(key, Failure::ClientSlow);
         }
     }
@@ -89,7 +95,8 @@ fn slow_uploads(
     exchanges: &mut ProxyExchanges,
     upstreams: usize,
     backlog_of: impl Fn(FrontKey) -> usize,
-    (now, least): (Time, MinUploadRate),
+    now: Time,
+    least: MinUploadRate,
 ) -> Vec<ExchangeKey> {
     let mut others = vec![0_usize; upstreams];
     let mut slow = Vec::new();
@@ -207,9 +214,8 @@ mod tests {
                 for (key, bytes) in arrive {
                     self.with(*key, |exchange| exchange.up.received_bytes += bytes);
                 }
-                let backlog_bytes = self.backlog_bytes;
-                let at = (self.now, LEAST);
-                slow = slow_uploads(&mut self.exchanges, 2, |_| backlog_bytes, at);
+                let backlog_of = |_| self.backlog_bytes;
+                slow = slow_uploads(&mut self.exchanges, 2, backlog_of, self.now, LEAST);
             }
             slow
         }
@@ -221,7 +227,7 @@ mod tests {
         let slow = uploads.add(Place::Upstream);
         let fine = uploads.add(Place::Upstream);
         let arrive = [(slow, 239), (fine, 240)];
-        // Alone, they take no connection from anybody.
+        // Alone, they keep no other request from a connection.
         assert_eq!(uploads.pass(7, &arrive), []);
         let waiting = uploads.add_get();
         assert_eq!(uploads.pass(1, &arrive), [slow]);

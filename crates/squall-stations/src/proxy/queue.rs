@@ -11,7 +11,8 @@ use squall_base::Probability;
 
 use super::exchange::ExchangeKey;
 
-/// Requests of clients that are gone that may stay in a queue. Further ones are removed once they are half of it.
+/// How many requests of clients that are gone may stay in a queue. If there are more, they are removed once they are half
+/// of the queue.
 const MAX_GONE: usize = 64;
 
 /// The bits of an IPv6 address that one host chooses freely (RFC 4291, section 2.5.1).
@@ -142,7 +143,7 @@ impl WaitingRequests {
             let keys = self.passed_over.entry(request.client).or_default();
             keys.push_back(request.key);
         }
-        // Only clients with their share wait, so nobody else loses what they get.
+        // Only clients that have their share are waiting, so a further connection for one of them costs no other client.
         let passed_over = self.passed_over.keys().copied();
         let least = passed_over.min_by_key(|client| self.taken_by(*client))?;
         self.next_passed_over(least)
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!((queue.taken_of_all(), queue.taken.len()), (0, 0));
     }
 
-    /// However many requests of the first client wait before it, another one gets the next connection.
+    /// Another client gets the next connection, however many requests of the first one are before it in the queue.
     #[test]
     fn client_with_its_share_lets_others_go_first() {
         let (mut queue, keys) = queue(1_000);
@@ -238,7 +239,7 @@ mod tests {
             assert_eq!(take(&mut queue), Some((key, client(of))));
         }
         assert_eq!(take(&mut queue), Some((few[9], client(2))));
-        // Nobody else waits.
+        // No other client waits.
         for key in &many[10..] {
             assert_eq!(take(&mut queue), Some((*key, client(1))));
         }
@@ -253,7 +254,7 @@ mod tests {
             take(&mut queue);
         }
         let last = queue.take().unwrap();
-        // The client has its share, and nobody else waits.
+        // The client has its share, and no other client waits.
         assert_eq!(last.key, keys[2]);
         queue.put_back(last);
         push(&mut queue, &keys[4..], client(2));
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_share_the_first_to_come_is_the_first_served() {
+    fn without_a_share_requests_are_taken_in_order() {
         let (_, keys) = queue(4);
         let mut queue = WaitingRequests::new(None);
         push(&mut queue, &keys[..3], client(1));
@@ -280,7 +281,7 @@ mod tests {
 
     /// A client that sends requests and cancels them while it has its share does not fill the memory.
     #[test]
-    fn requests_of_clients_that_are_gone_do_not_pile_up() {
+    fn requests_of_clients_that_are_gone_do_not_accumulate() {
         let (mut queue, keys) = queue(10_001);
         push(&mut queue, &keys[..1], client(2));
         for key in &keys[1..] {

@@ -190,7 +190,7 @@ impl Relay {
                 exchange.request = Some(request);
                 // Over HTTP/1.1 the engine has sent it.
                 if waits && version != Version::Http1 {
-                    self.fronts.inform(at, stream, &Interim::go_ahead());
+                    self.fronts.inform(at, stream, &Interim::continue_100());
                 }
                 // A whole body does not wait here: its window opens again immediately.
                 self.fronts.consume(at, stream, whole_bytes);

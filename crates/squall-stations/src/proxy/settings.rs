@@ -49,15 +49,15 @@ impl Default for Timeouts {
 /// How fast a client has to send the body of a request while others wait for a connection to the same upstream. A
 /// request holds such a connection, or a stream on one, from its head on, so a few slow clients could take all of them.
 ///
-/// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: without
-/// them, a slow upload costs nobody anything. So the rate applies to bodies of known and of unknown length alike, and a
-/// stream of gRPC may pause as long as the timeouts allow; one whose response has begun may do so even while others wait.
-/// The slowest requests are answered with 408, no more than others wait.
+/// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: otherwise a
+/// slow upload keeps no other request from a connection. The rate applies to bodies of known and of unknown length. A gRPC
+/// stream may pause for as long as the timeouts allow if no other request waits, and once its response has begun even if
+/// others wait. The slowest requests get a 408: as many of them as other requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinUploadRate {
     /// Bytes of the body per second.
     pub bytes_per_s: u64,
-    /// Over which time they are counted. A client has this time to send the first of them.
+    /// The time over which they are counted; also the time in which a client must send the first of them.
     pub period: Duration,
 }
 
@@ -91,7 +91,7 @@ pub struct ProxySettings {
     pub balance: Balance,
     /// Its timeouts.
     pub timeouts: Timeouts,
-    /// How fast clients have to send while others wait; `None`: at any rate, as in a trial.
+    /// How fast clients have to send while others wait; `None`: any rate is fast enough, as in a trial.
     pub min_upload_rate: Option<MinUploadRate>,
     /// The share of the requests at an upstream that one client may have while requests of other clients wait for a
     /// connection to it; `None`: all, as in a trial. A client is an IPv4 address or an IPv6 network of 64 bits.

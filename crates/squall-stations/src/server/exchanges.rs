@@ -235,7 +235,7 @@ impl ServerExchanges {
     /// for a 100 (Continue) gets it first.
     pub(super) fn respond(&mut self, answers: Answers, now: Time, engine: &mut ServerStreams<'_>) {
         for stream in answers.waiting_clients {
-            engine.inform(stream, &Interim::go_ahead());
+            engine.inform(stream, &Interim::continue_100());
         }
         for (stream, answer) in answers.due {
             if answer.delay > squall_base::Duration::ZERO {

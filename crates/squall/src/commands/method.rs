@@ -8,7 +8,7 @@ use squall_recipe::{bundled, redacted};
 use squall_record::{RunFolder, read_json, read_text_at_most};
 use squall_report::Method;
 
-use crate::command_line::without_credentials;
+use crate::command_line::{in_shell, without_credentials};
 use crate::environment::RunBeginning;
 use crate::limits;
 
@@ -58,16 +58,6 @@ fn shown_words(words: &[String], fixes: Option<u32>) -> Vec<String> {
     shown
 }
 
-/// A word as a POSIX shell reads it back.
-pub(crate) fn in_shell(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,19 +68,6 @@ mod tests {
         let shown = shown_words(&words, Some(2)).join(" ");
         assert_eq!(shown, "squall run https://...@host/mine.toml --try-fix=2");
         assert!(shown_words(&[], Some(2)).is_empty());
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell_where_they_must_be() {
-        for (word, expected) in [
-            ("./mine.toml", "./mine.toml"),
-            ("my recipe.toml", "'my recipe.toml'"),
-            ("it's", "'it'\\''s'"),
-            ("$HOME", "'$HOME'"),
-            ("", "''"),
-        ] {
-            assert_eq!(in_shell(word), expected);
-        }
     }
 
     #[test]

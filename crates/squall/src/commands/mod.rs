@@ -9,7 +9,7 @@ pub(crate) mod details;
 mod differing_keys;
 pub(crate) mod fetch;
 mod listeners;
-pub(crate) mod method;
+mod method;
 pub(crate) mod named;
 pub(crate) mod proxy;
 pub(crate) mod recipes;

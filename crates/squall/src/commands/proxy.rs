@@ -33,9 +33,9 @@ use crate::{interrupt, output};
         squall proxy --h1 8080 --to http://10.0.0.1:9000 --to http://10.0.0.2:9000 --http 2 --balance least-requests\n  \
         squall proxy --h2c 8080 --like alb --to http://127.0.0.1:9000\n\n\
         Without a listener it takes --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
-        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the request does not progress, or too \
-        slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). Without --cert it \
-        makes a certificate, as squall serve does."
+        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the rest of the request does not arrive, or \
+        arrives too slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). \
+        Without --cert it makes a certificate, as squall serve does."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -141,7 +141,7 @@ struct Fairness {
     /// Answer 408 to a client that sends the body of its request with fewer bytes per second than this; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "240")]
     min_upload_rate: Bytes,
-    /// Over which time --min-upload-rate is judged, and how long a client may take to send the first bytes
+    /// Time over which --min-upload-rate is measured; also how long a client may take to send its first bytes
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = upload_period)]
     upload_period: Duration,
     /// Serve other clients first while one has this share of an upstream's requests; 100% for no limit
@@ -164,7 +164,7 @@ impl Fairness {
     }
 }
 
-/// Parses `--upload-period`. Timeouts are checked ten times a second, so a shorter one would be judged by chance.
+/// Parses `--upload-period`. Uploads are checked ten times a second, so a shorter period would be measured by chance.
 fn upload_period(text: &str) -> Result<Duration, String> {
     let period: Duration = text
         .parse()

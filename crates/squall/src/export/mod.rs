@@ -119,7 +119,7 @@ fn of_table(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The requests of a table. Those of a load that was killed are in the table's parts, which a sentence on stderr says.
+/// The requests of a table. If its load was killed, they are read from the table's parts, and stderr says so.
 fn requests_of_table(path: &Path) -> Result<Vec<RequestRecord>> {
     let error = match read_requests(path) {
         Ok(requests) => return Ok(requests),

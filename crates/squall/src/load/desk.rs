@@ -5,7 +5,7 @@
 //! were answered meanwhile. A thread that writes on a client's processor, in turn, is interrupted by every response. So
 //! an idle client writes a few rows or compresses one page of a column, looks for responses, and then does a bit more.
 //! It leaves longer work to the thread, such as flushing a row group to disk, and also the rows that it has no time
-//! for. Every few seconds the thread saves what is written, for the case that the process is killed. `tables` decides what
+//! for. Every few seconds the thread saves what is written, in case the process is killed. `tables` decides what
 //! is written, and where.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -15,7 +15,7 @@ use anyhow::Result;
 use squall_linux::clock;
 use squall_stations::rows::{Chunk, RowBacklog, RowPoll, RowReceiver, SpareTime};
 
-use crate::background::SavePace;
+use super::save_pace::SavePace;
 
 /// Rows written per step: at most 150,000 instructions (every fourth step packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;

@@ -1,6 +1,6 @@
-//! For `--report`: what is drawn of a load's requests, and which requests are drawn in which colour.
+//! For `--report`: what is drawn of a load's requests, and which requests share a colour.
 //!
-//! A load with a single variant and a few URLs has a picture for each URL, any other load one picture. All of it is kept in
+//! A load with a single variant and a few URLs has a picture for each URL, any other load one picture. They are kept in
 //! constant memory while the load runs (squall-analysis' `load::LoadPicture`); `tables` adds the requests, `report` shows it.
 
 use squall_analysis::load::{LoadPicture, LoadTotals, MeasuredPhase};

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use squall_analysis::load::{LoadTotals, Round, VariantRounds};
-use squall_base::secrets::redacted_text;
 use squall_linux::clock;
 use squall_record::write_whole;
 use squall_report::load::{CheckedThreshold, LoadPage, LoadPageVariant, LoadSeries, load_page_in};
@@ -15,7 +14,7 @@ use squall_report::{Language, Method};
 
 use super::parts::DrawnLoad;
 use super::result::LoadResult;
-use crate::commands::method::in_shell;
+use crate::command_line::redacted_in_shell;
 
 /// A variant: its name, and its rounds in the order in which they ran.
 pub(super) struct ReportedVariant<'a> {
@@ -94,10 +93,13 @@ pub(super) fn write(
     addresses.sort();
     addresses.dedup();
     let last = variants.last().map(|variant| variant.last);
-    let series: Vec<LoadSeries<'_>> = match variants.as_slice() {
-        [only] if last.is_some_and(has_parts) => only.by_url(),
-        all => all.iter().filter_map(ReportedVariant::series).collect(),
+    let mut series = match variants.as_slice() {
+        [only] => only.by_url(),
+        _ => Vec::new(),
     };
+    if series.is_empty() {
+        series.extend(variants.iter().filter_map(ReportedVariant::series));
+    }
     let load = LoadPage {
         ended_unix_ns: clock::unix_nanos(),
         addresses,
@@ -110,10 +112,6 @@ pub(super) fn write(
     let page = load_page_in(language, &load);
     write_whole(path, &page)?;
     Ok(())
-}
-
-fn has_parts(result: &LoadResult) -> bool {
-    (result.drawn.as_ref()).is_some_and(|drawn| drawn.named().next().is_some())
 }
 
 fn on_page(variant: ReportedVariant<'_>) -> LoadPageVariant<'_> {
@@ -130,7 +128,6 @@ fn method(result: &LoadResult) -> Method {
     let Some(beginning) = &result.beginning else {
         return Method::default();
     };
-    let words = beginning.command().iter();
-    let words: Vec<String> = words.map(|word| in_shell(&redacted_text(word))).collect();
-    Method::new(Some(words.join(" ")), None, beginning.facts())
+    let command = redacted_in_shell(beginning.command());
+    Method::new(Some(command), None, beginning.facts())
 }

@@ -1,5 +1,5 @@
 //! Lookups of names: all addresses of the URL's host, with a TCP handshake over each family, and whether other names of the
-//! certificate lead to the address that is asked.
+//! certificate have the address that is probed.
 //!
 //! No request is sent to another address or name. squall-analysis' `addresses` has the facts.
 
@@ -65,7 +65,7 @@ impl Drive<'_> {
         for _ in 0..count {
             let left = deadline.since(clock::now());
             let Ok((name, addresses)) = found.recv_timeout(left.into()) else {
-                // What the resolver did not answer in time is left out.
+                // Names that the resolver did not find in time are left out.
                 break;
             };
             let has_same = (!addresses.is_empty()).then(|| addresses.contains(&asked.ip()));
@@ -81,7 +81,7 @@ fn looked_up(names: Vec<String>, port: u16) -> Receiver<Found> {
         for name in names {
             let addresses = (name.as_str(), port).to_socket_addrs();
             let addresses = addresses.map(|all| all.map(|address| address.ip()).collect());
-            // Nobody waits for what comes too late.
+            // The probe no longer waits.
             if sender.send((name, addresses.unwrap_or_default())).is_err() {
                 return;
             }

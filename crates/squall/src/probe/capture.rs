@@ -1,5 +1,5 @@
-//! Sees the packets of a probe's own flows on this machine: the headers of TCP for its facts, and for `--pcap` whole packets
-//! with their TLS secrets.
+//! Captures the packets of a probe's own flows on this machine: the headers of TCP for its facts, and for `--pcap` whole
+//! packets with their TLS secrets.
 //!
 //! The tap sees all flows of the server's ports. For a capture, its packets wait in a nameless file until the end, when all of
 //! the probe's sockets are known; those of other programs are then left out. Behind a link, the link captures instead
@@ -32,7 +32,7 @@ use crate::output::eprint;
 const WAIT_MS: u8 = 20;
 /// The most packets that are read before that, because packets of other programs may arrive without end.
 const PACKETS_A_TURN: usize = 10_000;
-/// Headers that are kept of one endpoint's packets: more than a probe usually has, in 40 MB.
+/// Headers that are kept of one endpoint's packets: more than a probe usually has. They take 40 MB.
 const HEADERS_AT_MOST: usize = 300_000;
 /// What precedes a packet in the file: its time, its device, whether it was sent, and its length.
 const HEADER_BYTES: usize = 8 + 8 + 1 + 4;
@@ -200,8 +200,7 @@ impl Capture {
             devices: BTreeMap::new(),
         };
         let segments = seen.iter().filter_map(|header| {
-            let place = (header.device, header.is_outgoing);
-            let direction = wanted.direction(&header.ends, place)?;
+            let direction = wanted.direction(&header.ends, header.device, header.is_outgoing)?;
             Some(header.segment(direction))
         });
         segments.collect()
@@ -250,7 +249,7 @@ impl Capture {
             .join()
             .map_err(|_| anyhow!("reading packets panicked"))?;
         let Some(CaptureFile { path, file }) = output else {
-            // Facts about packets are not worth a failure.
+            // A probe does not fail because packets could not be seen.
             return Ok(());
         };
         let failed = || format!("cannot write the capture {}", path.display());
@@ -411,7 +410,8 @@ impl Wanted {
     fn direction(
         &mut self,
         ends: &PacketEnds,
-        (device, is_outgoing): (u64, bool),
+        device: u64,
+        is_outgoing: bool,
     ) -> Option<CaptureDirection> {
         let way = self.way_of(ends)?;
         let (_, _, is_sent) = way;
@@ -442,9 +442,10 @@ impl<R: Read> Iterator for Flows<R> {
                 Ok(packet) => packet?,
                 Err(error) => return Some(Err(error)),
             };
-            let place = (packet.device, packet.is_outgoing);
-            let ends = ends_of(&packet.bytes);
-            let direction = ends.and_then(|ends| self.wanted.direction(&ends, place));
+            let direction = ends_of(&packet.bytes).and_then(|ends| {
+                let wanted = &mut self.wanted;
+                wanted.direction(&ends, packet.device, packet.is_outgoing)
+            });
             if let Some(direction) = direction {
                 return Some(Ok(FlowPacket {
                     unix_ns: packet.unix_ns,

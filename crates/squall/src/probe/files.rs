@@ -8,7 +8,6 @@ use anyhow::Result;
 use squall_analysis::probe::{Course, Diagnosis, Observations, Opening, Sweep};
 use squall_base::Duration;
 use squall_base::plan::Version;
-use squall_base::secrets::redacted_text;
 use squall_record::write_whole;
 use squall_report::Language;
 use squall_report::probe::{
@@ -18,7 +17,6 @@ use squall_report::probe::{
 use super::arguments::Arguments;
 use super::plan::Plan;
 use crate::command_line;
-use crate::commands::method::in_shell;
 use crate::outcome::BadInput;
 
 /// Refuses files that cannot be written, and those that would have nothing in them.
@@ -123,11 +121,7 @@ fn command(mut words: Vec<String>, link: Option<&str>) -> String {
         words.truncate(added.unwrap_or(words.len()));
         words.extend(["--behind".to_owned(), link.to_owned()]);
     }
-    // Secrets go before quotes are added, which would look like a part of a URL.
-    let quoted: Vec<String> = (words.iter())
-        .map(|word| in_shell(&redacted_text(word)))
-        .collect();
-    quoted.join(" ")
+    command_line::redacted_in_shell(&words)
 }
 
 #[cfg(test)]

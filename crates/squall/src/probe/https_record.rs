@@ -1,9 +1,9 @@
 //! Asks the system's first name server for the HTTPS records of a name (RFC 9460), by which browsers find HTTP/3 and Encrypted
 //! Client Hello: one question over UDP, repeated once.
 //!
-//! The system's resolver (getaddrinfo) has no such question. Neither DNSSEC nor TCP is spoken: records of a truncated answer
-//! are those that fit. No input can cause a panic, and what the records name is not asked. squall-analysis' `addresses` has
-//! the facts, and `addresses` here the other lookups.
+//! The system's resolver (getaddrinfo) cannot ask for them. This module uses neither DNSSEC nor TCP: of a truncated answer it
+//! has the records that fit. No input can cause a panic, and nothing is sent to the servers that records name.
+//! squall-analysis' `addresses` has the facts, and `addresses` here the other lookups.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -91,9 +91,9 @@ fn ask(server: SocketAddr, name: &str, within: Duration) -> io::Result<Vec<Https
         Ipv6Addr::UNSPECIFIED.into()
     };
     let socket = UdpSocket::bind((local, 0))?;
-    // Other senders are not heard.
+    // The kernel drops datagrams of other senders.
     socket.connect(server)?;
-    // Nobody else can know it: the seed is random.
+    // Others cannot guess it: the keys of the hash are random.
     let id = RandomState::new().build_hasher().finish() as u16;
     let question = question(id, name);
     let each = Duration::from_nanos(within.as_nanos() / ATTEMPTS);
@@ -109,6 +109,7 @@ fn ask(server: SocketAddr, name: &str, within: Duration) -> io::Result<Vec<Https
             socket.set_read_timeout(Some(left.into()))?;
             let received = match socket.recv(&mut buffer) {
                 Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if is_timeout(&error) => break,
                 Err(error) => return Err(error),
             };
@@ -122,8 +123,8 @@ fn ask(server: SocketAddr, name: &str, within: Duration) -> io::Result<Vec<Https
 }
 
 fn is_timeout(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut)
 }
 
 /// A question for the HTTPS records of a name of valid labels, with recursion.
@@ -165,7 +166,7 @@ fn services(answer: &[u8], question: &[u8]) -> Option<Vec<HttpsService>> {
             break;
         };
         if kind == (HTTPS, INTERNET) && services.len() < SERVICES_AT_MOST {
-            // A malformed record says nothing (RFC 9460, section 2.2).
+            // A malformed record is ignored (RFC 9460, section 2.2).
             services.extend(service(data));
         }
     }
@@ -202,7 +203,7 @@ fn service(data: &[u8]) -> Option<HttpsService> {
     Some(found)
 }
 
-/// Text of other machines, which may go to a terminal.
+/// Text of another machine without anything that could control a terminal.
 fn printable(bytes: &[u8]) -> String {
     let is_kept = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_/.".contains(byte);
     let kept = bytes
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_the_preferred_one_first() {
+    fn records_are_sorted_by_preference() {
         let alias = HttpsService {
             target: "b.test".to_owned(),
             ..HttpsService::default()
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_any_bytes_are_survived() {
+    fn answers_of_any_bytes_cause_no_panic() {
         let message = answer("a.test", &[SERVICE, ALIAS]);
         for length in 0..message.len() {
             read(&message[..length]);

@@ -79,7 +79,7 @@ impl Drive<'_> {
     }
 }
 
-/// A text that was cut off, without its last line: half of a rule may disallow more than all of it.
+/// A text that was cut off, without its last line: a part of a rule may disallow more than the whole rule.
 fn whole_lines(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|byte| *byte == b'\n');
     &text[..end.unwrap_or(0)]
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_a_rule_is_no_rule() {
+    fn rule_that_was_cut_off_is_ignored() {
         let text = b"user-agent: *\ndisallow: /a\ndisallow: /";
         let rules = Robots::parse(whole_lines(text), PRODUCT);
         assert!(!rules.allows("/a"));

@@ -6,7 +6,7 @@
 //! tests that each exchange has a line, and the line's other fields.
 
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
+use crate::raw_http2::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, frame, read_frame};
 use crate::served::{self, ask};
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::{seat, stderr};
@@ -169,27 +170,16 @@ fn head_in_pieces(kind: &str, (first, rest): (&[u8], &[u8])) {
     }
 }
 
-/// A frame on stream 1.
-fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
-    let len = u8::try_from(payload.len()).expect("a short payload");
-    [&[0, 0, len, kind, flags, 0, 0, 0, 1][..], payload].concat()
-}
-
 /// Reads the response on stream 1. Returns the length of its body.
 fn read_answer(stream: &TcpStream) -> usize {
     let mut stream = BufReader::new(stream);
     let mut body = 0;
     loop {
-        let mut header = [0; 9];
-        stream.read_exact(&mut header).expect("a frame");
-        let [l0, l1, l2, kind, flags, ..] = header;
-        let len = u32::from_be_bytes([0, l0, l1, l2]) as usize;
-        stream.read_exact(&mut vec![0; len]).expect("a whole frame");
-        if kind == 0 {
-            body += len;
+        let received = read_frame(&mut stream).expect("a frame");
+        if received.kind == DATA {
+            body += received.payload.len();
         }
-        // DATA or HEADERS with END_STREAM.
-        if kind <= 1 && flags & 1 != 0 {
+        if [DATA, HEADERS].contains(&received.kind) && received.flags & END_STREAM != 0 {
             return body;
         }
     }
@@ -203,13 +193,14 @@ fn logged_time_starts_at_the_first_byte_of_the_head() {
     for at in [1, 25, HEAD.len() - 1] {
         head_in_pieces("h1", HEAD.split_at(at));
     }
-    // HEADERS with END_STREAM and END_HEADERS, split within its payload.
-    let whole = frame(1, 5, HEAD_2);
+    // Split within its payload.
+    let whole = frame(HEADERS, END_STREAM | END_HEADERS, 1, HEAD_2);
     head_in_pieces("h2c", whole.split_at(10));
     head_in_pieces("h2c", whole.split_at(whole.len() - 1));
-    // HEADERS with END_STREAM, and CONTINUATION with END_HEADERS.
     let (first, rest) = HEAD_2.split_at(3);
-    head_in_pieces("h2c", (&frame(1, 1, first), &frame(9, 4, rest)));
+    let first = frame(HEADERS, END_STREAM, 1, first);
+    let rest = frame(CONTINUATION, END_HEADERS, 1, rest);
+    head_in_pieces("h2c", (&first, &rest));
 }
 
 #[test]
@@ -230,7 +221,7 @@ fn logged_time_ends_when_the_last_byte_is_written() {
                     target.as_bytes(),
                     b"\x41\x01a",
                 ];
-                let head = frame(1, 5, &head.concat());
+                let head = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head.concat());
                 let sent = [PREFACE, NO_LIMIT, &head].concat();
                 stream.write_all(&sent).expect("it reads");
             }

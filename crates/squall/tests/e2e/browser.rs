@@ -7,8 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,13 +16,11 @@ use tempfile::TempDir;
 use crate::ordinary_user::{Home, TunMode};
 use crate::support::{
     TrialFiles, begin_run, check_exit_code, check_validity, have, is_root, only_run, read_trials,
-    run_recipe, seat, squall, stderr,
+    run_recipe, seat, squall, stderr, wait_for,
 };
 
 /// A document and its tiles.
 const REQUESTS: u64 = 1 + 30;
-/// Longer than a browser takes to start or exit on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn text(duration: &str, protocols: &[&str]) -> String {
     let mut text = format!(
@@ -137,14 +133,6 @@ fn processes_in(folder: &Path) -> Vec<String> {
     entries.filter_map(of).collect()
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < give_up, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn interrupted_run_leaves_no_browser_and_no_profile() {
     if !have(&["chromium"]) {
@@ -156,11 +144,14 @@ fn interrupted_run_leaves_no_browser_and_no_profile() {
     let runs = home.path().join("runs");
     // Its renderer, its network service, its zygotes.
     wait_for("the browser", || {
-        !profiles(&runs).is_empty() && processes_in(&runs).len() > 3
+        let is_there = !profiles(&runs).is_empty() && processes_in(&runs).len() > 3;
+        is_there.then_some(())
     });
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("squall runs");
     child.wait_with_output().expect("it ends");
-    wait_for("the browser's end", || processes_in(&runs).is_empty());
+    wait_for("the browser's end", || {
+        processes_in(&runs).is_empty().then_some(())
+    });
     assert_eq!(profiles(&runs), Vec::<PathBuf>::new());
 }
 

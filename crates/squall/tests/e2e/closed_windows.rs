@@ -5,16 +5,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::hostile::frame;
+use crate::raw_http2::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, frame};
 use crate::serving::{Serving, connect};
-use crate::support::{run_squall, seat, stderr};
-
-/// More than the kernel needs to get memory back on a busy machine; usually it takes 3 s.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::support::{run_squall, seat, stderr, wait_for};
 
 const CONNECTIONS: usize = 50;
 const REQUESTS: u32 = 100;
@@ -27,9 +24,9 @@ const LEAST_HTTP3_KIB: u64 = 3_000;
 
 /// A client that has sent this many requests for this target, all of which have arrived.
 fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut bytes = PREFACE.to_vec();
     // SETTINGS_INITIAL_WINDOW_SIZE 0.
-    bytes.extend(frame(0x4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    bytes.extend(frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]));
     // :method GET, :scheme http, :path as a literal, :authority x (RFC 7541, appendix A).
     let len = u8::try_from(target.len()).expect("a short target");
     let head = [
@@ -39,11 +36,12 @@ fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
     ]
     .concat();
     for number in 0..requests {
-        bytes.extend(frame(0x1, 0x5, 2 * number + 1, &head));
+        let flags = END_STREAM | END_HEADERS;
+        bytes.extend(frame(HEADERS, flags, 2 * number + 1, &head));
     }
     // PING, which is answered once everything before it has been read.
-    bytes.extend(frame(0x6, 0, 0, b"squalls!"));
-    let answer = frame(0x6, 1, 0, b"squalls!");
+    bytes.extend(frame(PING, 0, 0, b"squalls!"));
+    let answer = frame(PING, ACK, 0, b"squalls!");
     let mut stream = connect(address);
     stream.write_all(&bytes).expect("it reads");
     let mut received = Vec::<u8>::new();
@@ -84,20 +82,12 @@ fn check_http3(serving: Serving) {
     serving.check_ends_well();
 }
 
-/// Waits until the server has given back half of what its clients cost.
+/// Waits until the server has given back half of what its clients cost; usually that takes 3 s.
 fn check_returns(serving: &Serving, before_kib: u64, cost_kib: u64) {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
+    wait_for(&format!("the return of half of {cost_kib} KiB"), || {
         let rest_kib = serving.resident_kib().saturating_sub(before_kib);
-        if rest_kib < cost_kib / 2 {
-            break;
-        }
-        assert!(
-            Instant::now() < give_up,
-            "{rest_kib} of {cost_kib} KiB are left"
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
+        (rest_kib < cost_kib / 2).then_some(())
+    });
 }
 
 #[test]

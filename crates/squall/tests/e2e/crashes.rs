@@ -1,12 +1,8 @@
 //! What a run does when a program of a trial, or squall's own process for it, dies. `paths` has a program that is killed
 //! once.
 
-use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,9 +11,10 @@ use squall_record::RunFolder;
 use tempfile::TempDir;
 
 use crate::paths::processes_below;
+use crate::stand_ins::{path_from, write_program};
 use crate::support::{
     begin_run, check_exit_code, only_run, read_trials, recipe, run_recipe_in, run_whatever, seat,
-    squall, stderr, stdout,
+    squall, stderr, stdout, wait_for,
 };
 
 /// A recipe whose server is a shell script, which serves nothing.
@@ -122,14 +119,9 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
         "duration = \"1s\"\ndrain = \"1s\"",
     );
     let child = begin_run(home.path(), &text);
-    let give_up = Instant::now() + Duration::from_secs(20);
-    let worker = loop {
-        if let Some(pid) = processes_below(child.id(), "squall").first() {
-            break *pid;
-        }
-        assert!(Instant::now() < give_up, "there never was a worker");
-        thread::sleep(Duration::from_millis(20));
-    };
+    let worker = wait_for("a worker", || {
+        processes_below(child.id(), "squall").first().copied()
+    });
     kill(Pid::from_raw(worker), Signal::SIGKILL).expect("it still ran");
     let output = child.wait_with_output().expect("the run ends");
     let (said, shown) = (stderr(&output), stdout(&output));
@@ -149,9 +141,9 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
     assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
 }
 
-/// What stands in for nginx here. It tells its version before the run, is killed when the process of a trial asks, and
-/// serves nevertheless.
-const UNTOLD: &str = r#"#!/bin/sh
+/// What stands in for nginx here. It tells its version before the run, is killed when the process of a trial asks for it,
+/// and serves nevertheless.
+const UNTOLD: &str = r#"
 if [ "$1" = -v ]; then
     grep -qa trial-worker /proc/$PPID/cmdline && kill -KILL $$
     echo 'nginx version: nginx/1.22.1'
@@ -165,20 +157,16 @@ exec SQUALL serve --h1 "$(sed -n 's/^ *listen \([^ ;]*\).*/\1/p' nginx.conf)" --
 fn a_program_that_is_killed_when_asked_for_its_version_does_not_end_the_run() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let bin = home.path().join("bin");
-    fs::create_dir(&bin).expect("a folder");
-    let program = bin.join("nginx");
+    let programs = home.path().join("bin");
     let script = UNTOLD.replace("SQUALL", env!("CARGO_BIN_EXE_squall"));
-    fs::write(&program, script).expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its owner may");
+    write_program(&programs, "nginx", &script);
     let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> nginx\"\n";
     let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
     let text = recipe("50/s", "delay = \"2ms\"", &[variant], profile);
     fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
-    let found = env::var("PATH").expect("a PATH");
     let output = squall(home.path())
         .args(["run", "./recipe.toml"])
-        .env("PATH", format!("{}:{found}", bin.display()))
+        .env("PATH", path_from(&programs))
         .output()
         .expect("squall starts");
     let said = stderr(&output);

@@ -1,8 +1,7 @@
 //! `squall doctor`: every check has its line, in the table and in JSON, and missing prerequisites decide the exit code.
 //! Unit tests next to the judging code cover how findings are judged, with made-up findings.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
@@ -10,6 +9,7 @@ use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
+use crate::stand_ins::write_program;
 use crate::support::{have, is_root, run_squall, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 21] = [
@@ -182,14 +182,10 @@ fn programs_of_make_peers_are_found_beside_the_binary() {
     let home = TempDir::new().expect("a temporary folder");
     let [own, programs] =
         ["target/debug", "target/peers/bin"].map(|folder| home.path().join(folder));
-    for folder in [&own, &programs] {
-        fs::create_dir_all(folder).expect("a folder");
-    }
+    fs::create_dir_all(&own).expect("a folder");
     let squall = own.join("squall");
     fs::copy(env!("CARGO_BIN_EXE_squall"), &squall).expect("the binary is copied");
-    let envoy = programs.join("envoy");
-    fs::write(&envoy, "#!/bin/sh\necho version: 98.7.6\n").expect("it is written");
-    fs::set_permissions(&envoy, Permissions::from_mode(0o755)).expect("its mode is set");
+    write_program(&programs, "envoy", "echo version: 98.7.6");
     let output = Command::new(squall)
         .args(["doctor", "--peers", "--json"])
         .current_dir(home.path())

@@ -14,6 +14,10 @@ use squall_http::tls::{self, Session, Trust};
 use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
 use tempfile::TempDir;
 
+use crate::raw_http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, frame,
+};
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::seat;
 
@@ -25,32 +29,9 @@ pub(crate) const MOST_KIB: u64 = 48 * 1024;
 /// The duration of each attack.
 const ATTACK: Duration = Duration::from_millis(400);
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Frame types (RFC 9113, section 6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
 /// ":method: GET" or POST, ":scheme: http", ":path: /" from HPACK's static table, and ":authority: a".
 const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
 const POST: &[u8] = &[0x83, 0x86, 0x84, 0x41, 1, b'a'];
-
-pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a short payload");
-    let mut bytes = length.to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
 
 fn get(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_STREAM | END_HEADERS, stream, GET)

@@ -8,7 +8,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -17,7 +17,7 @@ use squall_base::record::Fate;
 use squall_record::read_packets;
 use tempfile::TempDir;
 
-use crate::support::{have, seat, squall, stderr, stdout};
+use crate::support::{have, seat, squall, stderr, stdout, wait_for};
 
 /// Runs `squall link` with these arguments in a temporary folder.
 fn link(home: &TempDir, arguments: &[&str]) -> Output {
@@ -365,11 +365,8 @@ fn started(home: &TempDir, word: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("squall starts");
-    let give_up = Instant::now() + Duration::from_secs(20);
-    while !home.path().join("up").exists() {
-        assert!(Instant::now() < give_up, "the near program did not start");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let is_up = || home.path().join("up").exists().then_some(());
+    wait_for("the near program", is_up);
     child
 }
 
@@ -403,15 +400,9 @@ fn signals_end_the_link_and_leave_no_process() {
         let pid = front.id() as i32;
         kill(Pid::from_raw(if to_group { -pid } else { pid }), signal).expect("the link is there");
         front.wait().expect("it can be waited for");
-        let give_up = Instant::now() + Duration::from_secs(20);
-        loop {
-            let left = processes_with(word);
-            if left.is_empty() {
-                break;
-            }
-            assert!(Instant::now() < give_up, "{signal}: left behind: {left:?}");
-            thread::sleep(Duration::from_millis(50));
-        }
+        wait_for(&format!("the end of all processes after {signal}"), || {
+            processes_with(word).is_empty().then_some(())
+        });
     }
 }
 

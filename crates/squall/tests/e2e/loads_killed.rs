@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use squall_base::plan::Protocol;
 use squall_base::record::RequestRecord;
@@ -12,10 +10,7 @@ use squall_record::{parts_of, read_exchanges, read_requests};
 use tempfile::TempDir;
 
 use crate::served::Serving;
-use crate::support::{run_squall, seat, squall, stderr, stdout};
-
-/// Far more than a busy machine needs to save the first second of a load.
-const SAVED_WITHIN: Duration = Duration::from_secs(30);
+use crate::support::{run_squall, seat, squall, stderr, stdout, wait_for};
 
 /// More than the lines of ten requests as CSV. They are saved right after the same rows of the table.
 const CSV_BYTES: u64 = 5_000;
@@ -36,7 +31,7 @@ fn killed_load_leaves_rows_that_can_be_read_and_that_the_next_load_replaces() {
     let server = Serving::start(home, &["--h1", "0"]);
     let outputs = ["--output", "rows.parquet", "--output", "rows.csv"];
     let mut load = squall(home)
-        .args(["load", "--rate", "200", "-D", "10min", "-q"])
+        .args(["load", "--rate", "200", "-D", "60s", "-q"])
         .args(outputs)
         .args(["--exchanges-to", "exchanges.parquet"])
         .arg(server.url(Protocol::H1))
@@ -45,10 +40,7 @@ fn killed_load_leaves_rows_that_can_be_read_and_that_the_next_load_replaces() {
         .stderr(Stdio::null())
         .spawn()
         .expect("squall starts");
-    let began = Instant::now();
-    while !is_saved(home) && began.elapsed() < SAVED_WITHIN {
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("the first save", || is_saved(home).then_some(()));
     load.kill().expect("SIGKILL");
     load.wait().expect("it ends");
 

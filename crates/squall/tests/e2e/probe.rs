@@ -1,8 +1,8 @@
 //! `squall probe` against servers with one fault each, without any, and against servers that do not behave: what a user
 //! sees first, and that it ends in time.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::raw_http2::{HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, read_frame};
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{seat, squall, stderr, stdout};
+use crate::stand_ins::serve;
+use crate::support::{seat, squall, stderr, stdout, stdout_json};
 
 /// More than any of these probes may take on a busy machine; their own limit is `--duration`.
 const MOST: Duration = Duration::from_secs(40);
@@ -46,8 +48,7 @@ fn probed(arguments: &[&str], target: &str, flags: &[&str]) -> Value {
     let url = format!("https://{}{target}", server.address("https"));
     let flags = joined(&[&["--json", "--cacert", CERTIFICATE], flags, &[url.as_str()]]);
     let output = probe(&home, &flags);
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("valid JSON")
+    stdout_json(&output)
 }
 
 /// The names of the faults, the most important one first.
@@ -149,8 +150,7 @@ fn small_limits_of_http3_uploads_are_named_first() {
     let asks = ["--json", "--cacert", CERTIFICATE, "--http", "3"];
     let flags = joined(&[&asks, &["--upload", "1MB"], &[url.as_str()]]);
     let output = probe(&home, &flags);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     assert_eq!(faults(&result)[0], "quic_window", "{result}");
     let limits = &result["endpoint"]["upload_limits"];
     assert!(limits["updates"].as_u64() > Some(0), "{limits}");
@@ -216,22 +216,8 @@ fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
         ],
     );
     let url = format!("http://{}/?size=600", server.address("h1"));
-    let output = probe(&home, &["--json", "--http", "1.1", url.as_str()]);
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&probe(&home, &["--json", "--http", "1.1", url.as_str()]));
     assert_eq!(faults(&result)[0], "delayed_ack", "{result}");
-}
-
-/// A server that does this with each connection, in the background until the test ends.
-pub(crate) fn serve(with: impl Fn(std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let with = with.clone();
-            thread::spawn(move || with(stream));
-        }
-    });
-    address
 }
 
 #[test]
@@ -255,42 +241,30 @@ fn silent_server_is_given_up_in_time() {
     );
 }
 
-#[test]
-fn server_that_breaks_the_protocol_is_quoted() {
-    let _seat = seat();
-    let home = home();
-    let address = serve(|mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(b"\0\0\0garbage\r\n\r\n");
-    });
-    let url = format!("http://{address}/");
-    let output = probe(&home, &["--duration", "5s", url.as_str()]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(
-        stdout(&output).starts_with("No answer\n"),
-        "{}",
-        stdout(&output)
-    );
+/// Announces a limit of 7 streams and 65,537 more bytes for the connection, and resets the stream of the first request.
+fn announce_and_reset(mut stream: TcpStream) -> io::Result<()> {
+    /// SETTINGS_MAX_CONCURRENT_STREAMS.
+    const LIMIT: [u8; 6] = [0, 3, 0, 0, 0, 7];
+    const INTERNAL_ERROR: [u8; 4] = [0, 0, 0, 2];
+    stream.read_exact(&mut [0; PREFACE.len()])?;
+    let settings = frame(SETTINGS, 0, 0, &LIMIT);
+    let update = frame(WINDOW_UPDATE, 0, 0, &65_537_u32.to_be_bytes());
+    stream.write_all(&[settings, update].concat())?;
+    let mut received = read_frame(&mut stream)?;
+    while received.kind != HEADERS {
+        received = read_frame(&mut stream)?;
+    }
+    stream.write_all(&frame(RST_STREAM, 0, received.stream, &INTERNAL_ERROR))?;
+    // Until the client closes the connection.
+    io::copy(&mut stream, &mut io::sink()).map(drop)
 }
 
 /// A gRPC server, for example, resets the stream of a GET.
 #[test]
 fn what_a_server_announced_is_shown_although_it_answers_nothing() {
-    // SETTINGS_MAX_CONCURRENT_STREAMS=7, 65,537 more bytes for the connection, and INTERNAL_ERROR on stream 1.
-    const SETTINGS: [u8; 15] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7];
-    const WINDOW_UPDATE: [u8; 13] = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 1, 0, 1];
-    const RST_STREAM: [u8; 13] = [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2];
     let _seat = seat();
     let home = home();
-    let address = serve(|mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(&[&SETTINGS[..], &WINDOW_UPDATE].concat());
-        // By then the request has arrived.
-        thread::sleep(Duration::from_millis(50));
-        let _ = stream.write_all(&RST_STREAM);
-        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
-    });
-    let url = format!("http://{address}/");
+    let url = format!("http://{}/", serve(announce_and_reset));
     let flags = ["--json", "--duration", "5s", "--http", "2", url.as_str()];
     let output = probe(&home, &flags);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -301,22 +275,6 @@ fn what_a_server_announced_is_shown_although_it_answers_nothing() {
     let windows = &endpoint["announced_windows"];
     assert_eq!(windows["stream_bytes"], 65_535, "{windows}");
     assert_eq!(windows["connection_bytes"], 131_072, "{windows}");
-}
-
-#[test]
-fn endless_response_is_cut_off() {
-    let _seat = seat();
-    let home = home();
-    let address = serve(|mut stream| {
-        let _ = stream.read(&mut [0; 4096]);
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
-        while stream.write_all(&[b'x'; 16_384]).is_ok() {}
-    });
-    let url = format!("http://{address}/");
-    let flags = ["--duration", "6s", "--http", "1.1", "--bytes", "300kB"];
-    let output = probe(&home, &joined(&[&flags, &[url.as_str()]]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
 }
 
 /// From nearby, a window of 65,535 bytes costs nothing that anybody would notice. At a round trip of 30 ms, 1 MB takes 15
@@ -333,8 +291,7 @@ fn window_costs_time_behind_a_link() {
     let asks = ["--json", "--http", "2", "--upload", "1MB", "--cacert"];
     let flags = joined(&[&link, &asks, &[certificate, url.as_str()]]);
     let output = probe(&home, &flags);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     let round_trip = result["endpoint"]["round_trip_ns"]
         .as_u64()
         .expect("a time");
@@ -356,8 +313,7 @@ fn losses_over_http3_behind_a_link_are_named() {
     let link = ["--behind", "delay 15ms, loss 2%", "--duration", "10s"];
     let asks = ["--json", "-k", "--http", "3", url.as_str()];
     let output = probe(&home, &joined(&[&link, &asks]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     assert!(faults(&result).contains(&"loss"), "{result}");
     let quic = &result["endpoint"]["quic"];
     assert!(quic["late_frames"].as_u64() > Some(0), "{quic}");
@@ -377,8 +333,7 @@ fn server_without_a_fault_has_none_from_afar_either() {
     let asks = ["--json", "--http", "2", "--upload", "1MB"];
     for _ in 0..RUNS {
         let flags = joined(&[&["--behind", "delay 15ms"], &asks, &[url.as_str()]]);
-        let output = probe(&home, &flags);
-        let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+        let result = stdout_json(&probe(&home, &flags));
         assert_eq!(faults(&result), [""; 0], "{result}");
     }
 }

@@ -11,10 +11,11 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::probe::{TCP, WIDE, faults, home, joined, probe, serve};
+use crate::probe::{TCP, WIDE, faults, home, joined, probe};
 use crate::served::Serving;
 use crate::serving::Serving as Proxying;
-use crate::support::{seat, squall, stderr, stdout};
+use crate::stand_ins::serve;
+use crate::support::{seat, squall, stdout, stdout_json};
 
 /// The versions of connections, in the order in which they began to speak.
 type Order = Mutex<Vec<&'static str>>;
@@ -23,17 +24,15 @@ type Order = Mutex<Vec<&'static str>>;
 fn one_port(http1: SocketAddr, http2: SocketAddr) -> (SocketAddr, Arc<Order>) {
     let order: Arc<Order> = Arc::default();
     let of_port = Arc::clone(&order);
-    let address = serve(move |stream| {
-        // A client that only connects is no failure.
-        let _ = pass_on(stream, &of_port, (http1, http2));
-    });
+    let address = serve(move |stream| pass_on(stream, &of_port, http1, http2));
     (address, order)
 }
 
 fn pass_on(
     mut client: TcpStream,
     order: &Order,
-    (http1, http2): (SocketAddr, SocketAddr),
+    http1: SocketAddr,
+    http2: SocketAddr,
 ) -> io::Result<()> {
     let mut begin = [0; 3];
     client.read_exact(&mut begin)?;
@@ -81,8 +80,7 @@ fn versions_take_turns_in_each_round_and_have_a_rate_for_each() {
         .stdin(Stdio::null())
         .output()
         .expect("squall starts");
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     let versions = &result["endpoint"]["versions"];
     for (place, name) in ["HTTP/1.1", "HTTP/2"].into_iter().enumerate() {
         let facts = &versions[place];
@@ -132,8 +130,7 @@ fn endpoint_behind_a_load_balancer_differs_from_the_server_itself() {
         direct.as_str(),
     ];
     let output = probe(&home, &joined(&[&["--json"], &asks]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     let (a, b) = (&result[0], &result[1]);
     assert!(faults(a).contains(&"stream_window"), "{a}");
     assert_eq!(faults(b), [""; 0], "{b}");
@@ -164,8 +161,7 @@ fn sweep_over_two_versions_says_where_one_is_ahead_or_that_none_is() {
     let sweep = ["--behind", "delay 1..5ms", "--points", "2"];
     let asks = ["--json", "-k", url.as_str()];
     let output = probe(&home, &joined(&[&sweep, &TCP, &asks]));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(&output);
     let said = result["crossover"].as_str().expect("a sentence");
     let parts: Vec<&str> = said.split("; ").collect();
     let [downloads, first_byte] = parts.as_slice() else {

@@ -3,9 +3,8 @@
 //!
 //! What it finds is tested in `probe` and `probe_facts`.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,8 +13,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::ordinary_user::Home;
-use crate::probe::{TCP, WIDE, home, joined, probe, serve};
+use crate::probe::{TCP, WIDE, home, joined, probe};
 use crate::served::{CERTIFICATE, Serving};
+use crate::stand_ins::{Asked, serve};
 use crate::support::{is_root, seat, stderr, stdout};
 
 /// Connections to one server that browsers open for HTTP/1.1.
@@ -24,16 +24,6 @@ const SIX: usize = 6;
 const LARGE: &str = "/large";
 const LARGE_BYTES: usize = 25_000;
 const SMALL_BYTES: usize = 2_000;
-
-/// A request as the server read it.
-#[derive(Debug)]
-struct Asked {
-    method: String,
-    target: String,
-    /// Names in lower case.
-    fields: BTreeMap<String, String>,
-    body_bytes: u64,
-}
 
 /// What the server has seen and sent.
 #[derive(Debug, Default)]
@@ -54,17 +44,14 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
 fn logging_server() -> (SocketAddr, Arc<Mutex<Log>>) {
     let log: Arc<Mutex<Log>> = Arc::default();
     let of_server = Arc::clone(&log);
-    let address = serve(move |stream| {
-        // A client that closes the connection is no failure.
-        let _ = answer_all(stream, &of_server);
-    });
+    let address = serve(move |stream| answer_all(stream, &of_server));
     (address, log)
 }
 
 fn answer_all(mut stream: TcpStream, log: &Mutex<Log>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
-    while let Some(asked) = read_request(&mut reader)? {
+    while let Some(asked) = Asked::read(&mut reader)? {
         let is_large = asked.target == LARGE;
         let size = if is_large { LARGE_BYTES } else { SMALL_BYTES };
         let sent = if asked.method == "HEAD" { 0 } else { size };
@@ -85,35 +72,6 @@ fn answer_all(mut stream: TcpStream, log: &Mutex<Log>) -> io::Result<()> {
         stream.write_all(&[head.as_bytes(), &vec![b'x'; sent]].concat())?;
     }
     Ok(())
-}
-
-/// Reads a request with its body; `None` if the client has closed the connection.
-fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
-    let mut first = String::new();
-    if reader.read_line(&mut first)? == 0 {
-        return Ok(None);
-    }
-    let mut words = first.split(' ').map(str::to_owned);
-    let method = words.next().unwrap_or_default();
-    let target = words.next().unwrap_or_default();
-    let mut fields = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        fields.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
-    let length = fields.get("content-length").map_or("0", String::as_str);
-    let body_bytes: u64 = length.parse().map_err(io::Error::other)?;
-    io::copy(&mut reader.take(body_bytes), &mut io::sink())?;
-    Ok(Some(Asked {
-        method,
-        target,
-        fields,
-        body_bytes,
-    }))
 }
 
 /// The number before these words in what a probe announced.
@@ -144,11 +102,10 @@ fn check_requests(log: &Log, said: &str) {
     assert!(sent <= megabytes * 1_000_000, "{sent} of {megabytes} MB");
     assert!(log.most_under_way <= SIX, "{} at once", log.most_under_way);
     for asked in &log.requests {
-        let agent = asked.fields.get("user-agent").map(String::as_str);
+        let agent = asked.field("user-agent");
         let is_own = agent.is_some_and(|agent| agent.starts_with("squall/"));
         assert!(is_own, "{asked:?}");
-        let ticket = asked.fields.get("x-ticket").map(String::as_str);
-        assert_eq!(ticket, Some("7"), "{asked:?}");
+        assert_eq!(asked.field("x-ticket"), Some("7"), "{asked:?}");
     }
 }
 
@@ -167,7 +124,7 @@ fn nothing_is_posted_unasked_and_no_more_is_sent_than_announced() {
     check_requests(&log, &said);
     for asked in &log.requests {
         let is_safe = ["GET", "HEAD"].contains(&asked.method.as_str());
-        assert!(is_safe && asked.body_bytes == 0, "{asked:?}");
+        assert!(is_safe && asked.body.is_empty(), "{asked:?}");
         assert!(["/", LARGE].contains(&asked.target.as_str()), "{asked:?}");
     }
 }
@@ -187,14 +144,14 @@ fn uploads_go_only_to_the_path_that_is_named() {
     let log = lock(&log);
     check_requests(&log, &said);
     let uploads = log.requests.iter().filter(|asked| asked.method == "POST");
-    let uploads: Vec<(&str, u64)> = uploads
-        .map(|asked| (asked.target.as_str(), asked.body_bytes))
+    let uploads: Vec<(&str, usize)> = uploads
+        .map(|asked| (asked.target.as_str(), asked.body.len()))
         .collect();
     assert_eq!(uploads, [(INBOX, 1_000), (INBOX, 20_000)]);
     assert_eq!(announced(&said, " POST requests"), 2, "{said}");
     let others = log.requests.iter().filter(|asked| asked.method != "POST");
     for asked in others {
-        assert_eq!((asked.target.as_str(), asked.body_bytes), ("/", 0));
+        assert_eq!((asked.target.as_str(), asked.body.len()), ("/", 0));
     }
 }
 

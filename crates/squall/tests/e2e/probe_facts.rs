@@ -3,9 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::process::{Output, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +12,8 @@ use tempfile::TempDir;
 use crate::probe::home;
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{is_root, seat, squall, stderr};
+use crate::stand_ins::serve;
+use crate::support::{is_root, seat, squall, stderr, stdout_json};
 
 /// Runs a probe with one round that watches idle connections for a second.
 fn probe(home: &TempDir, arguments: &[&str]) -> Output {
@@ -30,7 +29,7 @@ fn probe(home: &TempDir, arguments: &[&str]) -> Output {
 
 /// The facts of a probe.
 fn endpoint(output: &Output) -> Value {
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(output);
     check("probe", &result);
     result["endpoint"].clone()
 }
@@ -105,7 +104,6 @@ fn records_that_grow_and_what_packets_show_are_facts() {
         .stdin(Stdio::null())
         .output()
         .expect("squall starts");
-    assert!(output.status.success(), "{}", stderr(&output));
     let facts = endpoint(&output);
     let sizes = of(&facts["record_sizes"], "HTTP/2");
     assert!(sizes["largest_bytes"].as_u64() > Some(8_000), "{sizes}");
@@ -163,30 +161,20 @@ fn transport_of_http3_is_a_fact() {
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: timeout=7\r\n\r\nok";
 
-/// A server that announces how long it keeps idle connections, and ends them sooner.
-fn impatient_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let patience = Some(Duration::from_millis(400));
-                stream.set_read_timeout(patience).expect("a time");
-                let mut buffer = [0; 4096];
-                while stream.read(&mut buffer).is_ok_and(|count| count > 0) {
-                    let _ = stream.write_all(ANSWER);
-                }
-            });
-        }
-    });
-    address
-}
-
 #[test]
 fn idle_connection_that_the_server_ends_is_a_fact() {
     let _seat = seat();
     let home = home();
-    let url = format!("http://{}/", impatient_server());
+    // It announces how long it keeps idle connections, and ends them sooner.
+    let address = serve(|mut stream| {
+        let patience = Some(Duration::from_millis(400));
+        stream.set_read_timeout(patience).expect("a time");
+        let mut buffer = [0; 4096];
+        while stream.read(&mut buffer).is_ok_and(|count| count > 0) {
+            let _ = stream.write_all(ANSWER);
+        }
+    });
+    let url = format!("http://{address}/");
     let output = squall(home.path())
         .args(["probe", "--rounds", "1", "--json", "--http", "1.1", &url])
         .stdin(Stdio::null())

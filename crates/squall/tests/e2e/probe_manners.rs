@@ -1,9 +1,9 @@
 //! How `squall probe` treats a server: uploads as forms, robots.txt, handshakes beside uploads, and lookups of addresses and
 //! names. `probe` has the faults, `probe_facts` the other facts.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Output, Stdio};
+use std::io::{self, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Output;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -11,78 +11,51 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::probe::{self, faults, home, joined};
+use crate::raw_http2::{END_HEADERS, END_STREAM, HEADERS, frame, serve_in_turn};
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{seat, squall, stderr};
-
-/// A request as it arrived.
-struct Received {
-    /// In lower case, without the empty line.
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Received {
-    fn is(&self, method: &str, target: &str) -> bool {
-        self.head.starts_with(&format!("{method} {target} "))
-    }
-
-    /// The value of a field.
-    fn field(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    }
-}
+use crate::stand_ins::{Asked, serve};
+use crate::support::{seat, stderr, stdout_json};
 
 /// A server of HTTP/1.1 that keeps what it receives.
 struct Site {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Site {
     /// Starts one with this robots.txt, in the background until the test ends.
     fn start(robots: Option<&'static str>) -> Site {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&received);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let kept = Arc::clone(&kept);
-                // A client that closes the connection is no failure.
-                thread::spawn(move || answer(&stream, robots, &kept));
-            }
-        });
-        Site { address, received }
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let kept = Arc::clone(&asked);
+        let address = serve(move |stream| answer(&stream, robots, &kept));
+        Site { address, asked }
     }
 
     /// How many requests of this kind arrived.
     fn count(&self, method: &str, target: &str) -> usize {
-        let received = self.received.lock().expect("no panic");
-        let requests = received.iter();
-        requests
-            .filter(|request| request.is(method, target))
-            .count()
+        let asked = self.asked.lock().expect("no panic");
+        let requests = asked.iter();
+        requests.filter(|asked| asked.is(method, target)).count()
     }
 }
 
-fn answer(stream: &TcpStream, robots: Option<&str>, kept: &Mutex<Vec<Received>>) -> io::Result<()> {
+fn answer(stream: &TcpStream, robots: Option<&str>, kept: &Mutex<Vec<Asked>>) -> io::Result<()> {
     const LONG: usize = 10_000;
     let mut out = stream;
     let mut reader = BufReader::new(stream);
-    loop {
-        let request = receive(&mut reader)?;
+    while let Some(request) = Asked::read(&mut reader)? {
         if request.body.len() > LONG {
             // So that there is time for handshakes beside the upload.
             thread::sleep(Duration::from_millis(450));
         }
         let (status, body) = match robots {
-            Some(text) if request.is("get", "/robots.txt") => ("200 OK", text),
-            None if request.is("get", "/robots.txt") => ("404 Not Found", "gone"),
+            Some(text) if request.is("GET", "/robots.txt") => ("200 OK", text),
+            None if request.is("GET", "/robots.txt") => ("404 Not Found", "gone"),
             _ => ("200 OK", "ok"),
         };
-        let is_head = request.head.starts_with("head ");
+        let is_head = request.method == "HEAD";
         kept.lock().expect("no panic").push(request);
         let length = body.len();
         let mut message = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
@@ -92,49 +65,15 @@ fn answer(stream: &TcpStream, robots: Option<&str>, kept: &Mutex<Vec<Received>>)
         // One write: the second of two would wait for a delayed acknowledgement.
         out.write_all(message.as_bytes())?;
     }
+    Ok(())
 }
 
-fn receive(reader: &mut impl BufRead) -> io::Result<Received> {
-    let mut request = Received {
-        head: String::new(),
-        body: Vec::new(),
-    };
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if line == "\r\n" {
-            break;
-        }
-        // Boundaries and targets of these tests are in lower case.
-        request.head += &line.to_ascii_lowercase().replace("\r\n", "\n");
-    }
-    let length = request.field("content-length").unwrap_or("0");
-    let length: usize = length.parse().map_err(io::Error::other)?;
-    request.body.resize(length, 0);
-    reader.read_exact(&mut request.body)?;
-    Ok(request)
-}
-
-fn home() -> TempDir {
-    TempDir::new().expect("a temporary folder")
-}
-
-/// Runs a probe with one round that watches no idle connection.
 fn probe(home: &TempDir, arguments: &[&str]) -> Output {
-    let output = squall(home.path())
-        .args(["probe", "--rounds", "1", "--idle", "0s", "--json"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("squall starts");
-    assert!(output.status.success(), "{}", stderr(&output));
-    output
+    probe::probe(home, &joined(&[&["--json"], arguments]))
 }
 
 fn result(output: &Output) -> Value {
-    let result: Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let result = stdout_json(output);
     check("probe", &result);
     result
 }
@@ -162,8 +101,8 @@ fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
     let result = result(&output);
     let loaded = result["endpoint"]["connect_uploading_ns"].as_u64();
     assert!(loaded > Some(0), "{result}");
-    let received = site.received.lock().expect("no panic");
-    let uploads: Vec<&Received> = received.iter().filter(|it| it.is("post", "/")).collect();
+    let asked = site.asked.lock().expect("no panic");
+    let uploads: Vec<&Asked> = asked.iter().filter(|it| it.is("POST", "/")).collect();
     assert_eq!(uploads.len(), 2);
     for (upload, size) in uploads.iter().zip([1_000, 100_000]) {
         let kind = upload.field("content-type").expect("a content type");
@@ -180,12 +119,8 @@ fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
         let content = body.split("\r\n").max_by_key(|part| part.len());
         assert_eq!(content.map(str::len), Some(size));
     }
-    let is_request = |request: &Received| {
-        ["get ", "head ", "post "]
-            .iter()
-            .any(|method| request.head.starts_with(method))
-    };
-    assert!(received.iter().all(is_request));
+    let is_request = |asked: &Asked| ["GET", "HEAD", "POST"].contains(&asked.method.as_str());
+    assert!(asked.iter().all(is_request));
 }
 
 #[test]
@@ -203,16 +138,16 @@ fn path_that_robots_txt_disallows_gets_no_load() {
     assert!(notes[0].contains("--ignore-robots"), "{first}");
     let cause = first["verdict"]["cause"].as_str().expect("a cause");
     assert!(cause.contains("but no downloads and no uploads"), "{first}");
-    assert_eq!(site.count("get", "/robots.txt"), 1);
-    assert_eq!(site.count("post", "/private?a"), 0);
-    let few = site.count("get", "/private?a");
+    assert_eq!(site.count("GET", "/robots.txt"), 1);
+    assert_eq!(site.count("POST", "/private?a"), 0);
+    let few = site.count("GET", "/private?a");
     assert!((2..=6).contains(&few), "{few} requests");
     // Told to, it does everything, and does not ask for the rules.
     let output = probe(&home, &[&["--ignore-robots"][..], &asks].concat());
     assert!(about_robots(&result(&output)).is_empty());
-    assert_eq!(site.count("get", "/robots.txt"), 1);
-    assert_eq!(site.count("post", "/private?a"), 2);
-    assert!(site.count("get", "/private?a") > 100);
+    assert_eq!(site.count("GET", "/robots.txt"), 1);
+    assert_eq!(site.count("POST", "/private?a"), 2);
+    assert!(site.count("GET", "/private?a") > 100);
 }
 
 #[test]
@@ -223,8 +158,8 @@ fn missing_robots_txt_restricts_nothing() {
     let url = format!("http://{}/", site.address);
     let output = probe(&home, &["--http", "1.1", "--upload", "1kB", url.as_str()]);
     assert!(about_robots(&result(&output)).is_empty());
-    assert_eq!(site.count("get", "/robots.txt"), 1);
-    assert_eq!(site.count("post", "/"), 2);
+    assert_eq!(site.count("GET", "/robots.txt"), 1);
+    assert_eq!(site.count("POST", "/"), 2);
 }
 
 #[test]
@@ -239,9 +174,9 @@ fn only_the_disallowed_download_is_left_out() {
     let output = probe(&home, &[&asks[..], &[url.as_str()]].concat());
     let result = result(&output);
     assert_eq!(about_robots(&result).len(), 1, "{result}");
-    assert_eq!(site.count("get", "/big"), 0);
-    assert_eq!(site.count("post", "/"), 2);
-    assert!(site.count("get", "/") > 100);
+    assert_eq!(site.count("GET", "/big"), 0);
+    assert_eq!(site.count("POST", "/"), 2);
+    assert!(site.count("GET", "/") > 100);
 }
 
 #[test]
@@ -271,70 +206,29 @@ fn addresses_families_and_other_names_are_facts() {
     assert_eq!(localhost["has_same_address"], true, "{facts}");
 }
 
-/// Frame types and flags (RFC 9113, section 6).
-const HEADERS: u8 = 0x1;
-const SETTINGS: u8 = 0x4;
-const PING: u8 = 0x6;
-const ACK: u8 = 0x1;
-const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
 /// `:status: 200` (RFC 7541, appendix A).
 const OK: u8 = 0x88;
 
 /// How long the servers of these tests take for a request.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// Speaks HTTP/2 and works on one request after the other.
-fn answer_in_turn(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut preface = [0; 24];
-    stream.read_exact(&mut preface)?;
-    stream.write_all(&frame(SETTINGS, 0, [0; 4], &[]))?;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let [a, b, c, kind, flags, id @ ..] = head;
-        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-        stream.read_exact(&mut payload)?;
-        match kind {
-            SETTINGS | PING if flags & ACK == 0 => {
-                let echo: &[u8] = if kind == PING { &payload } else { &[] };
-                stream.write_all(&frame(kind, ACK, [0; 4], echo))?;
-            }
-            HEADERS => {
-                thread::sleep(SLOW);
-                stream.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, id, &[OK]))?;
-            }
-            _ => {}
-        }
-    }
-}
-
-fn frame(kind: u8, flags: u8, id: [u8; 4], payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a short payload");
-    [&length.to_be_bytes()[1..], &[kind, flags], &id, payload].concat()
-}
-
 /// The names of the faults of a probe over HTTP/2, and whether two slow requests were handled concurrently.
 fn concurrency(url: &str) -> (Vec<String>, Value) {
     let home = home();
     let result = result(&probe(&home, &["--http", "2", url]));
-    let faults = result["faults"].as_array().expect("faults");
-    let names = faults.iter().filter_map(|fault| fault["fault"].as_str());
-    let names = names.map(str::to_owned).collect();
-    (names, result["endpoint"]["concurrency"].clone())
+    let names = faults(&result).into_iter().map(str::to_owned);
+    (names.collect(), result["endpoint"]["concurrency"].clone())
 }
 
 #[test]
 fn server_that_works_on_one_request_at_a_time_is_named() {
     let _seat = seat();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A client that closes the connection is no failure.
-            thread::spawn(move || answer_in_turn(stream));
-        }
+    let address = serve(|stream| {
+        serve_in_turn(stream, |stream, request| {
+            thread::sleep(SLOW);
+            let flags = END_HEADERS | END_STREAM;
+            stream.write_all(&frame(HEADERS, flags, request.stream, &[OK]))
+        })
     });
     let (faults, pairs) = concurrency(&format!("http://{address}/"));
     assert!(

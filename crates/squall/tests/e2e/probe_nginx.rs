@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::alone::probe_servers::{Bench, CERTIFICATE, KEY, nginx_with};
 use crate::probe::faults;
-use crate::support::{have, seat, squall, stderr};
+use crate::support::{have, seat, squall, stdout_json};
 
 /// Directives for a server with the bench's certificate.
 fn secure(bench: &Bench) -> String {
@@ -31,8 +31,7 @@ fn probed(bench: &Bench, flags: &[&str]) -> Value {
         .stdin(Stdio::null())
         .output()
         .expect("squall starts");
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("valid JSON")
+    stdout_json(&output)
 }
 
 #[test]

@@ -8,38 +8,18 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::capture::fields;
+use crate::probe::{home, probe};
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{have, is_root, seat, squall, stderr};
-
-fn home() -> TempDir {
-    TempDir::new().expect("a temporary folder")
-}
-
-/// Runs a probe with one round, which watches no idle connection: that takes seconds.
-fn probe(home: &Path, arguments: &[&str]) -> Output {
-    squall(home)
-        .args(["probe", "--rounds", "1", "--idle", "0s"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("squall starts")
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("valid JSON")
-}
+use crate::support::{have, is_root, seat, stderr, stdout_json};
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -66,8 +46,8 @@ fn page_qlog_trace_and_json_of_one_probe_show_its_uploads() {
         "--trace",
         url.as_str(),
     ];
-    let output = probe(home.path(), &arguments);
-    let result = json(&output);
+    let output = probe(&home, &arguments);
+    let result = stdout_json(&output);
     assert_eq!(result["schema"]["name"], "squall.probe");
     check("probe", &result);
     let page = read(&home.path().join("probe.html"));
@@ -104,7 +84,7 @@ fn qlog_has_the_packets_of_http3_connections() {
     let url = format!("https://{}/", server.address("h3"));
     let asks = ["--json", "--cacert", CERTIFICATE, "--http", "3"];
     let arguments = [&asks[..], &["--qlog", "probe.qlog", url.as_str()]].concat();
-    check("probe", &json(&probe(home.path(), &arguments)));
+    check("probe", &stdout_json(&probe(&home, &arguments)));
     let qlog: Value = serde_json::from_str(&read(&home.path().join("probe.qlog"))).expect("JSON");
     let first = qlog["traces"][0]["events"].to_string();
     assert!(first.contains("quic:packet_sent"), "{first}");
@@ -119,7 +99,7 @@ fn two_endpoints_are_side_by_side_on_the_page_and_in_json() {
     let url = format!("http://{}/", server.address("h1"));
     let asks = ["--json", "--http", "1.1", "--report", "probe.html"];
     let arguments = [&asks[..], &[url.as_str(), url.as_str()]].concat();
-    check("probe", &json(&probe(home.path(), &arguments)));
+    check("probe", &stdout_json(&probe(&home, &arguments)));
     let page = read(&home.path().join("probe.html"));
     assert_eq!(page.matches("<section class=\"endpoint\"").count(), 2);
     assert!(page.contains("data-name=\"beside\""), "{page}");
@@ -152,7 +132,7 @@ fn capture_has_the_probes_own_flows_with_their_secrets_and_no_others() {
     let url = format!("https://{address}/");
     let asks = ["--json", "--cacert", CERTIFICATE, "--http", "1.1,2"];
     let arguments = [&asks[..], &["--pcap", "probe.pcapng", url.as_str()]].concat();
-    let result = json(&probe(home.path(), &arguments));
+    let result = stdout_json(&probe(&home, &arguments));
     is_over.store(true, Ordering::Relaxed);
     check("probe", &result);
     let file = home.path().join("probe.pcapng");
@@ -197,7 +177,7 @@ fn capture_without_the_right_to_see_packets_is_refused_with_advice() {
     }
     let home = home();
     let arguments = ["--pcap", "probe.pcapng", "http://127.0.0.1:9/"];
-    let output = probe(home.path(), &arguments);
+    let output = probe(&home, &arguments);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(
@@ -214,7 +194,7 @@ fn link_captures_the_packets_of_a_probe_behind_it() {
     let url = format!("https://localhost:{}/", server.address("https").port());
     let asks = ["--json", "-k", "--http", "2", "--behind", "delay 2ms"];
     let arguments = [&asks[..], &["--pcap", "link.pcapng", url.as_str()]].concat();
-    let result = json(&probe(home.path(), &arguments));
+    let result = stdout_json(&probe(&home, &arguments));
     assert!(result["endpoint"]["round_trip_ns"].as_u64() >= Some(4_000_000));
     let names = fs::read_dir(home.path()).expect("a folder");
     let names: Vec<String> = names
@@ -249,8 +229,8 @@ fn sweep_over_the_delay_has_a_point_for_each_value() {
     let sweep = ["--behind", "loss 0%, delay 1..10ms", "--points", "2"];
     let asks = ["--json", "--http", "1.1", "--report", "sweep.html"];
     let arguments = [&sweep[..], &asks, &[url.as_str()]].concat();
-    let output = probe(home.path(), &arguments);
-    let result = json(&output);
+    let output = probe(&home, &arguments);
+    let result = stdout_json(&output);
     check("sweep", &result);
     assert_eq!(result["condition"], "delay");
     let points = result["points"].as_array().expect("points");
@@ -307,7 +287,7 @@ fn outputs_that_make_no_sense_are_refused_before_anything_is_sent() {
         (&["--behind", "delay 1..5ms, loss much"], "--behind"),
     ] {
         let all = [arguments, &["http://localhost:9/"]].concat();
-        let output = probe(home.path(), &all);
+        let output = probe(&home, &all);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(part), "{part}: {said}");

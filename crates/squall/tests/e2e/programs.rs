@@ -2,8 +2,6 @@
 //! dedicated processor.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use squall_base::plan::Side;
 use squall_base::record::{RequestRecord, Way};
@@ -14,7 +12,7 @@ use tempfile::TempDir;
 use crate::paths::processes_below;
 use crate::support::{
     begin_run, check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe,
-    run_recipe_in, seat, stderr,
+    run_recipe_in, seat, stderr, wait_for,
 };
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
@@ -64,16 +62,12 @@ fn pinned_programs_and_their_children_stay_on_their_processors() {
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &many_workers(3);
     let child = begin_run(home.path(), &text);
     let names = ["h2load", "haproxy", "nginx"];
-    let give_up = Instant::now() + Duration::from_secs(30);
-    let found = loop {
+    let found = wait_for("all programs at once", || {
         let found = names.map(|name| processes_below(child.id(), name));
         // A master and three workers.
-        if found[2].len() == 4 && found[..2].iter().all(|them| them.len() == 1) {
-            break found.map(|them| them.into_iter().map(allowed).collect::<Vec<_>>());
-        }
-        assert!(Instant::now() < give_up, "they never ran at once");
-        thread::sleep(Duration::from_millis(20));
-    };
+        let is_all = found[2].len() == 4 && found[..2].iter().all(|them| them.len() == 1);
+        is_all.then(|| found.map(|them| them.into_iter().map(allowed).collect::<Vec<_>>()))
+    });
     let output = child.wait_with_output().expect("the run ends");
     let trials = read_trials(&only_run(home.path()));
     check_exit_code(&output, &trials);

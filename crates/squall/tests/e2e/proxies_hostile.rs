@@ -30,8 +30,7 @@ fn slow_uploads_do_not_keep_other_clients_from_the_upstream() {
         stream
     };
     let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(begin).collect();
-    // All of them arrive before the other client does.
-    thread::sleep(Duration::from_millis(100));
+    // Its request is behind all of them in the queue: the proxy reads connections in the order in which they were made.
     let mut client = connect(proxy.address("h1"));
     let request =
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\nconnection: close\r\n\r\nabcde";
@@ -111,8 +110,7 @@ fn proxy_without_file_descriptors_goes_on() {
     proxy.allow_more_files(0);
     assert_eq!(head(&mut first), "503");
     let mut second = connect(proxy.address("h1"));
-    // The proxy finds that it cannot accept it.
-    thread::sleep(Duration::from_millis(250));
+    // Meanwhile, the proxy finds that it cannot accept the second connection.
     assert_eq!(options(&mut first), "200");
     assert_eq!(head(&mut first), "503");
     drop(first);

@@ -11,32 +11,12 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::proxies::{KINDS, MOST_KIB, fetch, proxy, upstream, url, version};
+use crate::raw_http2::{HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, frame, read_frame};
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::{seat, squall, stderr};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// POST http / for "a" (RFC 7541, appendices A and C).
 const POST: &[u8] = b"\x83\x86\x84\x41\x01a";
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a short payload");
-    let mut bytes = length.to_be_bytes()[1..].to_vec();
-    bytes.extend([kind, flags]);
-    bytes.extend(stream.to_be_bytes());
-    bytes.extend(payload);
-    bytes
-}
-
-/// The next frame's type, stream and payload.
-fn next_frame(stream: &mut TcpStream) -> (u8, u32, Vec<u8>) {
-    let mut head = [0; 9];
-    stream.read_exact(&mut head).expect("a frame");
-    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-    let mut payload = vec![0; length as usize];
-    stream.read_exact(&mut payload).expect("its payload");
-    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-    (head[3], id, payload)
-}
 
 #[test]
 fn exchanges_end_when_their_client_disconnects() {
@@ -145,9 +125,9 @@ fn http2_client_that_expects_100_continue_receives_it() {
         .write_all(&[PREFACE, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat())
         .expect("it reads");
     let mut next_head = || loop {
-        let (kind, stream, payload) = next_frame(&mut client);
-        if (kind, stream) == (1, 1) {
-            return (payload, client.try_clone().expect("a second handle"));
+        let next = read_frame(&mut client).expect("a frame");
+        if (next.kind, next.stream) == (HEADERS, 1) {
+            return (next.payload, client.try_clone().expect("a second handle"));
         }
     };
     let (interim, mut writer) = next_head();
@@ -255,9 +235,9 @@ fn like_alb_behaves_as_documented() {
     client
         .write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat())
         .expect("it reads");
-    let (kind, _, settings) = next_frame(&mut client);
-    let entries: Vec<&[u8]> = settings.chunks(6).collect();
-    assert_eq!(kind, 4);
+    let settings = read_frame(&mut client).expect("a frame");
+    let entries: Vec<&[u8]> = settings.payload.chunks(6).collect();
+    assert_eq!(settings.kind, SETTINGS);
     assert!(entries.contains(&&[0, 3, 0, 0, 0, 128][..]), "{entries:?}");
     let data = [b'x'; 16_375];
     for stream in [1, 3] {
@@ -265,21 +245,22 @@ fn like_alb_behaves_as_documented() {
         client.write_all(&begun.concat()).expect("it reads");
         let mut awaited = vec![0, stream];
         while !awaited.is_empty() {
-            let (kind, id, payload) = next_frame(&mut client);
-            if kind == 8 {
-                assert_eq!(payload, 16_375_u32.to_be_bytes(), "of {id}");
-                awaited.retain(|awaited| *awaited != id);
+            let next = read_frame(&mut client).expect("a frame");
+            if next.kind == WINDOW_UPDATE {
+                let bytes = 16_375_u32.to_be_bytes();
+                assert_eq!(next.payload, bytes, "of {}", next.stream);
+                awaited.retain(|awaited| *awaited != next.stream);
             }
         }
         let end = frame(0, 1, stream, b"end");
         client.write_all(&end).expect("it reads");
-        let (kind, payload) = loop {
-            let (kind, id, payload) = next_frame(&mut client);
-            if (kind, id) == (1, stream) {
-                break (kind, payload);
+        let head = loop {
+            let next = read_frame(&mut client).expect("a frame");
+            if (next.kind, next.stream) == (HEADERS, stream) {
+                break next.payload;
             }
         };
-        assert_eq!((kind, payload[0]), (1, 0x88));
+        assert_eq!(head[0], 0x88);
     }
     for (_, heard) in &targets {
         let request = heard.recv_timeout(Duration::from_secs(5)).expect("a turn");

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
+use crate::stand_ins::path_from;
 use crate::support::{have, is_root, only_run, peers, seat, squall, stderr};
 
 const README: &str = "README.md";
@@ -211,7 +212,6 @@ impl<'a> Place<'a> {
         } else {
             binary.parent().expect("it is in a folder")
         };
-        let path = std::env::var("PATH").expect("there is a PATH");
         let mut shell = if self.is_ordinary {
             let mut shell = Command::new("setpriv");
             shell.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
@@ -223,7 +223,7 @@ impl<'a> Place<'a> {
         shell
             .args(["-c", command])
             .current_dir(self.home)
-            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("PATH", path_from(folder))
             .env("SSL_CERT_FILE", self.home.join(CERTIFICATE))
             .env("SQUALL_PEERS", self.peers())
             .env("NO_COLOR", "1")

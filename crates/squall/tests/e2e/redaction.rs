@@ -1,12 +1,12 @@
 //! What people share of a run or a recording has no secrets: every file of a run's folder, and imported scripts.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use tempfile::TempDir;
 
+use crate::stand_ins::{path_from, write_program};
 use crate::support::{
     H1, have, only_run, peers, read_trials, recipe, seat, squall, stderr, stdout,
 };
@@ -128,20 +128,6 @@ return 403; }} }} }}
 '''
 "#;
 
-/// Puts a script in a folder that is in front of PATH, as a program of this name.
-fn stand_in(folder: &Path, name: &str, script: &str) {
-    fs::create_dir_all(folder).expect("a folder");
-    let file = folder.join(name);
-    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
-}
-
-/// PATH with this folder in front.
-fn path_from(folder: &Path) -> String {
-    let path = std::env::var("PATH").expect("there is a PATH");
-    format!("{}:{path}", folder.display())
-}
-
 /// The file of an installed program.
 fn installed(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").expect("there is a PATH");
@@ -168,7 +154,7 @@ fn secret_of_a_load_generator_is_neither_an_argument_nor_in_the_folder_of_the_ru
             arguments(name).display(),
             installed(name).display()
         );
-        stand_in(&programs, name, &script);
+        write_program(&programs, name, &script);
     }
     let variant = |client: &str| {
         format!(
@@ -217,8 +203,8 @@ fn secret_of_a_load_generator_is_neither_an_argument_nor_in_the_folder_of_the_ru
 fn run_warns_of_secrets_that_a_load_generator_takes_as_arguments() {
     let home = TempDir::new().expect("a temporary folder");
     let programs = home.path().join("programs");
-    stand_in(&programs, "h2load", "echo h2load nghttp2/1.52.0");
-    stand_in(&programs, "fortio", "echo 1.63.9");
+    write_program(&programs, "h2load", "echo h2load nghttp2/1.52.0");
+    write_program(&programs, "fortio", "echo 1.63.9");
     let dry_run = |header: &str| {
         let variant = |client: &str| {
             format!(

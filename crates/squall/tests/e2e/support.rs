@@ -4,13 +4,19 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
+use serde_json::Value;
 use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Validity};
 use squall_record::{RunFolder, read_packets, read_requests};
 use tempfile::TempDir;
 
 pub(crate) use crate::machine::{bench, quiet_seat, seat};
+
+/// Longer than anything that a test waits for takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The binary, with `folder` as its working directory.
 pub(crate) fn squall(folder: &Path) -> Command {
@@ -118,6 +124,24 @@ pub(crate) fn stderr(output: &Output) -> String {
 
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What a command printed as JSON. It must have succeeded.
+pub(crate) fn stdout_json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("valid JSON")
+}
+
+/// Looks again and again until there is something, for half a minute at most.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < give_up, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// One complete trial.

@@ -5,48 +5,18 @@
 
 use std::io::Read;
 use std::thread;
-use std::time::Duration as StdDuration;
-
-use squall_base::Duration;
-use squall_base::plan::SideSettings;
-use squall_linux::clock;
 
 use super::memory::{GET, Turned, connect};
 use super::{Proxy, StopSignal, server};
-use crate::accept::{Accepted, MachineErrors, TcpConnection};
+use crate::accept::tests::{accept_soon, check_one_unwatched};
 use crate::proxy::BoundListener;
 use crate::proxy::keys::BackKey;
 
 /// A token that the proxy ignores.
 const UNUSED: u64 = 0;
 
-/// Accepts the connection that a client has opened.
-fn accept(proxy: &Proxy) -> TcpConnection {
-    let wants = proxy.connections.front_inbox.wants();
-    let Some(BoundListener::Tcp(acceptor)) = proxy.listeners.first() else {
-        panic!("it has no listener for TCP");
-    };
-    let side = SideSettings::default();
-    let give_up = clock::now() + Duration::from_secs(20);
-    loop {
-        let mut errors = MachineErrors::new();
-        let accepted = acceptor.accept(&mut 0, &side, wants, &mut errors);
-        if let Accepted::Connection(tcp) = accepted.unwrap() {
-            return tcp;
-        }
-        assert!(clock::now() < give_up, "no connection within 20 s");
-        thread::sleep(StdDuration::from_millis(1));
-    }
-}
-
-/// Checks that one connection could not be watched, and nothing else went wrong.
 fn check_errors(proxy: &Proxy) {
-    let errors = &proxy.connections.relay.report.machine_errors;
-    let found: Vec<(&String, &u64)> = errors.iter().collect();
-    let [(said, 1)] = found[..] else {
-        panic!("{errors:?}");
-    };
-    assert!(said.contains("cannot watch a file descriptor"), "{said}");
+    check_one_unwatched(&proxy.connections.relay.report.machine_errors);
 }
 
 #[test]
@@ -56,7 +26,10 @@ fn client_connection_that_cannot_be_watched_is_closed_and_others_are_served() {
     let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     let mut client = connect(proxy.address());
-    let tcp = accept(&proxy.0);
+    let Some(BoundListener::Tcp(acceptor)) = proxy.0.listeners.first() else {
+        panic!("it has no listener for TCP");
+    };
+    let tcp = accept_soon(acceptor, proxy.0.connections.front_inbox.wants());
     proxy.0.reactor.add(tcp.socket(), UNUSED).unwrap();
     proxy.0.admit(tcp);
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);

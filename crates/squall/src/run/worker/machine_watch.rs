@@ -21,7 +21,8 @@ const EVERY: StdDuration = StdDuration::from_millis(50);
 
 /// A thread that watches until `finish`.
 pub(super) struct MachineWatch {
-    hosts: TcpShortage,
+    /// What the hosts' kernel had counted at the beginning.
+    hosts_before: TcpShortage,
     stop: Sender<()>,
     thread: JoinHandle<MachineHealth>,
 }
@@ -29,7 +30,7 @@ pub(super) struct MachineWatch {
 impl MachineWatch {
     /// Begins to watch. Call it in the machine's own network namespace.
     pub(super) fn start(hosts: &Hosts) -> Result<MachineWatch> {
-        let hosts = shortage_of(hosts)?;
+        let hosts_before = shortage_of(hosts)?;
         let (stop, stopped) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("squall-machine".to_owned())
@@ -61,7 +62,7 @@ impl MachineWatch {
             })
             .context("cannot start the thread that watches the machine")?;
         Ok(MachineWatch {
-            hosts,
+            hosts_before,
             stop,
             thread,
         })
@@ -71,7 +72,7 @@ impl MachineWatch {
     pub(super) fn finish(self, hosts: &Hosts) -> Result<MachineHealth> {
         drop(self.stop);
         let mut machine = self.thread.join().unwrap_or_default();
-        let in_hosts = shortage_of(hosts)?.since(self.hosts);
+        let in_hosts = shortage_of(hosts)?.since(self.hosts_before);
         machine.tcp_shortage = Some(machine.tcp_shortage.unwrap_or_default().plus(in_hosts));
         Ok(machine)
     }

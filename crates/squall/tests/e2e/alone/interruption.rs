@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -14,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::support::{
     H1, H2C_X1, bench, check_exit_code, check_validity, only_run, read_trials, recipe, squall,
-    stderr, stdout,
+    stderr, stdout, wait_for,
 };
 
-/// Long enough for anything that these tests wait for, on a busy machine.
+/// Longer than a runner takes to end on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A run of two trials, to be interrupted in the second.
@@ -94,17 +93,6 @@ impl Interrupted {
             "a device is left"
         );
         (self.home, output)
-    }
-}
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(10));
     }
 }
 

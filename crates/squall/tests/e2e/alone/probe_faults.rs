@@ -6,21 +6,23 @@
 //! of each fault are tested in `probe`, and the defaults of real servers in `probe_servers`.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::probe_servers::{Bench, CERTIFICATE, KEY, nginx_with, write_certificate};
+use crate::probe::{faults, home};
+use crate::raw_http2::{DATA, END_HEADERS, END_STREAM, HEADERS, frame, serve_in_turn};
 use crate::served;
 use crate::serving::Serving;
-use crate::support::{have, quiet_seat, squall, stderr};
+use crate::stand_ins::{Asked, serve};
+use crate::support::{have, quiet_seat, squall, stdout_json};
 
 /// 19 of 20.
 const MISSES_AT_MOST: usize = 1;
@@ -330,26 +332,10 @@ pub(super) fn two_at_a_time<T: Send>(of: Vec<T>, each: impl Fn(T) + Sync) {
     });
 }
 
-fn home() -> TempDir {
-    TempDir::new().expect("a temporary folder")
-}
-
-/// The names of the faults, the most important one first.
-fn faults(result: &Value) -> Vec<&str> {
-    let faults = result["faults"].as_array().expect("a list of faults");
-    let names = faults.iter().map(|fault| fault["fault"].as_str());
-    names.map(|name| name.expect("a name")).collect()
-}
-
 /// `--set` before each of these settings.
 fn sets<'a>(settings: &[&'a str]) -> Vec<&'a str> {
     let pairs = settings.iter().map(|setting| ["--set", *setting]);
     pairs.flatten().collect()
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("valid JSON")
 }
 
 /// The host of a server that listens on 127.0.0.1.
@@ -371,7 +357,7 @@ fn probed(home: &Path, url: &str, link: &str, flags: &[&str]) -> Value {
         command.args(["--behind", link]);
     }
     let output = command.arg(url).stdin(Stdio::null()).output();
-    json(&output.expect("squall starts"))
+    stdout_json(&output.expect("squall starts"))
 }
 
 fn served(case: &Case) -> Value {
@@ -424,7 +410,7 @@ fn served_in_the_far_host(case: &Case) -> Value {
         .arg("http://server:8080/")
         .stdin(Stdio::null())
         .output();
-    json(&output.expect("squall starts"))
+    stdout_json(&output.expect("squall starts"))
 }
 
 /// nginx advertises HTTP/3 on a port whose datagrams no program reads.
@@ -467,39 +453,14 @@ fn one_response_after_the_other(case: &Case) -> Value {
     probed(home.path(), &url, case.link, &["--http", "2"])
 }
 
-/// Starts a server that runs `with` for each connection, on a separate thread, until the test program ends.
-fn serve(with: fn(TcpStream) -> io::Result<()>) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A client that closes the connection is no failure.
-            thread::spawn(move || with(stream));
-        }
-    });
-    address
-}
-
 /// Reads a request over HTTP/1.1, its body at no more than 8 MB/s, and responds without a body.
 fn read_slowly(mut stream: TcpStream) -> io::Result<()> {
     const NANOS_PER_BYTE: u64 = 125;
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut length: u64 = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else {
-            // The request line, or the end of the head.
-            if line.trim_end().is_empty() {
-                break;
-            }
-            continue;
-        };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().map_err(io::Error::other)?;
-        }
-    }
-    let mut body = reader.take(length);
+    let Some(asked) = Asked::read_head(&mut reader)? else {
+        return Ok(());
+    };
+    let mut body = reader.take(asked.body_bytes()? as u64);
     let mut piece = vec![0; 64 * 1024];
     loop {
         let count = body.read(&mut piece)?;
@@ -511,43 +472,20 @@ fn read_slowly(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// Frame types and flags (RFC 9113, section 6).
-const DATA: u8 = 0x0;
-const HEADERS: u8 = 0x1;
-const SETTINGS: u8 = 0x4;
-const PING: u8 = 0x6;
-const ACK: u8 = 0x1;
-const END_STREAM: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
 /// `:method: GET` and `:status: 200` (RFC 7541, appendix A).
 const GET: u8 = 0x82;
 const OK: u8 = 0x88;
 
 /// Speaks HTTP/2 and sends each response completely before it reads on: 12 MiB to GET, no body to other requests.
-fn respond_in_turn(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut preface = [0; 24];
-    stream.read_exact(&mut preface)?;
-    stream.write_all(&frame(SETTINGS, 0, [0; 4], &[]))?;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let [a, b, c, kind, flags, id @ ..] = head;
-        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-        stream.read_exact(&mut payload)?;
-        match kind {
-            SETTINGS | PING if flags & ACK == 0 => {
-                let echo: &[u8] = if kind == PING { &payload } else { &[] };
-                stream.write_all(&frame(kind, ACK, [0; 4], echo))?;
-            }
-            // squall's client sends the method first, and neither padding nor a priority.
-            HEADERS => respond(&mut stream, id, payload.first() == Some(&GET))?,
-            _ => {}
-        }
-    }
+fn respond_in_turn(stream: TcpStream) -> io::Result<()> {
+    serve_in_turn(stream, |stream, request| {
+        // squall's client sends the method first, and neither padding nor a priority.
+        let is_get = request.payload.first() == Some(&GET);
+        respond(stream, request.stream, is_get)
+    })
 }
 
-fn respond(stream: &mut TcpStream, id: [u8; 4], is_long: bool) -> io::Result<()> {
+fn respond(stream: &mut TcpStream, id: u32, is_long: bool) -> io::Result<()> {
     const PIECE: [u8; 16_384] = [b'x'; 16_384];
     const PIECES: usize = 768;
     // About 8 MB/s: a fast response would be over before the client sends the next request.
@@ -560,9 +498,4 @@ fn respond(stream: &mut TcpStream, id: [u8; 4], is_long: bool) -> io::Result<()>
         thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-fn frame(kind: u8, flags: u8, id: [u8; 4], payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a short payload");
-    [&length.to_be_bytes()[1..], &[kind, flags], &id, payload].concat()
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::probe::{faults, home, joined, probe};
 use crate::served::Serving;
 use crate::serving::Serving as Proxying;
-use crate::support::{quiet_seat, stderr};
+use crate::support::{quiet_seat, stdout_json};
 
 /// What windows allow at the round trip of the path, in bytes per second.
 fn predicted(result: &Value, windows: &Value) -> f64 {
@@ -38,7 +38,8 @@ fn of_download(result: &Value) -> f64 {
 /// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one.
 fn behind(
     home: &TempDir,
-    (link, url): (&str, &str),
+    link: &str,
+    url: &str,
     flags: &[&str],
     predicted_over_measured: fn(&Value) -> f64,
 ) -> Value {
@@ -47,8 +48,7 @@ fn behind(
     let mut last = Value::Null;
     for _ in 0..ATTEMPTS {
         let output = probe(home, &joined(&[&["--behind", link], &asks, flags, &[url]]));
-        assert!(output.status.success(), "{}", stderr(&output));
-        last = serde_json::from_slice(&output.stdout).expect("valid JSON");
+        last = stdout_json(&output);
         if (0.87..=1.15).contains(&predicted_over_measured(&last)) {
             return last;
         }
@@ -72,7 +72,7 @@ fn rate_through_a_stream_window_is_predicted_and_named() {
     let listeners = joined(&[&["--h2c", "0", "--sink"], &windows]);
     let server = Serving::start(home.path(), &listeners);
     let url = format!("http://localhost:{}/", server.address("h2c").port());
-    let result = behind(&home, ("delay 16.5ms", url.as_str()), &UPLOAD, of_upload);
+    let result = behind(&home, "delay 16.5ms", &url, &UPLOAD, of_upload);
     assert_eq!(faults(&result), ["stream_window"], "{result}");
     assert_eq!(result["endpoint"]["upload_windows"]["stream_bytes"], 65_536);
     let fix = result["verdict"]["fix"].as_str().expect("a fix");
@@ -88,7 +88,7 @@ fn rate_through_the_load_balancer_is_predicted_and_named() {
     let to = format!("http://{}", server.address("h1"));
     let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
     let url = format!("http://localhost:{}/", proxy.address("h2c").port());
-    let result = behind(&home, ("delay 15ms", url.as_str()), &UPLOAD, of_upload);
+    let result = behind(&home, "delay 15ms", &url, &UPLOAD, of_upload);
     assert_eq!(faults(&result)[0], "stream_window", "{result}");
     assert_eq!(result["endpoint"]["product"]["product"], "alb", "{result}");
     let fix = result["verdict"]["fix"].as_str().expect("a fix");
@@ -105,7 +105,7 @@ fn held_up_by(setting: &str) -> Value {
     );
     // A step ends after 5 s. Without a shorter limit, downloads for other facts would take as long.
     let flags = ["--bytes", "23MB", "--duration", "9s", "--set", setting];
-    let result = behind(&home, ("delay 16.5ms", url.as_str()), &flags, of_download);
+    let result = behind(&home, "delay 16.5ms", &url, &flags, of_download);
     assert_eq!(faults(&result), ["client_window"], "{result}");
     result["faults"][0].clone()
 }

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::real_servers::{Expected, Way, expected};
 use crate::served::Serving;
-use crate::support::{have, peers, quiet_seat, squall, stderr};
+use crate::support::{have, peers, quiet_seat, squall, stderr, stdout_json};
 
 /// Longer than any program takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -141,10 +141,7 @@ pub(super) fn probe_fairly(home: &Path, url: &str, way: &Way<'_>, is_limited: bo
 }
 
 fn probe_once(home: &Path, url: &str, way: &Way<'_>) -> Seen {
-    let output = try_probe(home, url, way);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", stderr(&output));
-    Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"))
+    Seen(stdout_json(&try_probe(home, url, way)))
 }
 
 fn try_probe(home: &Path, url: &str, way: &Way<'_>) -> Output {
