@@ -28,6 +28,7 @@ mod probe;
 mod recordings;
 mod result_files;
 mod run;
+mod save_pace;
 mod script_hosts;
 mod selftest;
 mod trials;

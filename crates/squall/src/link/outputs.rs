@@ -20,9 +20,10 @@ use squall_record::{
 use super::comment;
 use super::plan::Plan;
 use super::totals::LinkTotals;
-use crate::background::{self, SavePace};
+use crate::background;
 use crate::limits;
 use crate::output::eprint;
+use crate::save_pace::SavePace;
 
 /// A packet that stays in the link for longer than this plus its delays is out of order in the capture.
 const HELD_AT_MOST: squall_base::Duration = squall_base::Duration::from_secs(10);

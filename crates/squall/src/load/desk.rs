@@ -15,7 +15,7 @@ use anyhow::Result;
 use squall_linux::clock;
 use squall_stations::rows::{Chunk, RowBacklog, RowPoll, RowReceiver, SpareTime};
 
-use super::save_pace::SavePace;
+use crate::save_pace::SavePace;
 
 /// Rows written per step: at most 150,000 instructions (every fourth step packs a block of each column), about 10 us.
 const STEP_ROWS: usize = 64;

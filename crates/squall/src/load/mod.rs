@@ -1,9 +1,9 @@
 //! `squall load`: generates load on a server from a real machine and measures every request.
 //!
 //! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
-//! into a load, `variant` runs it, `tables` writes records and `save_pace` says when they are saved, `failed_files` has
-//! those that could not be written, `screen` shows progress, `thresholds` checks, `ending` prints the `result`, and
-//! `report` makes a page of it with what `parts` has drawn.
+//! into a load, `variant` runs it, `tables` writes records, `failed_files` has those that could not be written, `screen`
+//! shows progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it with what `parts` has
+//! drawn.
 
 mod arguments;
 mod desk;
@@ -13,7 +13,6 @@ mod parts;
 mod plan;
 mod report;
 mod result;
-mod save_pace;
 mod screen;
 mod tables;
 mod thresholds;

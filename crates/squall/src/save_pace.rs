@@ -1,6 +1,6 @@
-//! When a load saves what it writes.
+//! When a load or a link saves what it writes.
 //!
-//! It only counts time: `desk` asks it, and `tables` saves.
+//! It only counts time: `load::desk` and `link::outputs` ask it, and save.
 
 use squall_base::{Duration, Time};
 
@@ -14,25 +14,25 @@ const PAUSE_AT_MOST: Duration = Duration::from_secs(5);
 const PAUSE_FACTOR: u64 = 500;
 
 /// When to save what is being written, so that a process that is killed loses only its last seconds.
-pub(super) struct SavePace {
+pub(crate) struct SavePace {
     next: Time,
 }
 
 impl SavePace {
     /// For something that begins to be written at `now`.
-    pub(super) fn new(now: Time) -> SavePace {
+    pub(crate) fn new(now: Time) -> SavePace {
         SavePace {
             next: now + PAUSE_AT_LEAST,
         }
     }
 
     /// How long until the next save; zero if it is due.
-    pub(super) fn wait(&self, now: Time) -> Duration {
+    pub(crate) fn wait(&self, now: Time) -> Duration {
         self.next.since(now)
     }
 
     /// Records a save.
-    pub(super) fn saved(&mut self, from: Time, to: Time) {
+    pub(crate) fn saved(&mut self, from: Time, to: Time) {
         let took_ns = to.since(from).as_nanos();
         let pause = Duration::from_nanos(took_ns.saturating_mul(PAUSE_FACTOR));
         self.next = to + pause.clamp(PAUSE_AT_LEAST, PAUSE_AT_MOST);
