@@ -69,13 +69,18 @@ fn check(serving: Serving) {
 
 /// Clients of HTTP/3 with a connection each, all open at the same time, that end as they should.
 fn check_http3(serving: Serving) {
-    let before_kib = serving.resident_kib();
     let home = TempDir::new().expect("a temporary folder");
     let url = format!("https://{}/", serving.address("h3"));
-    let load = ["load", "-k", "-q", "--http", "3", "-t", "1"];
-    let connections = ["-n", "400", "-c", "200", &url];
-    let output = run_squall(home.path(), [&load[..], &connections].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
+    let load = |requests, connections| {
+        let load = ["load", "-k", "-q", "--http", "3", "-t", "1"];
+        let sizes = ["-n", requests, "-c", connections, &url];
+        let output = run_squall(home.path(), [&load[..], &sizes].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    // What the first connections cost once, such as pages of the program, is not theirs.
+    load("20", "10");
+    let before_kib = serving.resident_kib();
+    load("400", "200");
     let cost_kib = serving.peak_kib().saturating_sub(before_kib);
     assert!(cost_kib > LEAST_HTTP3_KIB, "{cost_kib} KiB");
     check_returns(&serving, before_kib, cost_kib);

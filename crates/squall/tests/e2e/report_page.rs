@@ -65,14 +65,16 @@ const INKED: &str = "squall.sections[0].scatters.map(({ scatter }) => { \
                      const { data } = ctx.getImageData(0, 0, ctx.canvas.width, ctx.canvas.height); \
                      return new Uint32Array(data.buffer).filter((pixel) => colours.has(pixel)).length; })";
 
-/// A dot of the overlay with a ring: its place in the window, and what it opens.
+/// The dot of the overlay with a ring that is farthest from the others: its place in the window, and what it opens.
 const RINGED: &str = "(() => { \
     const { plot, layers } = squall.sections[0].scatters[0].scatter; \
     const box = plot.over.getBoundingClientRect(); \
     const dots = layers.flatMap(({ points, details }) => (details ?? []).filter(({ index }) => points.mark[index] === 0) \
         .map(({ index, id }) => [box.x + plot.valToPos(points.startS[index], 'x'), \
                                  box.y + plot.valToPos(points.latencyMs[index], 'y'), id])); \
-    return dots.find(([x, y]) => x > box.left && x < box.right && y > box.top && y < box.bottom); })()";
+    const apart = ([x, y, id]) => Math.min(...dots.map(([a, b, other]) => other === id ? Infinity : Math.hypot(a - x, b - y))); \
+    return dots.filter(([x, y]) => x > box.left && x < box.right && y > box.top && y < box.bottom) \
+        .sort((a, b) => apart(b) - apart(a))[0]; })()";
 
 /// What of the drawings in the dialog has nothing between its axes.
 const EMPTY_DRAWINGS: &str = "[...document.querySelectorAll('#detail svg.drawing')] \
