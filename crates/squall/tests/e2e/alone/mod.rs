@@ -8,7 +8,6 @@ mod compare;
 mod fast_trials;
 mod findings;
 mod independent;
-mod interruption;
 mod loads;
 mod observed_quic;
 mod observer;

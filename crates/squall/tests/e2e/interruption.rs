@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use squall_base::record::Validity;
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, bench, check_exit_code, check_validity, only_run, read_trials, recipe, squall,
+    H1, H2C_X1, check_exit_code, check_validity, only_run, read_trials, recipe, seat, squall,
     stderr, stdout, wait_for,
 };
 
@@ -24,14 +25,15 @@ struct Interrupted {
     home: TempDir,
     runner: Child,
     worker: Pid,
-    namespaces_before: BTreeSet<String>,
 }
+
+/// Names the folder of a run in the environment of its processes, so that they can be told from those of other tests.
+const OF_RUN: &str = "SQUALL_TEST_RUN";
 
 impl Interrupted {
     /// Starts a run and waits until the link of its second trial is running.
     fn in_second_trial() -> Interrupted {
         let home = TempDir::new().expect("a temporary folder");
-        let namespaces_before = network_namespaces();
         let text = recipe(
             "100/s",
             "delay = \"1ms\"",
@@ -41,6 +43,7 @@ impl Interrupted {
         fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
         let runner = squall(home.path())
             .args(["run", "./recipe.toml"])
+            .env(OF_RUN, home.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -59,15 +62,12 @@ impl Interrupted {
             let worker = child_of(runner.id())?;
             (is_second && has_thread(worker, "squall-client")).then_some(worker)
         });
-        assert!(
-            network_namespaces().len() > namespaces_before.len(),
-            "the hosts are namespaces"
-        );
+        let namespaces = network_namespaces(home.path());
+        assert!(namespaces.len() > 1, "the hosts are namespaces");
         Interrupted {
             home,
             runner,
             worker,
-            namespaces_before,
         }
     }
 
@@ -80,12 +80,9 @@ impl Interrupted {
             "the runner took {:?} to end",
             started.elapsed()
         );
-        wait_for("the worker's end", || {
-            (!is_alive(self.worker)).then_some(())
-        });
-        wait_for("the end of its namespaces", || {
-            network_namespaces()
-                .is_subset(&self.namespaces_before)
+        wait_for("the end of its processes and of their namespaces", || {
+            network_namespaces(self.home.path())
+                .is_empty()
                 .then_some(())
         });
         assert!(
@@ -124,19 +121,14 @@ fn has_thread(process: Pid, name: &str) -> bool {
     names.any(|comm| comm.trim() == name)
 }
 
-fn is_alive(process: Pid) -> bool {
-    // A zombie is dead; its parent just has not waited for it yet.
-    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| {
-        !stat
-            .rsplit(')')
-            .next()
-            .is_some_and(|rest| rest.trim_start().starts_with('Z'))
-    })
-}
-
-/// The network namespaces of all threads on this machine.
-fn network_namespaces() -> BTreeSet<String> {
-    let tasks = processes().flat_map(|pid| {
+/// The network namespaces of all threads of the run in this folder. A process that has ended has none.
+fn network_namespaces(home: &Path) -> BTreeSet<PathBuf> {
+    let mark = [OF_RUN.as_bytes(), b"=", home.as_os_str().as_bytes()].concat();
+    let is_of_run = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|it| it == mark)
+    };
+    let tasks = processes().filter(is_of_run).flat_map(|pid| {
         fs::read_dir(format!("/proc/{pid}/task"))
             .into_iter()
             .flatten()
@@ -144,7 +136,6 @@ fn network_namespaces() -> BTreeSet<String> {
     });
     tasks
         .filter_map(|task| fs::read_link(task.path().join("ns/net")).ok())
-        .map(|link| link.to_string_lossy().into_owned())
         .collect()
 }
 
@@ -182,7 +173,7 @@ fn resume(home: &TempDir) {
 #[test]
 fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let _bench = bench();
+        let _seat = seat();
         let run = Interrupted::in_second_trial();
         kill(Pid::from_raw(run.runner.id() as i32), signal).expect("the runner is there");
         let (home, output) = run.ended();
@@ -199,7 +190,7 @@ fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
 
 #[test]
 fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
-    let _bench = bench();
+    let _seat = seat();
     let run = Interrupted::in_second_trial();
     kill(Pid::from_raw(run.runner.id() as i32), Signal::SIGKILL).expect("the runner is there");
     let (home, _) = run.ended();
@@ -208,7 +199,7 @@ fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
 
 #[test]
 fn kill_9_of_the_worker_leaves_nothing_and_its_trial_is_repeated() {
-    let _bench = bench();
+    let _seat = seat();
     let run = Interrupted::in_second_trial();
     kill(run.worker, Signal::SIGKILL).expect("the worker is there");
     let (home, output) = run.ended();
