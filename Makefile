@@ -27,8 +27,8 @@ demo: prerequisites ## build squall quickly and answer a real question: 6 minute
 	cargo build --profile demo -p squall $(CARGO_FLAGS)
 	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded
 
-# Most end-to-end tests wait for a network or a clock, so three of them run at a time for each processor.
-test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 3)))
+# Most end-to-end tests wait for a network or a clock, so four of them run at a time for each processor.
+test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 4)))
 test: prerequisites peers ## run every test
 	cargo test --no-fail-fast $(CARGO_FLAGS)
 

@@ -115,6 +115,11 @@ pub(super) const PHRASES: &[Phrase] = &[
         "Their latencies are partly the generator's own",
         "其延迟部分来自发生器自身",
     ),
+    // Of runs that an older squall has recorded.
+    phrase(
+        "Their latencies are partly the generator's own, so the trial is no evidence",
+        "其延迟部分来自发生器自身，因此该试验不能作为证据",
+    ),
     phrase("GOAWAY after a few requests", "少量请求后即发送 GOAWAY"),
     phrase(
         "The server ended its connections with GOAWAY while the load went on",

@@ -37,7 +37,9 @@ const SOURCES: [&str; 24] = [
 
 /// Text that is no sentence of its own, but a part of one or what another program says. Sentences with these parts in them are
 /// below.
-const PARTS: [&str; 31] = [
+const PARTS: [&str; 33] = [
+    "address hint",
+    "address hints",
     "does not speak TLS",
     "not trusted",
     "reset the stream",

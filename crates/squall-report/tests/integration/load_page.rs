@@ -175,7 +175,7 @@ fn every_request_of_a_load_is_drawn_and_nothing_is_logged() {
         ".bars .bar-value",
         ".bars .dot",
         ".shapes .curve",
-        ".shapes .box-body",
+        ".shapes .box-body, .shapes .at-least",
         ".heat-maps .heat",
         ".courses .area",
         ".courses .due",

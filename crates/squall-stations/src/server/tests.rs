@@ -155,5 +155,8 @@ fn quic_client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     assert!(!server.service.memory.is_exceeded());
     let closed = server.report.machine_errors.get(memory::CLOSED);
     assert_eq!(closed, Some(&1));
+    let serving = thread::spawn(move || server.run().unwrap());
     turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
+    stop.request().unwrap();
+    serving.join().unwrap();
 }

@@ -127,7 +127,6 @@ mod truncated_clients;
 mod truncated_servers;
 mod truth_holds;
 mod truth_pairs;
-mod truth_paths;
 mod truth_settings;
 mod two_links;
 mod units;

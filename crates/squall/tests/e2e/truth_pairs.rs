@@ -1,14 +1,11 @@
-//! Two constructed holds at the same time, each of which must get its own share, and holds by real programs: a proxy
-//! that sleeps, windows and losses between Envoys.
+//! Two constructed holds at the same time, each of which must get its own share, and a real proxy that sleeps.
 //!
-//! `truth_holds` defines a hold and how its known wait is checked; caps, pacing, buffers of programs and delays of our
-//! own proxy are in `truth_settings`.
-
-use std::collections::BTreeSet;
+//! `truth_holds` defines a hold and how its known wait is checked; caps, pacing and delays of our own proxy are in
+//! `truth_settings`, holds between two Envoys in `alone::truth_envoys`.
 
 use squall_base::plan::Protocol;
-use squall_base::record::{Cause, Repair};
-use squall_record::{TrialFolder, read_drops};
+use squall_base::record::Cause;
+use squall_record::TrialFolder;
 
 use crate::support::{TrialFiles, have, seat};
 use crate::truth_holds::{
@@ -175,104 +172,4 @@ fn check_host_alone(trial: &TrialFiles, folder: &TrialFolder) {
         let host = spans[Cause::Host].as_nanos();
         assert!(host * 100 >= ROUND_TRIP_NS * 95, "h1: {request:?} {row:?}");
     }
-}
-
-/// Envoy allows windows of no less than 65,535 bytes, so larger bodies wait for three updates in each direction.
-#[test]
-fn windows_between_two_envoys_are_reported_as_windows() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let windows = [
-        (Cause::WindowStream, "65535", "16MiB"),
-        (Cause::WindowConnection, "16MiB", "65535"),
-    ];
-    let mut variants = String::new();
-    for protocol in HTTP2 {
-        for (cause, stream, connection) in windows {
-            let side = format!(
-                "{{ http2 = {{ stream_window = \"{stream}\", connection_window = \"{connection}\" }}, \
-                 tcp = {{ slow_start_after_idle = false }} }}"
-            );
-            let (protocol, cause) = (protocol.name(), cause.name());
-            variants += &format!(
-                "[[variant]]\nname = \"{protocol} {cause}\"\n\
-                 path = \"client -h1-> envoy ~{protocol}~> envoy -h1-> nginx\"\n\
-                 [variant.hop.2]\nclient = {side}\nserver = {side}\n"
-            );
-        }
-    }
-    let load = Load {
-        warmup: "1s",
-        ..Load::both_ways("3/s", "262140")
-    };
-    let run = load.run(&variants);
-    for protocol in HTTP2 {
-        for (cause, ..) in windows {
-            let name = format!("{} {}", protocol.name(), cause.name());
-            let trial = run.only(&name);
-            let folder = folder_of(&run, &trial.record);
-            check_trial(trial, &folder, &name, &[(cause, 6 * ROUND_TRIP_NS)]);
-        }
-    }
-}
-
-/// A message between two Envoys that loses bytes waits at least a round trip for them. For QUIC, the packets that carry
-/// data cannot be identified.
-#[test]
-fn lost_packets_between_two_envoys_are_reported_as_loss() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    for (protocols, link) in [
-        (&HTTP2[..], "drop every 31 data"),
-        (&[Protocol::H3], "drop every 31"),
-    ] {
-        let variants = protocols.iter().map(|protocol| {
-            let name = protocol.name();
-            format!("[[variant]]\nname = \"{name}\"\npath = \"client -h1-> envoy ~{name}~> envoy -h1-> nginx\"\n")
-        });
-        let load = Load {
-            link,
-            warmup: "0s",
-            duration: "2s",
-            ..Load::both_ways("6/s", "10kB")
-        };
-        let run = load.run(&variants.collect::<String>());
-        for trial in &run.trials {
-            check_losses(trial, &folder_of(&run, &trial.record));
-        }
-    }
-}
-
-/// Packets are counted by message, because one wait may repair several: QUIC sends two probes at once (RFC 9002, 6.2.4),
-/// and a dropped probe costs nothing if the other arrives.
-fn check_losses(trial: &TrialFiles, folder: &TrialFolder) {
-    let name = &trial.record.trial.variant.name;
-    let rows = measured(trial, folder);
-    let lost = rows
-        .iter()
-        .map(|(_, row)| row.spans[Cause::Loss].as_nanos());
-    let lost: u64 = lost.sum();
-    let drops = read_drops(folder.drops()).expect("drops.parquet");
-    let needed = drops.iter().filter(|row| row.repair != Repair::NotNeeded);
-    let messages: BTreeSet<_> = needed
-        .flat_map(|row| {
-            row.carried
-                .iter()
-                .map(|request| (*request, row.packet.direction))
-        })
-        .collect();
-    let messages = messages.len() as u64;
-    eprintln!(
-        "{name}: bytes of {messages} messages lost, {:.1} ms",
-        lost as f64 / 1e6
-    );
-    assert!(messages >= 3, "{name}: {drops:?}");
-    assert!(
-        lost * 100 >= messages * ROUND_TRIP_NS * 95,
-        "{name}: {lost} ns, {drops:?}"
-    );
 }

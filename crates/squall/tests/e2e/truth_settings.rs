@@ -1,5 +1,5 @@
-//! Constructed holds that settings create: a capped congestion window, a known pace, small buffers of Envoy and its
-//! HTTP/3 windows, and a proxy's delay combined with each hold of the hop across the link.
+//! Constructed holds that settings create: a capped congestion window, a known pace, and a proxy's delay combined with each
+//! hold of the hop across the link. `alone::truth_envoys` has those between two Envoys.
 //!
 //! `truth_holds` defines a hold and how its known wait is checked; holds without these settings are there and in
 //! `truth_pairs`. squall-linux tests what the settings do to sockets, routes and hosts.
@@ -7,30 +7,16 @@
 use squall_base::plan::Protocol;
 use squall_base::record::Cause;
 
-use crate::support::{have, seat};
+use crate::support::seat;
 use crate::truth_holds::{
     FRESH, KEPT, Known, Load, QUIC_STREAM_OF_8_KIB, ROUND_TRIP_NS, STREAM_OF_8_KIB, WIDE, check,
     check_trial, direct, folder_of,
 };
-use crate::truth_pairs::check_one_lost;
 
 /// 20 kB and a head are 14 segments of 1,448 bytes: four flights, each of which but the first waits for the one before.
-const FLIGHTS_OF_FOUR: &str = "tcp = { slow_start_after_idle = false, max_cwnd = 4 }";
-const BODY_OF_FOUR_FLIGHTS: &str = "20kB";
-const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H2];
-
-/// Variants named after their protocols: two Envoys with that hop between them, both sides of which have these
-/// settings.
-fn between_envoys(protocols: &[Protocol], side: &str) -> String {
-    let variants = protocols.iter().map(|protocol| {
-        let name = protocol.name();
-        format!(
-            "[[variant]]\nname = \"{name}\"\npath = \"client -h1-> envoy ~{name}~> envoy -h1-> nginx\"\n\
-             [variant.hop.2]\nclient = {{ {side} }}\nserver = {{ {side} }}\n"
-        )
-    });
-    variants.collect()
-}
+pub(crate) const FLIGHTS_OF_FOUR: &str = "tcp = { slow_start_after_idle = false, max_cwnd = 4 }";
+pub(crate) const BODY_OF_FOUR_FLIGHTS: &str = "20kB";
+pub(crate) const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H2];
 
 #[test]
 fn capped_congestion_window_is_reported_as_cwnd() {
@@ -38,17 +24,6 @@ fn capped_congestion_window_is_reported_as_cwnd() {
     let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
     let connections = format!("{KEPT}\n{FLIGHTS_OF_FOUR}");
     let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
-    check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
-}
-
-#[test]
-fn capped_congestion_window_between_two_envoys_is_reported_as_cwnd() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
-    let run = load.run(&between_envoys(&OVER_TCP, FLIGHTS_OF_FOUR));
     check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
 }
 
@@ -65,89 +40,6 @@ fn known_pace_is_reported_as_pacing() {
     let pace = "tcp = { slow_start_after_idle = false, max_pacing_rate = \"2mbit\" }";
     let run = load.run(&direct(&OVER_TCP, &format!("{KEPT}\n{pace}"), WIDE, ""));
     check(&run, &[(Cause::Pacing, 2 * (68_416_000 - 5_792_000))]);
-}
-
-/// As between our own stations, 12 kB wait for at least two round trips.
-#[test]
-fn small_receive_buffer_of_envoy_is_reported_as_window_receive() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let load = Load::both_ways("3/s", "12kB");
-    let run = load.run(&between_envoys(
-        &OVER_TCP,
-        "tcp = { receive_buffer = \"4KiB\" }",
-    ));
-    check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
-}
-
-/// Four windows of 16 KiB wait for three updates. Envoy's server raises its own windows for uploads over time, so only
-/// responses wait for a known time.
-#[test]
-fn http3_windows_between_two_envoys_are_reported_as_windows() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let load = Load {
-        bodies: ("0", "65536"),
-        warmup: "1s",
-        ..Load::both_ways("3/s", "")
-    };
-    for (cause, stream, connection) in [
-        (Cause::WindowStream, "16384", "16MiB"),
-        (Cause::WindowConnection, "16MiB", "16384"),
-    ] {
-        let side = format!(
-            "http3 = {{ stream_window = \"{stream}\", connection_window = \"{connection}\" }}"
-        );
-        let run = load.run(&between_envoys(&[Protocol::H3], &side));
-        check(&run, &[(cause, 3 * ROUND_TRIP_NS)]);
-    }
-}
-
-/// At that rate the first segment of each flight takes 3 ms before the receiver can acknowledge it. The last segment
-/// holds at least 1,176 bytes of the body, which take 2.352 ms.
-#[test]
-fn capped_cwnd_and_rate_between_two_envoys_each_get_their_share() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let load = Load {
-        link: "rate 4mbit",
-        ..Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS)
-    };
-    let run = load.run(&between_envoys(&OVER_TCP, FLIGHTS_OF_FOUR));
-    let flight_ns = ROUND_TRIP_NS + 3_000_000;
-    let known = [(Cause::Cwnd, 6 * flight_ns), (Cause::Link, 2 * 2_352_000)];
-    check(&run, &known);
-}
-
-/// One segment is lost within the measured requests, and its retransmission is not attributed to the window. Envoy
-/// returns half of a window at a time, so after the lost segment is repaired the sender may have half a window open and
-/// then wait for its congestion window instead: for that request, only two windows are known.
-#[test]
-fn stream_window_and_lost_segment_between_two_envoys_each_get_their_share() {
-    if !have(&["envoy", "nginx"]) {
-        return;
-    }
-    let _seat = seat();
-    let side = "http2 = { stream_window = \"65535\", connection_window = \"16MiB\" }, \
-                tcp = { slow_start_after_idle = false }";
-    for bodies in [("262140", "0"), ("0", "262140")] {
-        let load = Load {
-            bodies,
-            link: "drop data 640 of flow 0",
-            warmup: "1s",
-            ..Load::both_ways("3/s", "")
-        };
-        let run = load.run(&between_envoys(&[Protocol::H2c, Protocol::H2], side));
-        for trial in &run.trials {
-            check_one_lost(trial, &folder_of(&run, &trial.record), 2);
-        }
-    }
 }
 
 const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";

@@ -260,7 +260,18 @@ fn finished(world: &World, mut builder: DetailBuilder) -> TrialDetail {
     builder.finish()
 }
 
-fn check_every_detail(world: &World) {
+/// Without the bytes in flight: of QUIC packets from before, it is not known whether they were acknowledged.
+fn without_in_flight(mut detail: TrialDetail) -> TrialDetail {
+    for connection in &mut detail.connections {
+        for window in &mut connection.trace.windows {
+            (window.directions.iter_mut()).for_each(|way| way.in_flight = Default::default());
+        }
+    }
+    detail
+}
+
+/// `compared` leaves out what may differ.
+fn check_every_detail(world: &World, compared: fn(TrialDetail) -> TrialDetail) {
     let (connections, attribution) = (connections(world), attributed(world));
     let record = support::record(&support::plan(1).trials[0]);
     for (row, written) in world.requests.iter().zip(attribution.causes.iter()) {
@@ -271,18 +282,19 @@ fn check_every_detail(world: &World) {
         let (found, all) = (finished(world, found), finished(world, all));
         assert_eq!(found.connections.len(), 1);
         assert!(found.connections[0].trace.life.is_none());
-        assert_eq!(found, without_lives(all), "request {}", row.request);
+        let (found, all) = (compared(found), compared(without_lives(all)));
+        assert_eq!(found, all, "request {}", row.request);
     }
 }
 
 #[test]
 fn request_over_tcp_has_the_same_details_from_near_and_from_all_records() {
-    check_every_detail(&over_tcp());
+    check_every_detail(&over_tcp(), |detail| detail);
 }
 
 #[test]
 fn request_over_quic_has_the_same_details_from_near_and_from_all_records() {
-    check_every_detail(&over_quic());
+    check_every_detail(&over_quic(), without_in_flight);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! quiche without our engines is in `raw.rs`, hand-made packets in `sealed.rs`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -188,6 +189,21 @@ fn of_layer(frames: &[FrameFacts], layer: FrameLayer) -> Vec<FrameFacts> {
     frames.map(comparable).collect()
 }
 
+/// An engine that has confirmed the handshake has no keys for its packets any more (RFC 9001, section 4.9.2), so it ignores
+/// those that arrive late. The observer reads them.
+fn without_late_handshake(observed: Vec<FrameFacts>, engine: &[FrameFacts]) -> Vec<FrameFacts> {
+    let known: BTreeSet<_> = engine.iter().map(|frame| frame.packet).collect();
+    let last = known.last().copied().flatten();
+    let is_handshake = |frame: &FrameFacts| matches!(frame.kind, 0x00 | 0x01 | 0x02 | 0x06);
+    let is_late = |frame: &FrameFacts| {
+        frame.packet < last && !known.contains(&frame.packet) && is_handshake(frame)
+    };
+    observed
+        .into_iter()
+        .filter(|frame| !is_late(frame))
+        .collect()
+}
+
 fn check_against_engines(conversation: &Conversation) {
     let rows = link::observe(&conversation.link, &conversation.key_log.join("\n"), true);
     for (side, engine) in [
@@ -199,8 +215,9 @@ fn check_against_engines(conversation: &Conversation) {
                 let frames = frames.into_iter().filter(|frame| frame.way == way);
                 frames.map(|frame| comparable(&frame)).collect()
             };
-            let quic = of_way(link::frames(&rows, side, FrameLayer::Quic));
             let expected = of_way(of_layer(engine, FrameLayer::Quic));
+            let quic = of_way(link::frames(&rows, side, FrameLayer::Quic));
+            let quic = without_late_handshake(quic, &expected);
             // Frames after the end of the connection need not match.
             let common = quic.len().min(expected.len());
             assert!(

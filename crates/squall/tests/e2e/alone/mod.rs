@@ -20,4 +20,6 @@ mod probe_servers_tls;
 mod recipe_rates;
 mod selftest;
 mod sidecar_paths;
+mod truth_envoys;
+mod truth_paths;
 mod walk;

@@ -11,7 +11,7 @@ use squall_base::record::{Cause, CauseSpans, CausesRecord, RequestRecord};
 use squall_record::{RunFolder, read_causes};
 
 use crate::findings::shown;
-use crate::support::{FinishedRun, TrialFiles, have, run_recipe, seat};
+use crate::support::{FinishedRun, TrialFiles, have, quiet_seat, run_recipe};
 
 const RECIPE: &str = r#"
 name = "paths"
@@ -98,7 +98,7 @@ fn loss_between_two_envoys_is_attributed_to_the_connection_not_the_hosts() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
-    let _seat = seat();
+    let _seat = quiet_seat();
     let run = run_recipe(RECIPE, &[]);
     for variant in VARIANTS {
         for trial in run.of_variant(variant) {
