@@ -166,7 +166,6 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("most often {#a} to {#b} ms", "最常见为 {a} 至 {b} ms"),
     phrase("{#n} valid trial", "{n} 次有效试验"),
     phrase("{#n} valid trials", "{n} 次有效试验"),
-    phrase("failed", "失败"),
     phrase("repetition {#n}", "第 {n} 次重复"),
     phrase("Repetition {#n}", "第 {n} 次重复"),
     phrase(

@@ -37,7 +37,9 @@ const SOURCES: [&str; 24] = [
 
 /// Text that is no sentence of its own, but a part of one or what another program says. Sentences with these parts in them are
 /// below.
-const PARTS: [&str; 33] = [
+const PARTS: [&str; 35] = [
+    "lone segment",
+    "lone segments",
     "address hint",
     "address hints",
     "does not speak TLS",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ use squall_record::{RunFolder, read_causes, read_exchanges};
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, TrialFiles, begin_run, have, only_run, recipe, run_recipe, seat, squall, stderr,
-    stdout,
+    FinishedRun, TrialFiles, begin_run, have, only_run, recipe, run_recipe, run_squall, seat,
+    squall, stderr, stdout,
 };
 
 /// The six paths of Twilio's published experiment.
@@ -31,12 +32,18 @@ fn variant((name, path): (&str, &str)) -> String {
 }
 
 /// Every request of a trial got exactly one response.
-fn check_answered(trial: &TrialFiles, rate: u64) {
+fn check_answered(run: &Path, trial: &TrialFiles, rate: u64) {
     let name = trial.record.trial.folder();
+    let explained = |request: u64| {
+        let folder = run.join("trials").join(&name);
+        let output = run_squall(&folder, ["explain", ".", &request.to_string()]);
+        stdout(&output) + &stderr(&output)
+    };
     let measured = trial.measured().count() as u64;
     assert_eq!(measured, 2 * rate, "{name}");
     for request in trial.measured() {
-        assert!(request.succeeded(), "{name}: {request:?}");
+        let said = || explained(request.request);
+        assert!(request.succeeded(), "{name}: {request:?}\n{}", said());
         assert_eq!(request.response_body_bytes, 1_024, "{name}");
         // Twice the link's delay.
         assert!(request.response_time().as_millis_f64() >= 10.0, "{name}");
@@ -55,7 +62,7 @@ fn six(stations: &str) -> FinishedRun {
     assert_eq!(run.trials.len(), 6);
     run.trials
         .iter()
-        .for_each(|trial| check_answered(trial, 1_000));
+        .for_each(|trial| check_answered(&run.folder, trial, 1_000));
     run
 }
 
@@ -146,7 +153,7 @@ fn hops_of_a_path_can_mix_all_protocols() {
     let run = run_recipe(&text, &[]);
     run.trials
         .iter()
-        .for_each(|trial| check_answered(trial, 200));
+        .for_each(|trial| check_answered(&run.folder, trial, 200));
     check_exchanges(&run);
 }
 
