@@ -545,12 +545,14 @@ fn pair_datagrams(
         let mut bytes = packets[next].least_bytes;
         let mut most = bytes + packets[next].slack_bytes;
         next += 1;
+        let holds_all = has_own_time(datagrams, datagram, packets[first].time);
         // Packets share a datagram during the handshake; one with a short header is its last.
         while next < packets.len()
-            && !packets[next - 1].is_short
             && packets[next].time == packets[next - 1].time
             && payload >= bytes.saturating_add(packets[next].least_bytes)
-            && (!has_sent_short || packets[first].has_crypto || payload > most)
+            && (holds_all
+                || !packets[next - 1].is_short
+                    && (!has_sent_short || packets[first].has_crypto || payload > most))
         {
             bytes += packets[next].least_bytes;
             most += packets[next].least_bytes + packets[next].slack_bytes;
@@ -565,6 +567,14 @@ fn pair_datagrams(
         at = datagram + 1;
     }
     (pairs, true)
+}
+
+/// Whether a datagram is the only one that was sent at this time. Then it has all packets of this time, whose rows an observer
+/// wrote: a station writes its own rows before its datagrams reach the link.
+fn has_own_time(datagrams: &[Transmission], place: usize, time: u64) -> bool {
+    let mut around = datagrams[place.saturating_sub(1)..].iter().take(3);
+    datagrams[place].sent == time
+        && around.all(|it| it.sent != time || it.packet == datagrams[place].packet)
 }
 
 /// When everything that a direction had sent was acknowledged.
@@ -634,6 +644,32 @@ mod tests {
         let numbers = |packets: &std::ops::Range<usize>| frames.sent[packets.start].number;
         let joined: Vec<(usize, u64)> = pairs.iter().map(|(at, of)| (*at, numbers(of))).collect();
         assert_eq!(joined, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]);
+    }
+
+    /// As two Envoys on a busy machine: a packet of 0-RTT (2) shares a datagram with a Handshake packet (3) whose row comes
+    /// before its own, and a packet with a short header (1) came before them.
+    #[test]
+    fn all_packets_of_a_time_are_in_its_only_datagram() {
+        let mut frames = SideFrames::default();
+        frames.add(10, &sent(STREAM_FRAME, 1_200, 1));
+        frames.add(20, &sent(0x00, 1_132, 3));
+        frames.add(20, &sent(STREAM_FRAME, 53, 2));
+        frames.add(30, &sent(0x02, 4, 4));
+        frames.add(30, &sent(STREAM_FRAME, 700, 5));
+        frames.sort();
+        // The last two datagrams were sent at the same time, as by sendmmsg(2).
+        let times = [(10, 1_250), (20, 1_250), (30, 31), (30, 730)];
+        let mut datagrams = times.map(|(sent, payload)| Transmission {
+            sent,
+            ..datagram(payload)
+        });
+        for (index, datagram) in (0..).zip(&mut datagrams) {
+            datagram.packet.index = index;
+        }
+        let (pairs, is_whole) = pair_datagrams(&datagrams, &frames.sent, false);
+        assert!(is_whole);
+        let joined: Vec<(usize, usize)> = pairs.iter().map(|(at, of)| (*at, of.len())).collect();
+        assert_eq!(joined, [(0, 1), (1, 2), (2, 1), (3, 1)]);
     }
 
     #[test]

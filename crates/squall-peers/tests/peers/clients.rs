@@ -210,7 +210,7 @@ fn h2load_reports_each_request() {
 fn k6_reports_each_request() {
     check(
         "k6",
-        &[closed(4, 1), rate(4)],
+        &[closed(4, 1), rate(20)],
         &[H1, H1s, H2],
         |finished, protocol, _| {
             assert!(finished.reported_fields.first_byte && finished.reported_fields.writing);
@@ -220,13 +220,13 @@ fn k6_reports_each_request() {
                     .iter()
                     .all(|row| row.answered_first.is_some() && row.written_last.is_some())
             );
-            // Each user opens its own; so few that each has sent a request.
+            // Each user that has sent a request opened its own. With few, k6 drops requests while a processor is busy.
             let opened = finished
                 .rows
                 .iter()
                 .filter(|row| row.opened_connection)
                 .count();
-            assert!((1..=4).contains(&opened), "{opened} connections");
+            assert!((1..=20).contains(&opened), "{opened} connections");
             let secured = finished
                 .rows
                 .iter()

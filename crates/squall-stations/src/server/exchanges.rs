@@ -55,6 +55,8 @@ struct ServerExchange {
     offered_at: Option<Time>,
     /// The source of the response's body, if it is streamed.
     source: Option<Source>,
+    /// Its client waits for a 100 (Continue), and its response for the body.
+    awaits_body: bool,
 }
 
 /// A delayed response.
@@ -117,11 +119,12 @@ impl ServerExchanges {
                     expects_continue,
                 } => {
                     answers.wait_if(expects_continue, stream);
-                    self.on_head(stream, (method, target, fields), service, &mut answers);
+                    let head = (method, target, fields);
+                    self.on_head(stream, head, expects_continue, service, &mut answers);
                 }
                 ServerEvent::RequestBody { stream, len } => {
                     let piece = bodies.split_to(bodies.len().min(len as usize));
-                    self.on_body(stream, len, piece, &mut answers);
+                    self.on_body(stream, (len, piece), service, &mut answers);
                 }
                 ServerEvent::RequestEnd { stream, end } => {
                     if let Some(exchange) = self.open.find(stream) {
@@ -184,6 +187,7 @@ impl ServerExchanges {
         &mut self,
         stream: StreamId,
         (method, target, fields): (String, String, Vec<Field>),
+        expects_continue: bool,
         service: &Service,
         answers: &mut Answers,
     ) {
@@ -192,14 +196,33 @@ impl ServerExchanges {
         };
         (exchange.method, exchange.target, exchange.fields) = (method, target, fields);
         self.head_bytes += exchange.head_bytes();
-        if service.site.answers_early() {
+        exchange.awaits_body = expects_continue && service.site.answers_early();
+        if service.site.answers_early() && !expects_continue {
             let answer = service.site.answer(&exchange.site_request());
             answers.due.push((stream, answer));
         }
     }
 
-    fn on_body(&mut self, stream: StreamId, len: u64, piece: Bytes, answers: &mut Answers) {
+    /// Answers a client that waited for a 100 (Continue), now that it sends. A proxy that got both at once might take the
+    /// response for the end of the request (HAProxy 2.6 does).
+    fn answer_awaited(&mut self, stream: StreamId, service: &Service, answers: &mut Answers) {
+        let exchange = self.open.find(stream);
+        if let Some(exchange) = exchange.filter(|exchange| exchange.awaits_body) {
+            exchange.awaits_body = false;
+            let answer = service.site.answer(&exchange.site_request());
+            answers.due.push((stream, answer));
+        }
+    }
+
+    fn on_body(
+        &mut self,
+        stream: StreamId,
+        (len, piece): (u64, Bytes),
+        service: &Service,
+        answers: &mut Answers,
+    ) {
         answers.stop_waiting(stream);
+        self.answer_awaited(stream, service, answers);
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
@@ -217,6 +240,7 @@ impl ServerExchanges {
 
     fn on_end(&mut self, stream: StreamId, service: &Service, answers: &mut Answers) {
         answers.stop_waiting(stream);
+        self.answer_awaited(stream, service, answers);
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
