@@ -18,7 +18,7 @@ const INITIAL_WINDOW: u64 = 65_535;
 pub struct AnnouncedWindows {
     /// On a stream, in bytes: SETTINGS_INITIAL_WINDOW_SIZE.
     pub stream_bytes: u64,
-    /// On the connection, in bytes: the protocol's initial window and all WINDOW_UPDATEs that came without any DATA.
+    /// On the connection, in bytes: the protocol's initial window and all WINDOW_UPDATE frames that came without any DATA.
     pub connection_bytes: u64,
 }
 
