@@ -172,7 +172,7 @@ fn ordinary_user_runs_caddy_on_hops_inside_a_host() {
     check_proxy("caddy");
 }
 
-/// A user who has run no program before: the home folder has only squall and a recipe.
+/// An ordinary user whose home folder has only squall and a recipe.
 fn check_proxy(program: &str) {
     if !is_root() || !have(&[program]) {
         return;
