@@ -64,8 +64,11 @@ fn sent(outcome: &Outcome, direction: Direction) -> Vec<ServedPacket> {
         .filter(|record| record.direction == direction);
     let served = of_direction.filter_map(|record| record.served.map(|served| (served, *record)));
     let mut served: Vec<(Time, PacketRecord)> = served.collect();
-    // Empty packets take no time.
-    served.sort_by_key(|(served, record)| (*served, record.index, record.is_copy));
+    // A packet of no bits takes no time: of two that are through at one instant, it is the later one, for the other began
+    // before. A discipline with several queues may send it so although it arrived first.
+    served.sort_by_key(|(served, record)| {
+        (*served, record.length == 0, record.index, record.is_copy)
+    });
     let mut free = Time::ZERO;
     let begin = |(served, record): (Time, PacketRecord)| {
         let began = record.arrived.max(free);
@@ -222,4 +225,41 @@ fn a_place_in_the_queue_is_usable_the_moment_it_is_freed() {
         let outcome = drive(&settings, &arrivals, &Calls::AtTheEnd);
         assert_eq!(outcome.released().count(), 3, "{is_behind}");
     }
+}
+
+/// FqCoDel sends the acknowledgement of a new flow before an empty packet of a flow that it has just served, and both are
+/// through at one instant. The records alone say which was first.
+#[test]
+fn an_empty_packet_that_is_through_at_the_instant_of_another_was_sent_after_it() {
+    let at = |at, packet| Arrival {
+        at,
+        direction: Direction::Up,
+        packet,
+    };
+    let later = START + Duration::from_micros(1);
+    let arrivals = [
+        at(START, Vec::new()),
+        at(START, tcp_packet([40_000, 80], 0x10, 1_460, 0, 1)),
+        at(later, Vec::new()),
+        at(later, tcp_packet([40_001, 80], 0x10, 0, 0, 1)),
+    ];
+    let rate = BitRate::new(12_000_000).unwrap();
+    let lane = LaneSettings {
+        capacity: Capacity::Rate(rate),
+        queue: QueueSettings {
+            discipline: Discipline::FqCoDel {
+                target: Duration::from_millis(5),
+                interval: Duration::from_millis(100),
+                quantum_bytes: 1_514,
+            },
+            ..QueueSettings::default()
+        },
+        ..LaneSettings::default()
+    };
+    let settings = LinkSettings::symmetric(lane.clone(), 1);
+    let sent = sent(&drive(&settings, &arrivals, &Calls::WhenDue), Direction::Up);
+    let indices: Vec<u64> = sent.iter().map(|sent| sent.record.index.into()).collect();
+    assert_eq!(indices, [0, 1, 3, 2]);
+    assert_eq!(sent[2].served, sent[3].served);
+    assert_rate_is_kept(&sent, &lane, rate, 0);
 }
