@@ -258,7 +258,7 @@ fn an_empty_packet_that_is_through_at_the_instant_of_another_was_sent_after_it()
     };
     let settings = LinkSettings::symmetric(lane.clone(), 1);
     let sent = sent(&drive(&settings, &arrivals, &Calls::WhenDue), Direction::Up);
-    let indices: Vec<u64> = sent.iter().map(|sent| sent.record.index.into()).collect();
+    let indices: Vec<u64> = sent.iter().map(|sent| sent.record.index).collect();
     assert_eq!(indices, [0, 1, 3, 2]);
     assert_eq!(sent[2].served, sent[3].served);
     assert_rate_is_kept(&sent, &lane, rate, 0);
