@@ -212,10 +212,14 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
             "this machine failed to open {times} connections: {said}"
         ));
     }
-    if evidence.listen_dropped > 0 {
+    judge_listening(evidence.listen_dropped, reasons);
+}
+
+/// The limit of the queue is the machine's, unless a station asks for less.
+fn judge_listening(dropped: u64, reasons: &mut Vec<String>) {
+    if dropped > 0 {
         reasons.push(format!(
-            "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
-            evidence.listen_dropped
+            "the kernel turned {dropped} connections away from the queue of a listening socket (net.core.somaxconn)"
         ));
     }
 }
@@ -547,6 +551,22 @@ mod tests {
         assert_eq!(
             said(Duration::from_micros(1_500)),
             ["the link's schedule, blackouts, weather and traces began 1.500 ms after the load"]
+        );
+    }
+
+    #[test]
+    fn connections_that_found_a_full_queue_make_a_trial_invalid() {
+        let said = |dropped| {
+            let mut reasons = Vec::new();
+            judge_listening(dropped, &mut reasons);
+            reasons
+        };
+        assert_eq!(said(0), [""; 0]);
+        assert_eq!(
+            said(3),
+            [
+                "the kernel turned 3 connections away from the queue of a listening socket (net.core.somaxconn)"
+            ]
         );
     }
 
