@@ -34,6 +34,7 @@ pub(super) fn step(kind: StepKind, version: Version) -> Step {
         settings: Vec::new(),
         counts: SideCounts::default(),
         was_cut: false,
+        was_connected: false,
         handshake: None,
         ended: Vec::new(),
         largest_datagram: 0,

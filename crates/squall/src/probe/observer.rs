@@ -29,10 +29,12 @@ const PIECE: Duration = Duration::from_micros(200);
 pub(super) struct Seen {
     /// Status and fields of the first responses.
     pub(super) heads: Vec<(u16, Vec<(String, String)>)>,
-    /// The server's HTTP/2 SETTINGS on the first connection.
+    /// The server's SETTINGS on the first connection, over HTTP/2 or HTTP/3.
     pub(super) settings: Vec<(u64, u64)>,
     pub(super) pieces: Vec<Piece>,
     pub(super) was_cut: bool,
+    /// Whether a TCP handshake was completed.
+    pub(super) was_connected: bool,
     /// What the first handshake showed.
     pub(super) handshake: Option<Handshake>,
     /// Connections that the server ended, and when; the first ones.
@@ -84,6 +86,7 @@ impl Observer for StepObserver {
     }
 
     fn connected(&mut self, now: Time, connection: u32) {
+        self.seen.lock().was_connected = true;
         if let Some(trace) = &mut self.trace {
             trace.connected(now, connection);
         }
@@ -120,6 +123,11 @@ impl Observer for StepObserver {
             seen.settings = settings
                 .map(|(id, value)| (u64::from(*id), u64::from(*value)))
                 .collect();
+        }
+        if let Some(announced) = &observation.announced_http3
+            && seen.settings.is_empty()
+        {
+            seen.settings.clone_from(&announced.received);
         }
         if self.keeps_records {
             seen.add_records(&observation);

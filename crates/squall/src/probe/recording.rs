@@ -240,6 +240,7 @@ mod tests {
             settings: Vec::new(),
             counts: SideCounts::default(),
             was_cut: false,
+            was_connected: false,
             handshake: None,
             ended: Vec::new(),
             largest_datagram: 0,

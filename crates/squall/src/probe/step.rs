@@ -351,6 +351,7 @@ impl RunningStep {
             settings: seen.settings,
             counts: report.counts,
             was_cut: seen.was_cut,
+            was_connected: seen.was_connected,
             handshake: seen.handshake,
             ended: seen.ended,
             largest_datagram: seen.largest_datagram,
