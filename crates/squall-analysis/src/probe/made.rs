@@ -35,6 +35,7 @@ pub(super) fn step(kind: StepKind, version: Version) -> Step {
         counts: SideCounts::default(),
         was_cut: false,
         was_connected: false,
+        lacks_tls: false,
         handshake: None,
         ended: Vec::new(),
         largest_datagram: 0,

@@ -146,6 +146,8 @@ pub struct Step {
     pub was_cut: bool,
     /// Whether a TCP handshake was completed.
     pub was_connected: bool,
+    /// Whether the TLS handshake behind it was not.
+    pub lacks_tls: bool,
     /// What the first handshake of TLS or QUIC showed.
     pub handshake: Option<Handshake>,
     /// Connections that the server ended before the step was over, and when; the first ones.

@@ -155,8 +155,9 @@ pub(super) fn plain(reason: &str) -> &str {
 
 fn said(step: &Step, row: &RequestRecord, outcome: Outcome) -> String {
     let progress = match (row.connected, row.headers) {
-        // A request is given to a connection once that is secure.
-        (None, _) if step.was_connected => "connected, but no TLS handshake",
+        // A request has a connection once it may be sent: after the handshakes, if the server allows another stream.
+        (None, _) if step.lacks_tls => "connected, but no TLS handshake",
+        (None, _) if step.was_connected => "connected, but no response",
         (None, _) => "no connection was established",
         (Some(_), None) => "connected, but no response",
         (Some(_), Some(_)) => "no complete response",
@@ -202,6 +203,8 @@ mod tests {
         let said = |made: &Step| failure(made).expect("it was not answered");
         assert_eq!(said(&made), "no connection was established in time");
         made.was_connected = true;
+        assert_eq!(said(&made), "connected, but no response in time");
+        made.lacks_tls = true;
         assert_eq!(said(&made), "connected, but no TLS handshake in time");
     }
 

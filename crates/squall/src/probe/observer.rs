@@ -35,6 +35,8 @@ pub(super) struct Seen {
     pub(super) was_cut: bool,
     /// Whether a TCP handshake was completed.
     pub(super) was_connected: bool,
+    /// Whether the TLS handshake behind it was not.
+    pub(super) lacks_tls: bool,
     /// What the first handshake showed.
     pub(super) handshake: Option<Handshake>,
     /// Connections that the server ended, and when; the first ones.
@@ -69,6 +71,8 @@ pub(super) struct StepObserver {
     /// The step ends after this many bytes of bodies.
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
+    /// Whether its connections use TLS.
+    pub(super) is_secure: bool,
     /// Whether it also ends with its first connection.
     pub(super) ends_with_connection: bool,
     /// Whether the sizes of TLS records are kept.
@@ -86,13 +90,17 @@ impl Observer for StepObserver {
     }
 
     fn connected(&mut self, now: Time, connection: u32) {
-        self.seen.lock().was_connected = true;
+        let mut seen = self.seen.lock();
+        seen.was_connected = true;
+        seen.lacks_tls = self.is_secure;
+        drop(seen);
         if let Some(trace) = &mut self.trace {
             trace.connected(now, connection);
         }
     }
 
     fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
+        self.seen.lock().lacks_tls = false;
         if let Some(trace) = &mut self.trace {
             trace.secured(now, connection, alpn);
         }

@@ -241,6 +241,7 @@ mod tests {
             counts: SideCounts::default(),
             was_cut: false,
             was_connected: false,
+            lacks_tls: false,
             handshake: None,
             ended: Vec::new(),
             largest_datagram: 0,
