@@ -144,6 +144,10 @@ pub struct Step {
     pub counts: SideCounts,
     /// Whether it was ended because it had received as many bytes as it may.
     pub was_cut: bool,
+    /// Whether a TCP handshake was completed.
+    pub was_connected: bool,
+    /// Whether the TLS handshake behind it was not.
+    pub lacks_tls: bool,
     /// What the first handshake of TLS or QUIC showed.
     pub handshake: Option<Handshake>,
     /// Connections that the server ended before the step was over, and when; the first ones.

@@ -18,8 +18,8 @@ use squall_http::values::robots::Robots;
 use squall_linux::clock;
 
 use super::plan::{
-    IDLE_BYTES, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX,
-    SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
+    IDLE_BYTES, IDLE_BYTES_AT_MOST, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan,
+    SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
 use super::recording::Recording;
 use super::step::{Environment, Load, RunningStep, StepRecords, Task};
@@ -443,7 +443,7 @@ impl<'a> Drive<'a> {
             round: 1,
             requests,
             load: Load::Chain(vec![Duration::ZERO, Duration::ZERO, PAUSE]),
-            bytes_at_most: 4 * IDLE_BYTES,
+            bytes_at_most: IDLE_BYTES_AT_MOST,
         };
         self.keep(&plan.download, task).map(drop)
     }

@@ -83,6 +83,7 @@ mod probe;
 mod probe_compared;
 mod probe_conduct;
 mod probe_facts;
+mod probe_hostile;
 mod probe_manners;
 mod probe_nginx;
 mod probe_outputs;
