@@ -134,5 +134,6 @@ mod units;
 mod unwritable;
 mod verbose;
 mod view;
+mod view_large;
 mod view_page;
 mod workloads;
