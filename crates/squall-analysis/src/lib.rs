@@ -27,7 +27,7 @@
 //! use squall_base::Duration;
 //!
 //! let ms = |n| Duration::from_millis(n);
-//! // Two answered, one given up after 50 ms: its true latency is longer, by how much nobody knows.
+//! // Two answered, one given up after 50 ms: its true latency is longer by an unknown amount.
 //! let sample: squall_analysis::Sample =
 //!     [Quantile::Exact(ms(10)), Quantile::Exact(ms(12)), Quantile::AtLeast(ms(50))].into_iter().collect();
 //! assert_eq!(sample.median(), Some(Quantile::Exact(ms(12))));

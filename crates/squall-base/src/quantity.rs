@@ -360,7 +360,7 @@ mod tests {
         ] {
             assert_eq!(found, expected);
         }
-        // These are no percentages.
+        // These are not percentages.
         for text in ["101", "1"] {
             let said = said::<Probability>(text);
             assert!(said.contains("out of range"), "{said}");

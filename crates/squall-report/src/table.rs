@@ -217,7 +217,7 @@ fn number(spread: Option<Spread<f64>>) -> String {
     spread.map_or_else(|| "n/a".to_owned(), |spread| figure::rate(spread.median))
 }
 
-/// A count over a cell's valid trials; `n/a` if it has none.
+/// A count over a cell's valid trials; `n/a` without a valid trial.
 fn counted(cell: &CellSummary, count: u64) -> String {
     if cell.valid_trials().next().is_none() {
         "n/a".to_owned()

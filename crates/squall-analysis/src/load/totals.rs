@@ -393,7 +393,8 @@ impl LoadTotals {
     }
 }
 
-/// From when an unfinished request was due to its first chunk; `None` if it has none, or a status that is an error.
+/// From when an unfinished request was due to its first chunk; `None` if no chunk arrived, or if its status is an
+/// error.
 fn first_chunk_of_unfinished(request: &RequestRecord) -> Option<Duration> {
     let first = request.arrivals.first?;
     let is_good = request.status.is_some_and(|status| status < 400);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_handled_together_are_no_fault() {
+    fn requests_handled_concurrently_are_not_a_fault() {
         let seen = seen(330_000, 330_000);
         assert_eq!(only(&seen), Some(true));
         let faults = Diagnosis::of(&seen).faults;

@@ -134,7 +134,7 @@ pub struct Step {
     pub exchanges: Vec<ExchangeRecord>,
     /// All frames, in the order in which they were recorded.
     pub frames: Vec<FrameRecord>,
-    /// Samples of sockets, in that order too.
+    /// Socket samples, in the same order.
     pub sockets: Vec<SocketRecord>,
     /// The bodies of responses as they arrived.
     pub pieces: Vec<Piece>,
@@ -142,7 +142,7 @@ pub struct Step {
     pub settings: Vec<(u64, u64)>,
     /// The client's counters.
     pub counts: SideCounts,
-    /// Whether it was ended because it had received as many bytes as it may.
+    /// Whether it was ended because it had received its maximum number of bytes.
     pub was_cut: bool,
     /// What the first handshake of TLS or QUIC showed.
     pub handshake: Option<Handshake>,

@@ -45,7 +45,7 @@ static STATISTICS: [Statistic; 4] = [
 /// Bars that stand together under a name.
 pub(super) struct Group<'a> {
     pub(super) name: String,
-    /// The address of what the page has about it, if it has anything.
+    /// The link to its section of the page, if it has one.
     pub(super) link: Option<String>,
     pub(super) rows: Vec<Row<'a>>,
 }

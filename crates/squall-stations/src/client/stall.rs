@@ -1,4 +1,4 @@
-//! Decides when to give up a load that would never end because none of its requests ends any more.
+//! Decides when to give up a load whose open requests never end.
 //!
 //! A server that stays silent, or sends forever, would hold up a load that is limited by a number of requests rather
 //! than by time. This module knows only counts and times; `mod` asks it now and then, and ends the load.

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_when_the_oldest_request_is_overdue() {
+    fn timeouts_are_checked_when_the_oldest_request_is_overdue() {
         let mut timeout = RequestTimeout::new(Some(Duration::from_millis(100)));
         assert_eq!(
             (timeout.next_look(), timeout.overdue(at(500))),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_never_looks() {
+    fn without_a_time_limit_nothing_is_checked() {
         let mut timeout = RequestTimeout::new(None);
         timeout.watch(at(1));
         assert_eq!(timeout.next_look(), None);

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_words() {
+    fn each_refusal_has_a_description() {
         for (code, words) in [
             (1, "general failure of the proxy"),
             (2, "its rules do not allow the connection"),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn password_is_in_no_message() {
+    fn no_message_contains_the_password() {
         let login = || SocksLogin::new(b"me", b"secret");
         for answer in [&[5, 0xff][..], &[5, 2, 1, 1], &[5, 2, 1, 0, 5, 2], &[5, 3]] {
             let found = tunnel(login()).receive(answer).unwrap_err();

@@ -32,7 +32,7 @@ pub(super) struct ExchangeKey {
 /// Where an exchange is on the upstream side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackState {
-    /// Not assigned to an upstream, yet or any more.
+    /// Not assigned to an upstream: not yet, or no longer.
     Unassigned,
     /// Waiting for a connection to this upstream.
     Waiting { upstream: u32 },
@@ -321,7 +321,7 @@ impl ProxyExchanges {
         MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)
     }
 
-    /// Whether no request can be kept any more.
+    /// Whether there is no room for another request.
     pub(super) fn are_full(&self) -> bool {
         self.kept_bytes >= MAX_KEPT_BYTES
     }
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_of_single_bytes_is_one_queue() {
+    fn single_bytes_of_a_flow_are_joined_into_one_queue() {
         let mut flow = Flow::default();
         for byte in b"abc" {
             flow.waiting.extend([byte]);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_no_limit() {
+    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_not_a_limit() {
         let inside = tried(&["cubic", "reno", "bbr"], &[]);
         let outside = tried(&["reno", "bbr"], &["cubic"]);
         let known = Some("reno bbr cubic");

@@ -172,7 +172,7 @@ impl PlotFormat {
 }
 
 impl Kind {
-    /// Whether it is of a single hop of a trial.
+    /// Whether the format describes a single hop of a trial.
     pub(super) fn is_of_a_hop(self) -> bool {
         match self {
             Kind::Qlog | Kind::QlogSequence | Kind::Packets | Kind::TimeSequence => true,

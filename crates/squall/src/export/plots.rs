@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_are_files_of_their_names() {
+    fn plots_are_written_to_files_with_their_names() {
         let home = tempfile::tempdir().unwrap();
         let plot = |name: &str| Plot {
             name: name.to_owned(),

@@ -233,7 +233,7 @@ impl QuicFront {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
-        // Nothing is counted any more.
+        // From here on, held bytes need not be counted.
         let mut memory = HeldMemory::default();
         while self.write((&mut *log, &mut memory), &mut Vec::new()) {}
         for (&connection, peer) in &self.peers {

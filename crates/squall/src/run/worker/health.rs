@@ -1,8 +1,8 @@
 //! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
-//! A trial that fails one is recorded and shown, but is no evidence; if it was only late, by a known time, it is evidence of
-//! larger differences. docs/METHOD.md explains each threshold. Those of a link itself are in `link::health`, those of what
-//! programs of the machine share in `machine_health`.
+//! A trial that fails one is recorded and shown, but does not count as evidence. If it was only late, by a known time,
+//! it still proves larger differences. docs/METHOD.md explains each threshold. The thresholds of the link itself are in
+//! `link::health`, those of resources that all programs of the machine share in `machine_health`.
 
 use std::collections::BTreeMap;
 
@@ -85,10 +85,10 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     found.validity(evidence.answered > 0)
 }
 
-/// What is to be said against a trial.
+/// The objections to a trial.
 #[derive(Debug, Default)]
 struct Objections {
-    /// Why it is no evidence.
+    /// Why the trial does not count as evidence.
     reasons: Vec<String>,
     /// What was late. How much time that added to each request is known.
     doubts: Vec<String>,
@@ -348,7 +348,7 @@ mod tests {
                           [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n[profile.standard]\n\
                           warmup = \"0s\"\nduration = \"1s\"\n";
 
-    /// What was in force, as far as links are concerned: nothing of it matters.
+    /// Effective settings without any content: the tests of links do not need them.
     fn nothing_used() -> EffectiveSettings {
         EffectiveSettings {
             kernel: String::new(),

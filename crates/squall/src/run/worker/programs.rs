@@ -265,7 +265,7 @@ struct StartedProgram {
     processors: Vec<usize>,
 }
 
-/// How a load generator ended that did not end with code 0.
+/// The exit report of a load generator that ended with another code than 0.
 fn failed_exit(finished: &Result<ClientReport, ClientError>) -> Option<&ExitReport> {
     let exit = match finished {
         Ok(report) => &report.exit,
