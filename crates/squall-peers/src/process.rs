@@ -70,7 +70,7 @@ impl fmt::Display for ExitReport {
             None => f.write_str("ended, nobody knows how")?,
         }
         match self.last_lines.as_slice() {
-            [] => f.write_str(", without a word"),
+            [] => f.write_str(", without any output"),
             words => write!(f, "; its last words: {}", words.join(" | ")),
         }
     }

@@ -38,7 +38,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Not a number of connections or streams.
-    #[error("{0:?} is no number from 1")]
+    #[error("{0:?} is not a whole number of at least 1")]
     NotACount(String),
     /// A setting of connections at the server's side.
     #[error("`{0}` belongs to the client's side of a hop")]

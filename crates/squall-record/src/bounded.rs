@@ -34,7 +34,7 @@ pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>>
     }
     let bytes = read_all(Patient(file), limit)?;
     if bytes.is_empty() && found.file_type().is_fifo() {
-        let said = "nobody writes to this pipe: start what writes to it first, or name a file";
+        let said = "this pipe has no writer: start the program that writes to it first, or name a file";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
     Ok(bytes)
@@ -127,7 +127,7 @@ mod tests {
                 .unwrap()
                 .success()
         );
-        assert!(said(&path, 10).contains("nobody writes"));
+        assert!(said(&path, 10).contains("has no writer"));
         // Opened for both directions, so that opening does not wait for the other end.
         let mut writer = OpenOptions::new()
             .read(true)

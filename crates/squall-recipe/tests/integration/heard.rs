@@ -269,7 +269,7 @@ fn proxy_delay_applies_to_the_proxy_that_its_hop_leads_to() {
     assert_eq!(delay, Duration::from_secs(1));
     let no = |station: &str| {
         format!(
-            "`proxy_delay` of `{station}`, which is no proxy of squall's own: it on a hop that leads to a proxy"
+            "`proxy_delay` of `{station}`, which is not one of squall's own proxies: it on a hop that leads to a proxy"
         )
     };
     check_all(&[

@@ -664,7 +664,7 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "链路的时间表、中断、天气和轨迹比负载晚 {n} ms 开始",
     ),
     phrase(
-        "nothing was spoken on hop {#n}, and yet requests were answered",
+        "no HTTP was seen on hop {#n}, and yet requests were answered",
         "第 {n} 跳上没有任何通信，请求却得到了应答",
     ),
     phrase("no reason is recorded", "没有记录原因"),

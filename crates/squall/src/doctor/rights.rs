@@ -147,7 +147,7 @@ pub(super) fn real_time(scheduling: Option<Scheduling>) -> Check {
             "refused: threads run by the default policy, with the shortest slice, and squall's own error is larger",
             advice(),
         ),
-        None => Check::limited(NAME, "not tried: no thread could be asked", advice()),
+        None => Check::limited(NAME, "not tried: no thread could request it", advice()),
     }
 }
 

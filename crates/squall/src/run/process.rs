@@ -148,7 +148,7 @@ fn stuck(worker: Child) -> Result<WorkerOutcome> {
 fn judge(worker: Child) -> Result<WorkerOutcome> {
     let output = worker
         .wait_with_output()
-        .context("cannot read what the worker process said")?;
+        .context("cannot read the output of the worker process")?;
     let said = String::from_utf8_lossy(&output.stderr);
     Ok(outcome(output.status, &said))
 }

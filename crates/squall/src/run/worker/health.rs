@@ -317,7 +317,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     let mut all = protocols.chain(hop.wire.as_ref().map(|wire| &wire.protocols));
     if answered > 0 && all.all(BTreeMap::is_empty) {
         reasons.push(format!(
-            "nothing was spoken on hop {}, and yet requests were answered",
+            "no HTTP was seen on hop {}, and yet requests were answered",
             hop.hop
         ));
     }
@@ -564,7 +564,7 @@ mod tests {
         let said = reasons(Protocol::H1, &[], &[]);
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].starts_with("nothing was spoken on hop 2"),
+            said[0].starts_with("no HTTP was seen on hop 2"),
             "{said:?}"
         );
     }

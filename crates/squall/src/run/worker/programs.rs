@@ -195,7 +195,7 @@ impl<'t> Programs<'t> {
         match found {
             [only] if only == asked => None,
             [] => Some(format!(
-                "station {place}, {name}, was held to processor {asked}, and /proc says nothing of it"
+                "station {place}, {name}, was held to processor {asked}, and /proc does not show where it could run"
             )),
             _ => Some(format!(
                 "station {place}, {name}, was held to processor {asked} and could run on {}: it chooses its processors \
