@@ -228,8 +228,8 @@ impl Process {
         self.has_ended()
     }
 
-    /// Stops it with its group: SIGTERM, then SIGKILL for what is left after a while. Returns immediately if it is
-    /// already stopped.
+    /// Stops it with its group: SIGTERM, then SIGKILL for the processes that remain after a while. Returns immediately
+    /// if it is already stopped.
     pub(crate) fn stop(&mut self) {
         let Some(release) = self.release.take() else {
             return;

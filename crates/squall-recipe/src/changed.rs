@@ -72,7 +72,7 @@ pub enum ChangeError {
     SharedHost(#[from] Disagreement),
 }
 
-/// The variant as it is and with these changes, in this order. Both get names of their own, so that their trials can be told
+/// The variant as it is and with these changes, in this order. Both get separate names, so that their trials differ
 /// from those of the variant: `h2 without tcp.no_delay = true` and `h2 + tcp.no_delay = true`.
 ///
 /// # Errors

@@ -34,7 +34,8 @@ pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>>
     }
     let bytes = read_all(Patient(file), limit)?;
     if bytes.is_empty() && found.file_type().is_fifo() {
-        let said = "this pipe has no writer: start the program that writes to it first, or name a file";
+        let said =
+            "this pipe has no writer: start the program that writes to it first, or name a file";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
     Ok(bytes)

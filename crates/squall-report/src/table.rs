@@ -88,7 +88,7 @@ impl Table {
         text
     }
 
-    /// The name aligned left, numbers right. Numbers beside which there is no room for the name are below it.
+    /// The name aligned left, numbers right. A name that is too long has its own line, with the numbers below it.
     fn line<'f>(&self, name: &str, fields: impl Iterator<Item = &'f str>) -> String {
         let name_width = self.name_width;
         let mut line = if width_of(name) > name_width {

@@ -279,7 +279,7 @@ impl<'a> Place<'a> {
         };
         let window = self.window_beyond(stream);
         let of_stream = self.larger(stream_key, stream, window);
-        // A program has a connection window of its own unless the recipe gives it one.
+        // The size of a program's connection window is unknown unless the recipe sets it.
         let is_known = !self.is_program() || self.asked(ProgramSetting::ConnectionWindow).is_some();
         let of_connection = self.larger(connection_key, connection, window);
         let of_connection = of_connection.filter(|_| is_known && of_stream.is_some());
@@ -533,7 +533,7 @@ impl<'a> Place<'a> {
         Changes::of(pacing.into_iter().collect(), Changes::InForce)
     }
 
-    /// An active queue, as the link has it before its schedule changes anything.
+    /// The link's active queue, before its schedule changes anything.
     fn queue_discipline(&self) -> Changes {
         if self.hop.across_link && has_active_queue(&self.link_settings(self.side)) {
             Changes::InForce

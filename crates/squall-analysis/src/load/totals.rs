@@ -628,7 +628,7 @@ mod tests {
         assert_eq!(totals.longest_gap().count(), 9);
         assert_eq!(totals.longest_gap().max(), Some(us(300)));
         assert_eq!(totals.gaps().count(), 3);
-        // The unfinished request with a first chunk is known; the other one waited for it in vain.
+        // The unfinished request with a first chunk is known; the other one never got a first chunk.
         let median = totals.first_chunk_quantile(0.5);
         assert!(
             matches!(median, Some(Quantile::Exact(span)) if (us(50)..us(51)).contains(&span)),

@@ -43,7 +43,7 @@ impl Concurrency {
         versions.filter_map(of).collect()
     }
 
-    /// `usual` is what the server usually takes for a small request by itself, at most.
+    /// `usual` is the longest time that the server usually takes for a single small request.
     fn of(pair: &Step, round_trip: Duration, usual: Duration) -> Option<Concurrency> {
         let (one, two) = (pair.of(1)?, pair.of(2)?);
         let (sent, answered) = written_and_answered(one)?;

@@ -237,7 +237,8 @@ impl RecentUpdates {
         self.updates.push_back((time, stream, bytes));
     }
 
-    /// Whether a server that these updates have not reached has used up a window. `left` is what is left of it after them.
+    /// Whether a server that has not received these updates has used up a window. `left` is the rest of the window
+    /// after the updates.
     fn is_used_up(&mut self, time: Time, stream: u64, left: Option<i64>) -> bool {
         let round_trip = self.round_trip;
         while let Some((sent, ..)) = self.updates.front()

@@ -219,7 +219,7 @@ pub enum Http3Reach {
     Works,
     /// Nothing came back: UDP may be blocked on the way, or nothing listens.
     Silent(String),
-    /// The server refused it, or the network said that nothing listens.
+    /// The server refused the connection, or the network reported that the port is closed.
     Refused(String),
 }
 

@@ -13,7 +13,7 @@ use squall_nghttp2::{
 };
 
 use super::connection::{self, Connection, Listener};
-use super::ear::ListenerState;
+use super::listener_state::ListenerState;
 use super::opened::ClientStreamIds;
 use super::output::{BufferLimit, Mark, MessagePart};
 use super::settings::{Role, announced, options};

@@ -46,7 +46,7 @@ pub(super) trait Number: Copy {
     fn to_bits(self) -> u64;
 }
 
-/// Implements [`Number`] for types of which a number is made.
+/// Implements [`Number`] for types that wrap a number.
 macro_rules! numbers {
     ($($T:ty as $Stored:ty: $from:expr, $to:expr;)+) => {$(
         impl Number for $T {

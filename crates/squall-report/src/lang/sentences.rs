@@ -665,7 +665,7 @@ pub(super) const DOUBTS: &[Phrase] = &[
     ),
     phrase(
         "no HTTP was seen on hop {#n}, and yet requests were answered",
-        "第 {n} 跳上没有任何通信，请求却得到了应答",
+        "第 {n} 跳上没有看到任何 HTTP，请求却得到了应答",
     ),
     phrase("no reason is recorded", "没有记录原因"),
 ];

@@ -36,7 +36,7 @@ impl StallTimeout {
     }
 
     /// Checks for progress. `ended` is how many requests have ended so far; `is_waiting` is whether nothing is left to
-    /// do but wait for the others. Returns whether it has waited in vain for too long.
+    /// do but wait for the others. Returns whether it has waited for too long.
     pub(super) fn has_expired(&mut self, now: Time, ended: u64, is_waiting: bool) -> bool {
         self.next_check = now + check_interval(self.at_most);
         let is_stalled = is_waiting && ended == self.ended;

@@ -1,7 +1,7 @@
 //! Decides when to look for requests that have taken too long ([`super::ClientSettings::request_timeout`]).
 //!
 //! It knows only times; `dispatch` looks, and `connection` cancels. It keeps no timer per request: all have the same
-//! time limit, so it is enough to look when the oldest one reaches it.
+//! time limit, so it is enough to check when the oldest one reaches it.
 
 use squall_base::record::Outcome;
 use squall_base::{Duration, Time};

@@ -62,7 +62,7 @@ pub(super) struct Flow {
     pub(super) waiting: VecDeque<u8>,
     /// Nothing follows `waiting`.
     pub(super) has_ended: bool,
-    /// The other side has received the end, or wants no more.
+    /// The other side has received the end, or discards the rest.
     pub(super) is_closed: bool,
     pub(super) trailers: Option<Trailers>,
     /// It is queued for room on the other side's connection.
@@ -96,7 +96,7 @@ impl Flow {
         !self.is_closed && (!self.waiting.is_empty() || self.has_ended)
     }
 
-    /// Closes the flow when the other side wants no more. Returns how many bytes are discarded.
+    /// Closes the flow once the other side takes no more bytes. Returns how many bytes are discarded.
     pub(super) fn close(&mut self) -> u64 {
         self.is_closed = true;
         std::mem::take(&mut self.waiting).len() as u64

@@ -321,7 +321,7 @@ fn make_results_for(
     })
 }
 
-/// Adds the chosen requests of a trial in full to what is drawn of it, if any was chosen.
+/// Adds the details of a trial's chosen requests to its drawing, if any were chosen.
 fn add_details(
     folder: &RunFolder,
     name: &str,

@@ -182,8 +182,8 @@ fn each_packet(
     failure
 }
 
-/// Calls `on_entry` with everything in a capture. Returns whether the file was cut short, and what its entries do not
-/// show.
+/// Calls `on_entry` with everything in a capture. Returns whether the file was cut short, and what is missing from its
+/// entries.
 fn read(
     path: &Path,
     mut on_entry: impl FnMut(CaptureEntry),

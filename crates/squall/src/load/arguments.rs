@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     pub(super) windows: WindowBits,
     #[command(flatten)]
     pub(super) outputs: Outputs,
-    /// URLs to request, in turn; --weights or --random choose by chance
+    /// URLs to request, in turn, or at random with --weights or --random
     #[arg(value_name = "URL")]
     pub(super) urls: Vec<String>,
 }

@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
 }
 
-/// Whether a run has left neither a complete trial nor a log of a program: it could not run at all.
+/// Whether a run could not start at all: it left neither a complete trial nor a log of a program.
 fn has_left_nothing(folder: &RunFolder) -> bool {
     let (Ok(complete), Ok(failed)) = (folder.complete_trials(), folder.failed_attempts()) else {
         return false;

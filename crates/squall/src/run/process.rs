@@ -153,7 +153,7 @@ fn judge(worker: Child) -> Result<WorkerOutcome> {
     Ok(outcome(output.status, &said))
 }
 
-/// The outcome of a worker that ended like this and said that on stderr.
+/// The outcome of a worker, from its exit status and its stderr.
 fn outcome(status: ExitStatus, said: &str) -> WorkerOutcome {
     if status.success() {
         return WorkerOutcome::Complete;

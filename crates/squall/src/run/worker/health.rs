@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// What is said of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
+    /// The judgement of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
     /// without squall's lateness and without its disturbance.
     fn said_of_link(
         (full_share, carried_bit_per_s): (f64, Option<u64>),
@@ -563,9 +563,6 @@ mod tests {
     fn silent_hop_with_answered_requests_is_reported() {
         let said = reasons(Protocol::H1, &[], &[]);
         assert_eq!(said.len(), 1);
-        assert!(
-            said[0].starts_with("no HTTP was seen on hop 2"),
-            "{said:?}"
-        );
+        assert!(said[0].starts_with("no HTTP was seen on hop 2"), "{said:?}");
     }
 }
