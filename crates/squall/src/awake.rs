@@ -37,7 +37,7 @@ pub(crate) fn keep(
         Some(IdleProcessors::Asleep) => Ok(None),
         Some(IdleProcessors::Awake) => {
             let awake = SleepInhibitor::acquire().context(
-                "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` knows what to do",
+                "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` says how to allow it",
             )?;
             Ok(Some(awake))
         }

@@ -1,9 +1,9 @@
 //! QUIC connections: which datagram on the link was which packet, and so carried which bytes of which stream.
 //!
-//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets in
-//! the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000, section
-//! 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum length. From
-//! where they do not agree nothing is joined any more, and whatever depends on it is unknown.
+//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets
+//! in the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000,
+//! section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum
+//! length. From the first disagreement on nothing is joined, and whatever depends on it is unknown.
 
 use std::collections::BTreeMap;
 

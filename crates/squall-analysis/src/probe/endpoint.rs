@@ -409,7 +409,7 @@ fn upload_limits(seen: &Observations) -> Option<UploadLimits> {
 }
 
 fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
-    // Without an update nobody knows how far the window would have been opened.
+    // Without an update it is unknown how far the server would have opened the window.
     let is_known = |windows: &&UploadWindows| {
         !matches!(windows.policy, UpdatePolicy::Unseen | UpdatePolicy::Never)
     };

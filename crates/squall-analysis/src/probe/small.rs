@@ -231,7 +231,7 @@ mod tests {
 
     /// By default, nginx ends a connection after 1,000 requests, which is more than a probe sends.
     #[test]
-    fn connection_that_carries_all_requests_is_no_fault() {
+    fn connection_that_carries_all_requests_is_not_a_fault() {
         assert_eq!(found(lasting(120, 1_000)), None);
         let mut seen = healthy(ms(30));
         seen.steps.push(lasting(120, 1_000));

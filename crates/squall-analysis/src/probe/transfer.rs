@@ -112,7 +112,7 @@ impl Upload {
         self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// The upload of a step; `None` if it was not begun, or the server did not want it.
+    /// The upload of a step; `None` if it was not begun, or the server rejected it.
     pub(super) fn of(step: &Step) -> Option<Upload> {
         let row = step.of(1).filter(|row| was_wanted(row))?;
         let begun = row.written_first?;

@@ -2,8 +2,8 @@
 //!
 //! A datagram belongs to the connection with its first packet's connection ID, otherwise to the latest connection
 //! between its addresses; so a client that changes its address keeps its connection (RFC 9000, section 9). Without
-//! secrets, datagrams are counted and the hellos are read, which anybody can decrypt. Not supported are versions other
-//! than 1 and 2, and datagrams truncated by the capture.
+//! secrets, datagrams are counted and the hellos are read, because their keys are public. Not supported are versions
+//! other than 1 and 2, and datagrams truncated by the capture.
 //!
 //! Memory is bounded: 4 MiB of packets waiting for secrets and 16 MiB of stream bytes waiting for missing ones per
 //! connection, 256 MiB for all connections of one end together, and a maximum number of connections.

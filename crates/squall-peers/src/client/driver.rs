@@ -29,7 +29,7 @@ pub struct ReportedFields {
 
 /// A load generator.
 pub trait ClientDriver: Installable {
-    /// What its log reports.
+    /// The fields that its log reports.
     fn reported_fields(&self) -> ReportedFields;
 
     /// Its command line and files, or why it cannot generate this load.

@@ -225,7 +225,7 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Packs up to `PIECE_ROWS` rows, into as many pages and row groups as they touch.
+    /// Packs up to `PIECE_ROWS` rows, which may end pages and row groups.
     fn write(&mut self, rows: &[R]) -> Result<(), RecordError> {
         let mut rest = rows;
         while !rest.is_empty() {

@@ -127,7 +127,7 @@ fn single(
         .iter()
         .any(|facts| facts.problem.is_none());
     if !has_answer {
-        // There are no figures, and the answer has every reason.
+        // Without figures, the answer already states every reason.
         let mut facts = vec![("asked", endpoint.address.clone())];
         facts.extend(facts::announced(endpoint));
         for (name, value) in facts {

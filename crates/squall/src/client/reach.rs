@@ -17,7 +17,7 @@ use crate::output;
 use squall_http::values::alt_svc::Alternative;
 
 /// How long to try one address. A lost SYN is retransmitted after 1 s, and again after 2 s (tcp_syn_linear_timeouts);
-/// QUIC sends as many in that time (RFC 9002, section 6.2).
+/// QUIC sends as many packets in that time (RFC 9002, section 6.2).
 const TRY_FOR: Duration = Duration::from_secs(3);
 
 /// The largest UDP payload read.

@@ -105,7 +105,7 @@ fn alternative(
     let instead = format!("as ALPN decides, {} now, because", facts.protocol);
     let Some(value) = facts.alt_svc else {
         return Ok(Err(format!(
-            "{instead} {text} told no alternative (alt-svc)"
+            "{instead} {text} advertised no alternative (alt-svc)"
         )));
     };
     let parsed = match AltSvc::parse(&value) {

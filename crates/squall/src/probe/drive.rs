@@ -458,8 +458,9 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// The largest body of the small responses, if many more such requests would be cheap and show something new: each step used
-/// one connection, and all requests were answered without an error, most of them soon.
+/// The largest body of the small responses. `None` if many more such requests would be expensive or show nothing new:
+/// they are worthwhile if each step used one connection and all requests were answered without an error, most of them
+/// soon.
 fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
     let mut rows: Vec<&RequestRecord> = Vec::new();
     for step in steps {

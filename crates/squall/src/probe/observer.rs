@@ -1,5 +1,5 @@
-//! Sees what a step's connections receive: heads, SETTINGS, the pieces of bodies and what handshakes show; and ends the step
-//! when it has received as many bytes as it may.
+//! Observes what a step's connections receive: heads, SETTINGS, the pieces of bodies and the facts of handshakes. Ends
+//! the step once it has received its maximum number of bytes.
 //!
 //! Bodies are counted; only that of robots.txt is kept.
 

@@ -175,7 +175,7 @@ impl Environment<'_> {
         self.start_at(target, task, time)
     }
 
-    /// Runs a step against a target. Clones of a target share the sessions of TLS; a new one has none.
+    /// Runs a step against a target. Clones of a target share their TLS sessions; a new target starts without sessions.
     pub(super) fn run_at(
         &mut self,
         target: Target,

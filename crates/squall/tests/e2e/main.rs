@@ -117,7 +117,7 @@ mod secrets;
 mod served;
 mod serving;
 mod settings;
-mod settings_heard;
+mod settings_applied;
 mod smuggling;
 mod sql;
 mod stand_ins;

@@ -291,7 +291,7 @@ fn reason_is_said_if_a_server_breaks_the_protocol() {
 }
 
 #[test]
-fn version_that_the_server_does_not_agree_on_is_said_so() {
+fn version_that_the_server_does_not_agree_on_is_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1s", "0"]);

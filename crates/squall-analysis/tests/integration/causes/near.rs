@@ -330,12 +330,12 @@ fn check_every_detail(world: &World) {
 }
 
 #[test]
-fn request_over_tcp_has_the_same_details_from_near_and_from_all_records() {
+fn request_over_tcp_has_the_same_details_from_nearby_records_as_from_all() {
     check_every_detail(&over_tcp());
 }
 
 #[test]
-fn request_over_quic_has_the_same_details_from_near_and_from_all_records() {
+fn request_over_quic_has_the_same_details_from_nearby_records_as_from_all() {
     check_every_detail(&over_quic());
 }
 
@@ -358,12 +358,12 @@ fn near_records_of_a_busy_quic_connection_show_all_packets_and_bytes_in_flight()
 }
 
 #[test]
-fn request_over_tcp_is_explained_alike_from_near_and_from_all_records() {
+fn request_over_tcp_is_explained_the_same_from_nearby_records_as_from_all() {
     check_every_request(&over_tcp());
 }
 
 #[test]
-fn request_over_quic_is_explained_alike_from_near_and_from_all_records() {
+fn request_over_quic_is_explained_the_same_from_nearby_records_as_from_all() {
     check_every_request(&over_quic());
 }
 
