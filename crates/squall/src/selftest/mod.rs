@@ -30,17 +30,23 @@ use row::{Group, Row};
 fn measure(only: Option<Group>) -> Result<Vec<Row>> {
     user_namespace::acquire_privilege()?;
     let mut rows = Vec::new();
-    for group in Group::value_variants().iter().copied() {
-        if only.is_none_or(|only| only == group) {
-            let name = group.name();
-            let began = Instant::now();
-            eprint(format_args!("{name} ..."));
-            let measured = measure_group(group);
-            rows.extend(measured.with_context(|| format!("cannot measure {name}"))?);
-            eprint(format_args!(" {:.0} s\n", began.elapsed().as_secs_f64()));
-        }
+    for group in groups(only) {
+        let name = group.name();
+        let began = Instant::now();
+        eprint(format_args!("{name} ..."));
+        let measured = measure_group(group);
+        rows.extend(measured.with_context(|| format!("cannot measure {name}"))?);
+        eprint(format_args!(" {:.0} s\n", began.elapsed().as_secs_f64()));
     }
     Ok(rows)
+}
+
+/// The groups to measure, in the order of the table.
+fn groups(only: Option<Group>) -> Vec<Group> {
+    match only {
+        Some(group) => vec![group],
+        None => Group::value_variants().to_vec(),
+    }
 }
 
 fn measure_group(group: Group) -> Result<Vec<Row>> {
@@ -51,5 +57,18 @@ fn measure_group(group: Group) -> Result<Vec<Row>> {
         Group::Rate => rate::measure(),
         Group::Repair => repair::measure(),
         Group::Throughput => throughput::measure(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_is_measured_unless_one_is_selected() {
+        let all = groups(None).into_iter().map(Group::name);
+        let expected = ["delay", "exactness", "loss", "rate", "repair", "throughput"];
+        assert!(all.eq(expected), "{:?}", groups(None));
+        assert_eq!(groups(Some(Group::Rate)), [Group::Rate]);
     }
 }

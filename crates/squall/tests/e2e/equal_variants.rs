@@ -34,8 +34,8 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
         .into_iter()
         .chain(again.iter().map(String::as_str))
         .collect();
-    // p99 needs 368 requests.
-    let profile = "warmup = \"50ms\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 6";
+    // p99 needs 368 requests, and there are 380.
+    let profile = "warmup = \"20ms\"\nduration = \"190ms\"\ndrain = \"1s\"\nrepetitions = 6";
     let conditions = "delay = [\"1ms\", \"2ms\"]\nloss = [\"0%\", \"2%\"]";
     let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &["-v"]);
     let text = fs::read(run.folder.join("summary.json")).expect("summary.json");

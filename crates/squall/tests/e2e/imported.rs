@@ -24,10 +24,11 @@ const MILLISECOND_NS: u64 = 1_000_000;
 const QUIET_HOST_PERCENT: u64 = 2;
 
 /// A load that the link can carry, so that bytes wait for its congestion window and its losses. HTTP/2's windows are
-/// too large to limit anything: seen from outside, bytes that they held back may still be in the sender's socket.
-fn recipe() -> String {
-    let variant = |protocol: &str, connections: u32| {
-        let windows = match protocol {
+/// too large to limit anything: seen from outside, bytes that they held back may still be in the sender's socket. The
+/// protocols come with their numbers of connections.
+fn recipe(protocols: &[(&str, u32)]) -> String {
+    let variant = |(protocol, connections): &(&str, u32)| {
+        let windows = match *protocol {
             "h2c" | "h2" => "http2 = { connection_window = \"4MiB\" }\n",
             _ => "",
         };
@@ -36,14 +37,12 @@ fn recipe() -> String {
              connections = {connections}\n{windows}"
         )
     };
-    let variants = [("h1", 4), ("h2c", 1), ("h2", 1), ("h3", 1)];
-    let variants = variants.map(|(protocol, connections)| variant(protocol, connections));
+    let variants: String = protocols.iter().map(variant).collect();
     format!(
         "name = \"test\"\nquestion = \"Who waits for whom?\"\n[load]\nrate = \"15/s\"\n\
          [request]\nmethod = \"POST\"\ntarget = \"/\"\nbody = \"3kB\"\n\
          [response]\nstatus = 200\nbody = \"20kB\"\n[conditions]\ndelay = \"10ms\"\nloss = \"2%\"\n\
-         [profile.standard]\nwarmup = \"0s\"\nduration = \"5s\"\ndrain = \"2s\"\n{}",
-        variants.concat()
+         [profile.standard]\nwarmup = \"0s\"\nduration = \"5s\"\ndrain = \"2s\"\n{variants}"
     )
 }
 
@@ -215,7 +214,8 @@ impl Comparison {
 #[test]
 fn causes_from_a_capture_agree_with_those_of_its_trial() {
     let _seat = seat();
-    let run = run_recipe(&recipe(), &["--pcap"]);
+    let protocols = [("h1", 4), ("h2c", 1), ("h2", 1), ("h3", 1)];
+    let run = run_recipe(&recipe(&protocols), &["--pcap"]);
     for trial in trials(&run) {
         let home = TempDir::new().expect("a temporary folder");
         let ours = causes(&told(trial.root(), &["--worst", "1000"]));
@@ -260,8 +260,8 @@ fn check(found: &Comparison, is_all_behind: bool) {
 #[test]
 fn requests_and_moments_of_a_capture_are_explained_in_capture_terms() {
     let _seat = seat();
-    let run = run_recipe(&recipe(), &["--pcap"]);
-    let trial = &trials(&run)[1];
+    let run = run_recipe(&recipe(&[("h2c", 1)]), &["--pcap"]);
+    let trial = &trials(&run)[0];
     let home = TempDir::new().expect("a temporary folder");
     let folder = import(&trial.capture(), trial, home.path());
     let slowest = told(&folder, &["--worst", "1"]);

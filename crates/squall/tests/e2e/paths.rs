@@ -31,7 +31,10 @@ fn variant((name, path): (&str, &str)) -> String {
     format!("[[variant]]\nname = \"{name}\"\npath = \"{path}\"\n")
 }
 
-/// Every request of a trial got exactly one response.
+/// A load of one second, so that there are as many measured requests as the rate has.
+const ONE_SECOND: &str = "warmup = \"500ms\"\nduration = \"1s\"\ndrain = \"2s\"";
+
+/// Every request of a trial with a load of [`ONE_SECOND`] got exactly one response.
 fn check_answered(run: &Path, trial: &TrialFiles, rate: u64) {
     let name = trial.record.trial.folder();
     let explained = |request: u64| {
@@ -40,7 +43,7 @@ fn check_answered(run: &Path, trial: &TrialFiles, rate: u64) {
         stdout(&output) + &stderr(&output)
     };
     let measured = trial.measured().count() as u64;
-    assert_eq!(measured, 2 * rate, "{name}");
+    assert_eq!(measured, rate, "{name}");
     for request in trial.measured() {
         let said = || explained(request.request);
         assert!(request.succeeded(), "{name}: {request:?}\n{}", said());
@@ -56,7 +59,7 @@ fn six(stations: &str) -> FinishedRun {
         "250/s",
         "delay = \"5ms\"",
         &variants.each_ref().map(String::as_str),
-        "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
+        ONE_SECOND,
     );
     let run = run_recipe(&text, &["--stations", stations]);
     assert_eq!(run.trials.len(), 6);
@@ -148,7 +151,7 @@ fn hops_of_a_path_can_mix_all_protocols() {
         "200/s",
         "delay = \"5ms\"",
         &variants.each_ref().map(String::as_str),
-        "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
+        ONE_SECOND,
     );
     let run = run_recipe(&text, &[]);
     run.trials

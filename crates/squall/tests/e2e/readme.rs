@@ -34,7 +34,7 @@ const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
 /// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
 /// test's server.
-const REPLACED: [(&str, &str); 31] = [
+const REPLACED: [(&str, &str); 32] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
     ("--https 8443", "--https 0"),
@@ -83,11 +83,16 @@ const REPLACED: [(&str, &str); 31] = [
         "sed -i /primary_repetitions/d mine.toml && \
          squall run ./mine.toml --profile quick --brief --repetitions 1",
     ),
-    // Six trials with real programs instead of eighteen.
+    // Six trials with real programs instead of eighteen, and shorter ones.
     (
         "squall run ./mine.toml --profile quick\n",
-        "sed -i /primary_repetitions/d mine.toml && \
+        "sed -i -e /primary_repetitions/d -e s/1500ms/400ms/ mine.toml && \
          squall run ./mine.toml --profile quick --repetitions 1\n",
+    ),
+    // One round, in which idle connections are not watched.
+    (
+        "squall probe --cacert",
+        "squall probe --rounds 1 --idle 0s --cacert",
     ),
     // `tried_fixes` has such a run.
     (

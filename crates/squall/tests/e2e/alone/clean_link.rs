@@ -2,20 +2,22 @@
 
 use squall_base::record::{Outcome, RequestRecord};
 
-use crate::support::{H1, H2C_ON_DEMAND, H2C_X1, H2C_X8, bench, quantile, recipe, run_recipe};
+use crate::support::{
+    H1, H2C_ON_DEMAND, H2C_X1, H2C_X8, bench, quantile, quiet_seat, recipe, run_recipe,
+};
 
 /// The round trip over the link in these tests.
 const ROUND_TRIP_MS: f64 = 50.0;
 
 #[test]
 fn requests_take_the_expected_round_trips_and_little_more() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let conditions = "delay = \"25ms\"\nloss = \"0%\"";
     let text = recipe(
         "200/s",
         conditions,
         &[H1, H2C_ON_DEMAND],
-        "warmup = \"0s\"\nduration = \"4s\"\ndrain = \"2s\"",
+        "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"2s\"",
     );
     let run = run_recipe(&text, &[]);
     assert_eq!(run.trials.len(), 2);
@@ -23,7 +25,7 @@ fn requests_take_the_expected_round_trips_and_little_more() {
         let name = &trial.record.trial.variant.name;
         assert_eq!(
             trial.requests.len(),
-            800,
+            400,
             "{name}: every request of the schedule has its row"
         );
         let (first, later): (Vec<&RequestRecord>, Vec<&RequestRecord>) = trial
@@ -106,7 +108,7 @@ fn all_variants_are_equally_fast_without_loss() {
         "1000/s",
         conditions,
         &[H1, H2C_X1, H2C_X8],
-        "warmup = \"300ms\"\nduration = \"1s\"\ndrain = \"1s\"",
+        "warmup = \"300ms\"\nduration = \"500ms\"\ndrain = \"1s\"",
     );
     let run = run_recipe(&text, &[]);
     assert_eq!(run.trials.len(), 6);

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{FinishedRun, H1, bench, recipe, run_recipe, squall, stderr, stdout};
+use crate::support::{FinishedRun, H1, quiet_seat, recipe, run_recipe, squall, stderr, stdout};
 
 const PROFILE: &str = "warmup = \"200ms\"\nduration = \"1s\"\ndrain = \"1s\"\n";
 
@@ -56,7 +56,7 @@ fn check_failure_flags(folder: &Path) {
 
 #[test]
 fn compare_reports_changes_with_an_exit_code_for_ci() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let conditions = |delay: &str| format!("delay = \"{delay}\"\nloss = \"0%\"");
     let calm = run(&conditions("2ms"), &[H1], 2, &["--seed", "5"]);
 

@@ -5,16 +5,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use squall_base::Time;
-use squall_base::record::{Cause, FrameLayer, FrameRecord, Side, Way};
-use squall_record::{RunFolder, TrialFolder, read_causes, read_frames};
+use squall_base::record::{Cause, FrameLayer, FrameRecord, Side, TrialRecord, Way};
+use squall_base::{Duration, Time};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_frames, read_requests};
 use tempfile::TempDir;
 
 use crate::capture::fields;
 use crate::observed::Imported;
-use crate::support::{FinishedRun, have, quiet_seat, recipe, run_recipe};
+use crate::support::{FinishedRun, have, quiet_seat, recipe, run_recipe_with};
 
-const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"3s\"";
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"3s\"";
+/// Each trial has a part without loss and one with loss, so that programs start only once for both.
+const SCHEDULE: (&str, &[u8]) = ("lossy.schedule", b"at 2s: loss 3%\n");
+/// When the second part begins, from the start of the load.
+const LOSSY_FROM: Duration = Duration::from_secs(2);
 
 /// Bits of the STREAM frame type (RFC 9000, section 19.8).
 const OFF: u64 = 0x04;
@@ -126,18 +130,21 @@ fn check_capture(name: &str, capture: &Path) {
     }
 }
 
-/// The percentage of response time whose cause is unknown.
-fn unknown_percent(trial: &TrialFolder) -> f64 {
+/// The percentage of response time whose cause is unknown: first of the requests that were due in the part without loss,
+/// then of those in the part with loss.
+fn unknown_percent(trial: &TrialFolder, record: &TrialRecord) -> [f64; 2] {
+    let lossy_from = Time::ZERO + record.load_start + LOSSY_FROM;
+    let requests = read_requests(trial.requests()).expect("the requests");
+    let due_later = requests.iter().filter(|row| row.intended >= lossy_from);
+    let due_later: BTreeSet<u64> = due_later.map(|row| row.request).collect();
     let causes = read_causes(trial.causes()).expect("the causes");
-    let of = |cause: Option<Cause>| -> u64 {
-        let rows = causes.iter().filter(|row| row.hop == 0);
-        rows.map(|row| match cause {
-            Some(cause) => row.spans[cause].as_nanos(),
-            None => row.spans.total().as_nanos(),
-        })
-        .sum()
-    };
-    100.0 * of(Some(Cause::Unknown)) as f64 / of(None) as f64
+    let (mut unknown_ns, mut all_ns) = ([0; 2], [0; 2]);
+    for row in causes.iter().filter(|row| row.is_in_total()) {
+        let part = usize::from(due_later.contains(&row.request));
+        unknown_ns[part] += row.spans[Cause::Unknown].as_nanos();
+        all_ns[part] += row.spans.total().as_nanos();
+    }
+    [0, 1].map(|part| 100.0 * unknown_ns[part] as f64 / all_ns[part] as f64)
 }
 
 #[test]
@@ -156,21 +163,19 @@ fn observer_agrees_with_tshark_on_quic_and_causes_are_known() {
     ];
     let text = recipe(
         "60/s",
-        "delay = \"5ms\"\nloss = [\"0%\", \"3%\"]",
+        "delay = \"5ms\"\nschedule = \"lossy.schedule\"",
         &variants.each_ref().map(String::as_str),
         PROFILE,
     );
-    let run = run_recipe(&text, &["--pcap"]);
-    assert_eq!(run.trials.len(), 2 * variants.len());
+    let run = run_recipe_with(&[SCHEDULE], &text, &["--pcap"]);
+    assert_eq!(run.trials.len(), variants.len());
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
-        let name = format!(
-            "{} {:?}",
-            record.trial.variant.name, record.trial.condition.loss
-        );
-        check_capture(&name, &folder.capture());
-        let unknown = unknown_percent(&folder);
-        assert!(unknown < 2.0, "{name}: {unknown} % unknown");
+        let name = &record.trial.variant.name;
+        check_capture(name, &folder.capture());
+        let unknown = unknown_percent(&folder, &record);
+        let is_known = unknown.iter().all(|percent| *percent < 2.0);
+        assert!(is_known, "{name}: {unknown:?} % unknown");
         for hop in &record.hops {
             let Some(wire) = &hop.wire else { continue };
             assert!(wire.unread.is_empty(), "{name}: {wire:?}");

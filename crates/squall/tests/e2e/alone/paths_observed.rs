@@ -23,7 +23,7 @@ use crate::support::{
 
 /// One-way delay.
 const DELAY_NS: i64 = 5_000_000;
-const PROFILE: &str = "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"";
+const PROFILE: &str = "warmup = \"500ms\"\nduration = \"1s\"\ndrain = \"2s\"";
 /// The listening ports of the stations behind the first and the second hop.
 const PORTS: [u16; 2] = [8080, 8081];
 
@@ -83,7 +83,8 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
             &variant("as said", paths[0], ""),
             &variant("fallen back", paths[1], ""),
         ],
-        PROFILE,
+        // It runs four times, because the invalid trial is repeated.
+        "warmup = \"100ms\"\nduration = \"500ms\"\ndrain = \"2s\"",
     );
     // They respond as their configuration says.
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "");
@@ -192,7 +193,7 @@ fn record_split_by_the_congestion_window_differs_by_one_round_trip() {
         "20/s",
         "delay = \"5ms\"",
         &variants.each_ref().map(String::as_str),
-        PROFILE,
+        "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
     );
     let watching = Watching::start();
     let run = run_recipe(&text.replace("body = \"1KiB\"", "body = \"15kB\""), &[]);
