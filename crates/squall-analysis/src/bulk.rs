@@ -275,7 +275,7 @@ pub fn delivery_counters(
         .collect()
 }
 
-/// The shortest interval of 1, 2 or 5 x 10^n ms of which a span has no more than the limit.
+/// The shortest interval of 1, 2 or 5 x 10^n ms that divides a span into no more intervals than the limit.
 fn interval_for(span: Duration) -> Duration {
     let at_least = span.as_nanos().div_ceil(INTERVALS_AT_MOST);
     let mut unit = SHORTEST_INTERVAL.as_nanos();

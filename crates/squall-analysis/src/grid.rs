@@ -1,7 +1,7 @@
 //! A run's conditions as grids of two of their settings, and which variant wins in each field.
 //!
 //! The settings and their values come from the conditions, the winners from the verdicts: nothing is compared here, and
-//! nothing is said that `verdict` does not say. squall-report draws the grids.
+//! the grid adds nothing to the results of `verdict`. squall-report draws the grids.
 
 use squall_base::plan::{Condition, Measure};
 

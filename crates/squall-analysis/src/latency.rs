@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_body_the_end_counts_and_without_its_times_nothing() {
+    fn response_without_a_body_has_its_end_as_first_chunk_and_unrecorded_times_are_unknown() {
         let us = Duration::from_micros;
         let empty = RequestRecord {
             response_body_bytes: 0,

@@ -5,21 +5,21 @@
 //! their losses and their congestion windows; the trial is the unit (docs/METHOD.md).
 //!
 //! `trial` condenses one trial, `target_times` its requests to some targets; `latency` is how long one request took,
-//! `quantile` what can be known of that when some requests never finished, `figures` what is said of many, `gaps` that
-//! of the gaps in streamed responses, and `tail` says what slowed down a trial's slowest requests. `cell` has the
-//! trials of one variant under one condition, `summary` a whole run, and `summarise` makes it. `stats` holds the
-//! statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
+//! `quantile` what can be known of that when some requests never finished, `figures` summarises the times of many
+//! requests, `gaps` the gaps in streamed responses, and `tail` says what slowed down a trial's slowest requests. `cell`
+//! has the trials of one variant under one condition, `summary` a whole run, and `summarise` makes it. `stats` holds
+//! the statistics, `verdict` compares variants, `sentence` puts that into words and `answer` into one sentence for the
 //! whole run. `crossover` says how many connections it takes, `threshold` checks a number against a limit, `warning`
-//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows, `shape`
-//! says how a trial's response times are distributed and what was in flight, `heat` counts requests by when they were
-//! due and how long they took, `grid` lays out the conditions by two settings with the winners, `headline` is the
-//! answer as one clause, `run_health` says whether to trust the run, `bulk` says what the link delivered over time
-//! while large bodies crossed it, and `figure` is how all of them write numbers.
-//! `causes` says what the requests' time was spent on, `explain` shows one request in full, `detail` some requests of a
-//! run with their connections, `capture` infers from packets seen at one point what happened to them beyond it, `findings`
-//! recognises what is wrong, and `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead
-//! of rows, because there are too many requests to keep. `request_totals` has sums for programs that collect metrics. `probe`
-//! says what is wrong with an endpoint that squall only sees from outside. Lists that are too long to draw are `thinned`.
+//! says what a reader should doubt, `change` compares two runs, `window_rate` predicts what flow control allows,
+//! `shape` says how a trial's response times are distributed and what was in flight, `heat` counts requests by when
+//! they were due and how long they took, `grid` lays out the conditions by two settings with the winners, `headline` is
+//! the answer as one clause, `run_health` says whether to trust the run, `bulk` says what the link delivered over time
+//! while large bodies crossed it, and `figure` is how all of them write numbers. `causes` says what the requests' time
+//! was spent on, `explain` shows one request in full, `detail` some requests of a run with their connections, `capture`
+//! infers from packets seen at one point what happened to them beyond it, `findings` recognises what is wrong, and
+//! `tried` says what fixes gained. `load` is for a load without trials: it keeps sums instead of rows, because there
+//! are too many requests to keep. `request_totals` has sums for programs that collect metrics. `probe` says what is
+//! wrong with an endpoint that squall only sees from outside. Lists that are too long to draw are `thinned`.
 //! squall-report draws the result.
 //!
 //! ```
@@ -27,7 +27,7 @@
 //! use squall_base::Duration;
 //!
 //! let ms = |n| Duration::from_millis(n);
-//! // Two answered, one given up after 50 ms: its true latency is longer, by how much nobody knows.
+//! // Two answered, one given up after 50 ms: its true latency is longer by an unknown amount.
 //! let sample: squall_analysis::Sample =
 //!     [Quantile::Exact(ms(10)), Quantile::Exact(ms(12)), Quantile::AtLeast(ms(50))].into_iter().collect();
 //! assert_eq!(sample.median(), Some(Quantile::Exact(ms(12))));

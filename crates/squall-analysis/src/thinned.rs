@@ -59,8 +59,8 @@ impl<T> Thinned<T> {
         }
     }
 
-    /// Keeps at most `limit` entries: the smallest and the largest of each of as many parts as there is room for, so that a
-    /// line through them has every peak.
+    /// Keeps at most `limit` entries. It divides the entries into equal parts and keeps the smallest and the largest of
+    /// each part, so that a line through them has every peak.
     ///
     /// ```
     /// use squall_analysis::Thinned;

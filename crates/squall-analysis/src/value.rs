@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_slow_emulated_path_shows_is_a_bound_for_the_better() {
+    fn values_measured_over_a_slow_emulated_path_are_bounds() {
         let seen = Value::Exact(5.0);
         assert_eq!(seen.limited(Unit::Time), Some(Value::AtMost(5.0)));
         let rate = seen.limited(Unit::BytesPerSecond);

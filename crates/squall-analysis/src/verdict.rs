@@ -1,12 +1,12 @@
 //! Decides which variant is better by a measure under a condition, by how much, how certain that is, and whether it can be
 //! decided at all.
 //!
-//! Only pairs are compared: trials of one condition and repetition, whose links had the same seed. A variant is "higher" or
-//! "lower" only if all of the following hold: the 95 % interval of the median ratio excludes 1; chance alone would do as
-//! much in at most 5 % of runs (sign flips, corrected for the run's other comparisons); and the difference exceeds both
-//! squall's own measurement error and the noise floor, which is what a variant differs from itself by if the recipe has it
-//! twice. Otherwise the most that is said is "no difference larger than". The size of a difference is reported only if both
-//! variants carried the load.
+//! Only pairs are compared: trials of one condition and repetition, whose links had the same seed. A variant is
+//! "higher" or "lower" only if all of the following hold: the 95 % interval of the median ratio excludes 1; chance
+//! alone would do as much in at most 5 % of runs (sign flips, corrected for the run's other comparisons); and the
+//! difference exceeds both squall's own measurement error and the noise floor, which is the difference between two
+//! copies of one variant, if the recipe has such copies. Otherwise the verdict is at most "no difference larger than".
+//! The size of a difference is reported only if both variants carried the load.
 //!
 //! A pair with a doubtful trial counts only if its values differ by more than what squall itself added to them, and then by
 //! what is left of the difference. That depends on the size of a difference, not on whom it favours, so chance alone still

@@ -195,7 +195,7 @@ impl FromStr for Rate {
         };
         match number.times(1) {
             Some(events) if events <= MAX_EVENTS => Rate::new(events as u64, period)
-                .ok_or_else(|| ParseQuantityError::range(text, "more than none")),
+                .ok_or_else(|| ParseQuantityError::range(text, "more than 0")),
             _ => Err(ParseQuantityError::range(
                 text,
                 "a whole number of at most 1e9",
@@ -360,7 +360,7 @@ mod tests {
         ] {
             assert_eq!(found, expected);
         }
-        // These are no percentages.
+        // These are not percentages.
         for text in ["101", "1"] {
             let said = said::<Probability>(text);
             assert!(said.contains("out of range"), "{said}");

@@ -23,32 +23,40 @@ const NAMES: [&str; 5] = [
 ];
 
 /// How the names of further ones end, of which no standard has a list; `_` counts as `-`.
-const ENDINGS: [&str; 10] = [
+const ENDINGS: [&str; 14] = [
     "-authorization",
     "-jwt",
-    "-password",
+    "-key",
     "-signature",
-    "access-key",
     "accesskey",
-    "api-key",
     "apikey",
+    "passphrase",
+    "passwd",
+    "password",
     "secret",
+    "sessid",
+    "session-id",
+    "sessionid",
     "token",
 ];
 
-/// Names that end like those and say where a list goes on.
-const HARMLESS_ENDINGS: [&str; 3] = ["page-token", "pagetoken", "continuation-token"];
+/// Names that end like those: they say where a list goes on, or which of several things is meant.
+const HARMLESS_ENDINGS: [&str; 11] = [
+    "cache-key",
+    "continuation-token",
+    "idempotency-key",
+    "page-token",
+    "pagetoken",
+    "partition-key",
+    "primary-key",
+    "public-key",
+    "sort-key",
+    "surrogate-key",
+    "websocket-key",
+];
 
 /// Further names of query parameters.
-const PARAMETERS: [&str; 7] = [
-    "auth",
-    "jwt",
-    "passwd",
-    "password",
-    "pwd",
-    "sig",
-    "signature",
-];
+const PARAMETERS: [&str; 5] = ["auth", "jwt", "pwd", "sig", "signature"];
 
 /// Whether the value of a header field of that name, in any case, is a secret (`x-goog-api-key`, `x-amz-security-token`).
 pub fn is_secret_name(name: &str) -> bool {
@@ -215,6 +223,11 @@ mod tests {
             "x-api-key",
             "X_API_KEY",
             "x-goog-api-key",
+            "x-rapidapi-key",
+            "ocp-apim-subscription-key",
+            "Fastly-Key",
+            "x-session-id",
+            "password",
             "private-token",
             "x-amz-security-token",
             "cf-access-client-secret",
@@ -228,6 +241,9 @@ mod tests {
             "traceparent",
             "te",
             "x-next-page-token",
+            "idempotency-key",
+            "sec-websocket-key",
+            "key",
         ] {
             assert!(!has(name), "{name}");
         }
@@ -252,6 +268,10 @@ mod tests {
                 "/a?access_token=[redacted]&size=1",
             ),
             ("/a?size=1;sig=abc#top", "/a?size=1;sig=[redacted]#top"),
+            (
+                "/a;jsessionid=9F2?auth_key=1&passwd=2&sort_key=3",
+                "/a;jsessionid=[redacted]&passwd=[redacted]&sort_key=3",
+            ),
             (
                 "curl -H 'Authorization: Bearer a b' -H \"x-api-key:k\" u",
                 "curl -H 'Authorization: [redacted]' -H \"x-api-key:[redacted]\" u",

@@ -56,7 +56,7 @@ impl Time {
 }
 
 impl Duration {
-    /// No time at all.
+    /// A span of length zero.
     pub const ZERO: Duration = Duration(0);
 
     /// A span of `nanos` nanoseconds.

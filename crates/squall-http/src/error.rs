@@ -33,7 +33,7 @@ pub enum ConnectionError {
     /// A request's Host field is missing, repeated or not a valid host (RFC 9112, section 3.2).
     #[error("the host of a request is missing, ambiguous or malformed")]
     Host,
-    /// A request's target has none of the forms of RFC 9112, section 3.2.
+    /// A request's target does not have any of the forms of RFC 9112, section 3.2.
     #[error("malformed request target")]
     Target,
     /// The client requested a tunnel.
@@ -86,7 +86,7 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether bytes in place of a head are no message of HTTP/1 at all: they do not even begin with a start line.
+    /// Whether the bytes where a head should be are not HTTP/1 at all: they do not even begin with a start line.
     pub fn is_no_message(&self) -> bool {
         use httparse::Error::{NewLine, Token, Version};
         matches!(self, ConnectionError::Head(NewLine | Token | Version))

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn together_lowercases_field_names() {
+    fn field_names_are_converted_to_lower_case() {
         let pairs = [(&b"X-A"[..], &b"1 A"[..]), (b"b", b"")];
         let fields = [Field::new("x-a", "1 A"), Field::new("b", "")];
         assert_eq!(build_section(pairs.into_iter()), fields);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn never_and_always_are_exact() {
+    fn probabilities_of_zero_and_one_are_exact() {
         assert_eq!(pass(0.0, 1_000).len(), 1_000);
         assert_eq!(pass(1.0, 1_000).len(), 2_000);
     }

@@ -135,8 +135,8 @@ impl Link {
         self.advance_lanes(now);
     }
 
-    /// Runs one event after the other in order of time, not lane by lane, so that packets leave in that order too, however
-    /// seldom the driver calls. At the same time, up goes first.
+    /// Runs the events of both lanes in order of time rather than lane by lane, so that packets leave in that order
+    /// even if the driver calls rarely. Of two events at the same time, the one of the up direction comes first.
     fn advance_lanes(&mut self, now: Time) {
         let due = |lane: &&mut Lane| lane.next_wake().filter(|at| *at <= now);
         while let Some((_, lane)) = self

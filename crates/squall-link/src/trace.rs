@@ -117,7 +117,7 @@ impl Trace {
         }
     }
 
-    /// The same trace under `name`.
+    /// This trace, renamed to `name`.
     #[must_use]
     pub fn named(self, name: &str) -> Trace {
         Trace {

@@ -1,9 +1,9 @@
-//! When the thread of a link worked without a pause, and what the link carried meanwhile.
+//! When the thread of a link worked without a pause, and what the link carried in that time.
 //!
-//! A turn of the thread's loop counts as work if it read a packet or took one out of the link; polling does not. While work
-//! follows work, packets wait for the thread, and the link carries no more than its processor allows. A thread that other
-//! work keeps from running is late for another reason: what it seems to work between two heartbeats counts only if it had
-//! the processor for most of it. Nothing here reads a clock; the user is `link_thread`.
+//! A turn of the thread's loop counts as work if it read a packet or took one out of the link; polling does not. While
+//! work follows work, packets wait for the thread, and the link carries no more than its processor allows. A thread
+//! that is preempted by other work is late for another reason, so its work between two heartbeats counts only if it had
+//! the processor for most of that time. Nothing here reads a clock; the user is `link_thread`.
 
 use squall_base::record::{Direction, LateSpan, LateSpans};
 use squall_base::{Duration, Time};
@@ -22,7 +22,7 @@ pub struct FullTime {
 }
 
 impl FullTime {
-    /// How long they are in all.
+    /// The total length of these times.
     pub fn length(&self) -> Duration {
         let lengths = self.spans.iter().map(|span| span.until.since(span.from));
         lengths.fold(Duration::ZERO, |sum, length| sum + length)
@@ -43,7 +43,7 @@ pub(crate) struct BusyMeter {
     /// When the current turn began.
     turn: Time,
     has_worked: bool,
-    /// When work began that has had no pause since, and the bytes written in it.
+    /// When the current work without a pause began, and the bytes written in it.
     run: Option<Time>,
     run_bytes: [u64; 2],
     /// The processor time that the thread had used at the last heartbeat.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn work_over_a_heartbeat_is_one_time() {
+    fn work_across_a_heartbeat_is_a_single_span() {
         let mut meter = BusyMeter::new(at(0), Duration::ZERO);
         for millis in 1..=3 {
             meter.work();

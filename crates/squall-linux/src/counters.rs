@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_counters_are_none() {
+    fn missing_counters_have_no_value() {
         assert_eq!(parse_device(DEV, "squall1"), None);
         assert_eq!(parse_device("squall0: 1 2", "squall0"), None);
         assert_eq!(parse_table(SNMP, "Ip: ", "InMsgs"), None);

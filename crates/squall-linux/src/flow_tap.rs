@@ -22,7 +22,7 @@ use crate::sys::read_option;
 const LOOPBACK: usize = 1;
 /// All devices.
 const ANY_DEVICE: libc::c_int = 0;
-/// The most ports that a filter has: its jumps are of one byte.
+/// The maximum number of ports in a filter: its jump offsets have one byte.
 const PORTS_AT_MOST: usize = 64;
 /// Bytes that hold the headers of TCP over IP: of IPv6 40, of TCP at most 60.
 const HEADERS: u32 = 128;

@@ -26,7 +26,7 @@ use crate::stop::StopSignal;
 use crate::sys::returned;
 use crate::tun::Tun;
 
-/// Above the stations' priority, if they have one; low among real-time threads.
+/// Above the priority of stations with real-time scheduling, and low among real-time threads.
 pub const PRIORITY: i32 = 2;
 /// How long before a release the thread stops sleeping. A timer wakes a sleeping thread some 5 to 50 us late; spinning
 /// reduces the measured lateness from 21 us to 4 us (p99).

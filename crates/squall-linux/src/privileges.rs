@@ -1,8 +1,9 @@
 //! The rights of a process: the capabilities that it keeps, that it gains no others, and the user that it becomes.
 //!
-//! Rights belong to threads: call these functions while the process has a single thread, so that all later ones inherit the
-//! result. What is missing already stays missing, which is no error: an ordinary user, or root in a container. How a process
-//! gets the right to make hosts is in `user_namespace`; the callers decide who needs what.
+//! Rights belong to threads: call these functions while the process has a single thread, so that all later ones inherit
+//! the result. A right that is already missing stays missing, and that is not an error: an ordinary user or root in a
+//! container lacks some. How a process gets the right to make hosts is in `user_namespace`; the callers decide who
+//! needs what.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -96,7 +97,7 @@ impl Rights {
 /// executes nor a file's mode or capabilities can add one (PR_SET_NO_NEW_PRIVS).
 ///
 /// # Errors
-/// The system forbids the calls as such, as a sandbox may do. Rights that are missing already are no error.
+/// The system forbids the calls as such, as a sandbox may do. A right that is already missing is not an error.
 pub fn keep_only(kept: Rights) -> Result<(), SetupError> {
     restrict(kept).map_err(SetupError::system("drop the rights that are not needed"))
 }

@@ -13,7 +13,7 @@ pub(crate) fn checked(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Reads a socket option into `value`: as many bytes as it has and `value` holds. Returns how many those are.
+/// Reads a socket option into `value`, up to the length of `value`. Returns the number of bytes read.
 #[inline]
 pub(crate) fn read_option(
     socket: impl AsFd,

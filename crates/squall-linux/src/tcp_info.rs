@@ -11,7 +11,8 @@ use crate::sys::read_option;
 /// Enough for the whole structure: kernel 6.18 has 280 bytes, and it has grown by some 8 a year.
 pub const TCP_INFO_BYTES: usize = 512;
 
-/// TCP_INFO of a socket, in `buffer`: as many bytes as this kernel has and the buffer holds.
+/// Reads TCP_INFO of a socket into `buffer`. Returns the bytes that were read: all that this kernel has, up to the
+/// buffer's length.
 pub fn tcp_info(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     let length = read_option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, buffer)?;
     Ok(&buffer[..length])

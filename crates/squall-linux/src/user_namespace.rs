@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_names_the_setting_that_forbids() {
+    fn advice_names_the_setting_that_forbids_user_namespaces() {
         let zero = || Some("0".to_owned());
         let debian = Settings {
             unprivileged_userns_clone: zero(),

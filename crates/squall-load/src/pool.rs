@@ -308,7 +308,7 @@ mod tests {
     proptest! {
         /// Whatever happens, the pool never opens more connections than allowed and never picks one that is not ready.
         #[test]
-        fn the_policy_is_kept(fixed in any::<bool>(), order in 0_usize..5, cap in 1_u32..5, steps in proptest::collection::vec((0_u8..4, 0_u32..8), 0..200)) {
+        fn pool_never_exceeds_its_limit_nor_picks_a_connection_that_is_not_ready(fixed in any::<bool>(), order in 0_usize..5, cap in 1_u32..5, steps in proptest::collection::vec((0_u8..4, 0_u32..8), 0..200)) {
             let policy = if fixed { Connections::Fixed(cap) } else { Connections::OnDemand { at_most: cap } };
             let order = PoolOrder::ALL[order];
             let mut pool = pool(policy, order, if fixed { cap } else { 0 });

@@ -205,7 +205,7 @@ impl Bodies {
 }
 
 impl Source {
-    /// How many bytes of it are buffered.
+    /// The number of buffered bytes of this body.
     fn waiting_bytes(&self) -> usize {
         match self {
             Source::Whole { .. } => 0,

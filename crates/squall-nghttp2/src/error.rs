@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// As [`Error::check`], for functions that return a size.
+    /// Like [`Error::check`], for functions that return a size.
     pub(crate) fn check_size(size: isize) -> Result<usize, Error> {
         usize::try_from(size).map_err(|_| Error::from_code(size as c_int))
     }

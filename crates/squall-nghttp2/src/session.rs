@@ -175,7 +175,7 @@ impl<H: Handler> Http2Session<H> for Session<H> {
             ffi::nghttp2_session_mem_recv2(self.session.as_ptr(), bytes.as_ptr(), bytes.len())
         };
         self.context_mut().resume_panic();
-        // Fewer would mean that a callback had paused the session; none does.
+        // Fewer would mean that a callback had paused the session, which no callback does.
         let taken = Error::check_size(taken)?;
         debug_assert_eq!(
             taken,
@@ -196,7 +196,7 @@ impl<H: Handler> Http2Session<H> for Session<H> {
             out.extend_from_slice(unsafe { slice::from_raw_parts(data, len) });
         }
         if !self.wants_write() && self.queued_frames() == 0 {
-            // Every header section is serialised, so nghttp2 holds no pointers to them any more.
+            // Every header section is serialised, so nghttp2 no longer holds pointers to them.
             self.context_mut().queued_headers.clear();
         }
         Ok(len)

@@ -407,8 +407,8 @@ impl Connection {
 
     /// The connection or the observer has ended: writes the last rows.
     pub(crate) fn finish(mut self, context: &mut Context<'_>) {
-        // Nothing will fill a gap any more. Waiting bytes beyond an unacknowledged gap stay unread: the receiver has
-        // not read them either.
+        // No packet will fill a gap from now on. Waiting bytes beyond an unacknowledged gap stay unread: the receiver
+        // has not read them either.
         for way in Way::ALL {
             while self.halves.of_mut(way).gap_since().is_some() {
                 self.skip(way, context);

@@ -402,7 +402,7 @@ impl Http2 {
         }
     }
 
-    /// The connection is gone: writes the rows of open exchanges.
+    /// Writes the rows of open exchanges when the connection is gone.
     pub(crate) fn abandon(&mut self, sink: &mut Sink<'_>) {
         for (stream, exchange) in std::mem::take(&mut self.open) {
             sink.exchange(u64::from(stream), self.protocol, &exchange, None);

@@ -297,7 +297,7 @@ impl Plaintext {
         Ok(())
     }
 
-    /// Skips missing bytes. What follows can be read from the next request on, if at all.
+    /// Skips missing bytes. Parsing can resume only at the next request.
     ///
     /// # Errors
     /// Nothing more can be read.

@@ -11,7 +11,7 @@ use crate::waiting::OutOfOrderQueue;
 /// Limit for bytes waiting beyond a gap, whatever window the receiver announced.
 pub(crate) const MAX_WAITING_BYTES: u64 = 64 << 20;
 
-/// How a segment was taken.
+/// The outcome of adding a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentOutcome {
     /// Bytes that had arrived before.

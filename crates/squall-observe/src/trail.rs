@@ -19,7 +19,7 @@ pub(crate) struct Carrier {
     pub(crate) record: Option<u64>,
     /// When its first byte was sent or received.
     pub(crate) first: Time,
-    /// When its last byte was.
+    /// When its last byte was sent or received.
     pub(crate) last: Time,
 }
 

@@ -70,7 +70,7 @@ impl fmt::Display for ExitReport {
             None => f.write_str("ended, nobody knows how")?,
         }
         match self.last_lines.as_slice() {
-            [] => f.write_str(", without a word"),
+            [] => f.write_str(", without any output"),
             words => write!(f, "; its last words: {}", words.join(" | ")),
         }
     }
@@ -228,8 +228,8 @@ impl Process {
         self.has_ended()
     }
 
-    /// Stops it with its group: SIGTERM, then SIGKILL for what is left after a while. Returns immediately if it is
-    /// already stopped.
+    /// Stops it with its group: SIGTERM, then SIGKILL for the processes that remain after a while. Returns immediately
+    /// if it is already stopped.
     pub(crate) fn stop(&mut self) {
         let Some(release) = self.release.take() else {
             return;

@@ -295,7 +295,7 @@ fn truncated_last_line_is_left_out() {
 }
 
 #[test]
-fn lines_of_no_format_are_reported_with_their_number() {
+fn malformed_lines_are_reported_with_their_number() {
     for (format, log) in [
         (RowFormat::H2load, "1\t200\t1\nx\n"),
         (RowFormat::H2load, "1\t200\t1\n1\t99\t1\n"),

@@ -38,7 +38,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Not a number of connections or streams.
-    #[error("{0:?} is no number from 1")]
+    #[error("{0:?} is not a whole number of at least 1")]
     NotACount(String),
     /// A setting of connections at the server's side.
     #[error("`{0}` belongs to the client's side of a hop")]
@@ -72,7 +72,7 @@ pub enum ChangeError {
     SharedHost(#[from] Disagreement),
 }
 
-/// The variant as it is and with these changes, in this order. Both get names of their own, so that their trials can be told
+/// The variant as it is and with these changes, in this order. Both get separate names, so that their trials differ
 /// from those of the variant: `h2 without tcp.no_delay = true` and `h2 + tcp.no_delay = true`.
 ///
 /// # Errors

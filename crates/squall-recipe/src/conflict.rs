@@ -74,7 +74,7 @@ pub fn check(settings: &SideSettings, protocol: Protocol) -> Result<(), Conflict
     }
 }
 
-/// A setting of a host that two hops give different values.
+/// A setting of a host for which two hops have different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{key} differs between hop {before} and hop {behind}, which share a host")]
 pub struct Disagreement {

@@ -286,7 +286,7 @@ pub enum Mistake {
     #[error("`{0}` of a proxy")]
     InProxy(String),
     /// A setting of proxies, on a hop that does not lead to one of our own.
-    #[error("`{key}` of `{station}`, which is no proxy of squall's own")]
+    #[error("`{key}` of `{station}`, which is not one of squall's own proxies")]
     NoProxy {
         /// The key.
         key: String,

@@ -14,8 +14,8 @@ use squall_link::settings::Capacity;
 use squall_link::trace::Trace;
 use squall_link::{LaneSettings, text};
 
-/// Rates up to this are carried packet by packet: `squall selftest` checks the link's rates up to here, and 655 Mbit/s of
-/// bulk TCP were too much for two processors that the link shared with both programs (docs/LINK.md, Limits).
+/// Rates up to this are carried packet by packet: `squall selftest` checks the link's rates up to here, and far above them
+/// the link's thread is never idle on two processors that it shares with both programs (docs/LINK.md, Limits).
 const PACKET_BY_PACKET_BIT_PER_S: u64 = 500_000_000;
 
 /// What a recipe asks for.

@@ -1,8 +1,9 @@
 //! More repetitions of a run that is planned already, or even complete.
 //!
-//! The run gets the trials that it would have had if it had been planned with as many from the start: the same blocks, with
-//! the same seeds and the same order of variants (`recipe` has the rule). What it has stays. The recipe is not read again:
-//! every cell of the plan has a trial to go by, and the seed of the run follows from those of its trials.
+//! The run gets the trials that a plan with this number of repetitions would have had from the start: the same blocks,
+//! with the same seeds and the same order of variants (`recipe` has the rule). Existing trials stay. The recipe is not
+//! read again: each cell's settings are taken from its planned trials, and the seed of the run follows from those of
+//! its trials.
 
 use squall_base::plan::{Condition, Plan, Trial, Variant};
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! Reads a file that a user or a recipe names into memory, up to a limit.
 //!
-//! Such a path may lead to anything: a device that never ends, a pipe that nobody writes to, a file of terabytes. Nothing
+//! Such a path may lead to anything: a device that never ends, a pipe without a writer, a file of terabytes. Nothing
 //! here interprets the content.
 
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 /// Reads a whole file of at most `limit` bytes. A pipe or device is read until its end.
 ///
 /// # Errors
-/// The system's error; that there is more than `limit`; or that nobody writes to the pipe.
+/// The system's error, or one of squall's own if there are more than `limit` bytes or the pipe has no writer.
 pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     // Opening a pipe would wait for a writer, perhaps forever.
@@ -34,7 +34,8 @@ pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>>
     }
     let bytes = read_all(Patient(file), limit)?;
     if bytes.is_empty() && found.file_type().is_fifo() {
-        let said = "nobody writes to this pipe: start what writes to it first, or name a file";
+        let said =
+            "this pipe has no writer: start the program that writes to it first, or name a file";
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
     }
     Ok(bytes)
@@ -127,8 +128,8 @@ mod tests {
                 .unwrap()
                 .success()
         );
-        assert!(said(&path, 10).contains("nobody writes"));
-        // Opened for both directions, so that opening waits for nobody.
+        assert!(said(&path, 10).contains("has no writer"));
+        // Opened for both directions, so that opening does not wait for the other end.
         let mut writer = OpenOptions::new()
             .read(true)
             .write(true)

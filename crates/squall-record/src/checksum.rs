@@ -126,7 +126,7 @@ mod tests {
     use crate::PartialTrial;
 
     #[test]
-    fn any_change_of_a_recorded_file_shows() {
+    fn any_change_of_a_recorded_file_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let partial = PartialTrial::begin(folder.path().join("a")).unwrap();
         let path = partial.requests();

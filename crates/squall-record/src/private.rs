@@ -12,7 +12,7 @@ use std::path::Path;
 /// Read and write for the owner.
 const FILE_MODE: u32 = 0o600;
 
-/// Everything for the owner.
+/// Full access for the owner only.
 const FOLDER_MODE: u32 = 0o700;
 
 /// What others than the owner may do.

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_flipped_bit_of_a_sealed_object_shows() {
+    fn any_flipped_bit_of_a_sealed_object_is_detected() {
         let object = "{\n  \"schema\": 9,\n  \"files\": [\n    {\n      \"name\": \"a\",\n      \"crc32\": 7\n    \
                       }\n  ]\n}";
         let sealed = seal(object.to_owned()).into_bytes();

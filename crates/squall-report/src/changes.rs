@@ -107,7 +107,7 @@ fn remove(rows: &mut [Vec<String>], place: usize) {
     }
 }
 
-/// The rows as lines, each with what is said of it at its end.
+/// The rows as lines, each ending with its verdict.
 fn lines(
     rows: &[Vec<String>],
     said: &[String],

@@ -1,4 +1,5 @@
-//! Columns of a terminal, of which a Chinese character takes two: how wide a text is, padding, and the wrapping of Chinese.
+//! The width of texts in columns of a terminal, where a Chinese character takes two columns; padding, and the wrapping
+//! of Chinese.
 //!
 //! `text` wraps and aligns text with spaces between its words, and uses this file to count columns.
 

@@ -310,7 +310,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn minor_findings_are_only_counted_unless_all_is_wanted() {
+    fn minor_findings_are_only_counted_except_in_the_full_report() {
         let mut cells = cells();
         cells[0].findings[0].finding.severity = Severity::Minor;
         let text = english(&cells, 100, Detail::Usual);

@@ -55,7 +55,7 @@ pub(crate) struct Point {
 pub(crate) enum PointMark {
     /// The request's outcome.
     Outcome(Outcome),
-    /// Answered in whole, with a status of 400 or more, or with a `grpc-status` other than 0.
+    /// A complete response with a status of 400 or more, or with a `grpc-status` other than 0.
     ErrorStatus,
 }
 

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_said_in_both_languages() {
+    fn progress_is_shown_in_both_languages() {
         let (en, zh) = (
             ProgressLines::of(Language::En),
             ProgressLines::of(Language::Zh),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_and_tried_fixes_are_said_in_both_languages() {
+    fn repeats_and_tried_fixes_are_shown_in_both_languages() {
         let (en, zh) = (
             ProgressLines::of(Language::En),
             ProgressLines::of(Language::Zh),

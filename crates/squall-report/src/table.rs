@@ -88,7 +88,7 @@ impl Table {
         text
     }
 
-    /// The name aligned left, numbers right. Numbers beside which there is no room for the name are below it.
+    /// The name aligned left, numbers right. A name that is too long has its own line, with the numbers below it.
     fn line<'f>(&self, name: &str, fields: impl Iterator<Item = &'f str>) -> String {
         let name_width = self.name_width;
         let mut line = if width_of(name) > name_width {
@@ -217,7 +217,7 @@ fn number(spread: Option<Spread<f64>>) -> String {
     spread.map_or_else(|| "n/a".to_owned(), |spread| figure::rate(spread.median))
 }
 
-/// A count over a cell's valid trials; `n/a` if it has none.
+/// A count over a cell's valid trials; `n/a` without a valid trial.
 fn counted(cell: &CellSummary, count: u64) -> String {
     if cell.valid_trials().next().is_none() {
         "n/a".to_owned()

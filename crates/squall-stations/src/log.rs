@@ -285,8 +285,8 @@ pub(crate) fn count_settings(announced: Option<Http2Announcements<'_>>, counts: 
     count_setting_texts(sent, received, word, counts);
 }
 
-/// Counts the settings, GOAWAYs and resets of both sides of an HTTP/3 connection. If no SETTINGS could be sent, there
-/// was no HTTP/3.
+/// Counts the settings, GOAWAYs and resets of both sides of an HTTP/3 connection. If no SETTINGS could be sent, the
+/// connection never spoke HTTP/3.
 pub(crate) fn count_http3_settings(announced: &h3::Announcements, counts: &mut SideCounts) {
     counts.endings.add(announced.endings);
     if !announced.sent.is_empty() {

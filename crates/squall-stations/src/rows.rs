@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_in_finds_waiting_rows_and_then_the_end() {
+    fn poll_returns_waiting_rows_and_then_the_end() {
         let (sender, mut receiver) = queue(BOUNDED);
         assert!(matches!(receiver.poll(), RowPoll::Nothing));
         let backlog = receiver.backlog();

@@ -1,7 +1,7 @@
 //! Whether idle processors are kept awake while squall measures.
 //!
 //! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share
-//! of the host, and the host then suspends it for milliseconds (docs/METHOD.md, "Processors that sleep"). In a virtual
+//! of the host, and the host then suspends it for milliseconds (benches/RESULTS.md, "Processors that sleep"). In a virtual
 //! machine, work that must happen on time is therefore better off with processors that sleep. The record says what was
 //! done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
 
@@ -37,7 +37,7 @@ pub(crate) fn keep(
         Some(IdleProcessors::Asleep) => Ok(None),
         Some(IdleProcessors::Awake) => {
             let awake = SleepInhibitor::acquire().context(
-                "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` knows what to do",
+                "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` says how to allow it",
             )?;
             Ok(Some(awake))
         }

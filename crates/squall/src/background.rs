@@ -1,6 +1,6 @@
 //! Threads for work that can wait, such as writing records. They yield to all others, so they disturb no measurement.
 //!
-//! What a thread does, and what becomes of its errors, is up to the caller.
+//! The caller decides what a thread does and how to handle its errors.
 
 use std::thread::{self, JoinHandle};
 

@@ -31,7 +31,7 @@ fn set_handler(handler: impl FnMut() + Send + 'static) -> Result<()> {
     let ignores_hangup = process::ignores_hangup();
     ctrlc::set_handler(handler).context("cannot watch for Ctrl-C")?;
     if ignores_hangup {
-        process::ignore_hangup().context("cannot go on ignoring SIGHUP, as nohup wants")?;
+        process::ignore_hangup().context("cannot keep ignoring SIGHUP under nohup")?;
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ enum Command {
     Fetch(commands::fetch::Arguments),
     /// Generate load on a server, and measure its responses
     Load(Box<load::Arguments>),
-    /// Say what is wrong with the HTTP of a server, from outside
+    /// Find out from outside what is wrong with a server's HTTP
     Probe(Box<probe::Arguments>),
     /// Convert a recording into a script for `squall load`
     Import(import::Arguments),

@@ -1,6 +1,6 @@
 //! When a load or a link saves what it writes.
 //!
-//! It only counts time: `load::desk` and `link::outputs` ask it, and save.
+//! It only counts time: `load::shared_writer` and `link::outputs` ask it, and save.
 
 use squall_base::{Duration, Time};
 

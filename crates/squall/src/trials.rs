@@ -16,7 +16,7 @@ use crate::outcome::BadInput;
 /// Which trials of a run to use.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrialSelection {
-    /// Only the trial with this number, with which the name of its folder begins
+    /// Only the trial with this number, the first part of its folder's name
     #[arg(long, value_name = "NUMBER")]
     trial: Option<u32>,
     /// Only trials of this variant

@@ -1,4 +1,4 @@
-//! Which bytes of a stream were lost on the way to the capture's point, and which behind it.
+//! Which bytes of a stream were lost on the way to the capture's point, and which beyond it.
 //!
 //! Bytes that were seen twice were lost behind the point, unless the acknowledgement that covers them came too soon to be
 //! for the second copy: then the retransmission was needless. Bytes that were seen after later bytes were lost before the

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_are_found_by_small_and_large_numbers() {
+    fn values_are_found_by_small_and_large_numbers() {
         let mut things = NumberMap::<u32>::default();
         let numbers = [3, 0, LOW, u32::MAX, LOW - 1];
         for number in numbers {

@@ -1,9 +1,9 @@
 //! QUIC connections: which datagram on the link was which packet, and so carried which bytes of which stream.
 //!
-//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets in
-//! the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000, section
-//! 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum length. From
-//! where they do not agree nothing is joined any more, and whatever depends on it is unknown.
+//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets
+//! in the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000,
+//! section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum
+//! length. From the first disagreement on nothing is joined, and whatever depends on it is unknown.
 
 use std::collections::BTreeMap;
 
@@ -421,16 +421,17 @@ impl PackedFlow {
             Direction::ALL.into_iter().zip(self.unpack()).zip(sides)
         {
             let place = direction as usize;
-            let mut datagrams: Vec<Transmission> = datagrams
+            let datagrams: Vec<Transmission> = datagrams
                 .iter()
                 .map(|datagram| transmission(datagram, path))
                 .collect();
             let mut frames = frames.unwrap_or_default();
             frames.sort();
-            if is_resumed {
-                begin_after_pause(&mut datagrams, &mut frames.sent);
-            }
-            let (joined, is_whole) = pair_datagrams(&datagrams, &frames.sent, is_resumed);
+            let (joined, is_whole) = if is_resumed {
+                pair_around_pause(&datagrams, &mut frames.sent)
+            } else {
+                pair_datagrams(&datagrams, &frames.sent, false)
+            };
             connection.is_joined[place] = is_whole && !frames.sent.is_empty();
             connection.acks[place] = frames.acks;
             let lost = datagrams.iter().filter(|tx| tx.is_lost());
@@ -509,19 +510,52 @@ fn add_chunks(
 /// Positions of datagrams with the packets in each, and whether all packets found one.
 type DatagramPairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
 
-/// Makes both lists begin with the same packet: the first one after a pause that is longer than the way of any packet from
-/// its sender to the link. Without a pause, no packet is left.
-fn begin_after_pause(datagrams: &mut Vec<Transmission>, packets: &mut Vec<SentPacket>) {
+/// Pairs lists of which the first packets or datagrams may belong to others that are missing. Both go on with the same
+/// packet after a pause that is longer than the way of any packet from its sender to the link. From there they are paired
+/// forwards, and backwards as far as they fit. Without a pause, nothing is paired.
+fn pair_around_pause(datagrams: &[Transmission], packets: &mut Vec<SentPacket>) -> DatagramPairs {
     let is_pause = |pair: &[SentPacket]| pair[1].time.saturating_sub(pair[0].time) > PAUSE_AT_LEAST;
     let seen = datagrams.first().map_or(NEVER, |datagram| datagram.sent);
     packets.retain(|packet| packet.time >= seen);
     let Some(before) = packets.windows(2).position(is_pause) else {
-        packets.clear();
-        return;
+        return (Vec::new(), false);
     };
-    packets.drain(..=before);
-    let resumed = packets.first().map_or(NEVER, |packet| packet.time);
-    datagrams.retain(|datagram| datagram.sent >= resumed);
+    let (earlier, later) = packets.split_at(before + 1);
+    let resumed = later.first().map_or(NEVER, |packet| packet.time);
+    let first = datagrams.partition_point(|datagram| datagram.sent < resumed);
+    let mut pairs = pair_backwards(&datagrams[..first], earlier);
+    let (forwards, is_whole) = pair_datagrams(&datagrams[first..], later, true);
+    let skipped = earlier.len();
+    pairs.extend(forwards.into_iter().map(|(datagram, packets)| {
+        let packets = packets.start + skipped..packets.end + skipped;
+        (datagram + first, packets)
+    }));
+    (pairs, is_whole)
+}
+
+/// Pairs the last packets with the last datagrams until one fits into none. After the handshake, each packet has a datagram
+/// of its own, which reaches the link after it was sent.
+fn pair_backwards(
+    datagrams: &[Transmission],
+    packets: &[SentPacket],
+) -> Vec<(usize, std::ops::Range<usize>)> {
+    let mut pairs = Vec::new();
+    let mut rest = datagrams.len();
+    for (number, packet) in packets.iter().enumerate().rev() {
+        let fits = |&place: &usize| {
+            let Transmission { sent, end, .. } = datagrams[place];
+            let most = packet.least_bytes.saturating_add(packet.slack_bytes);
+            packet.time <= sent && packet.least_bytes <= end && (!packet.is_short || end <= most)
+        };
+        let mut window = rest.saturating_sub(RESYNC_DATAGRAMS)..rest;
+        let Some(datagram) = window.rfind(fits) else {
+            break;
+        };
+        pairs.push((datagram, number..number + 1));
+        rest = datagram;
+    }
+    pairs.reverse();
+    pairs
 }
 
 fn pair_datagrams(
@@ -670,6 +704,37 @@ mod tests {
         assert!(is_whole);
         let joined: Vec<(usize, usize)> = pairs.iter().map(|(at, of)| (*at, of.len())).collect();
         assert_eq!(joined, [(0, 1), (1, 2), (2, 1), (3, 1)]);
+    }
+
+    /// The records begin with a datagram whose packet was sent before them.
+    #[test]
+    fn packets_before_the_first_pause_are_joined_with_their_datagrams() {
+        let mut frames = SideFrames::default();
+        let packets = [
+            (110, 600, 7),
+            (120, 700, 8),
+            (6_000_000, 800, 9),
+            (6_000_010, 900, 10),
+        ];
+        for (time, length, number) in packets {
+            frames.add(time, &sent(STREAM_FRAME, length, number));
+        }
+        let sizes = [
+            (100, 540),
+            (111, 640),
+            (121, 740),
+            (6_000_001, 840),
+            (6_000_011, 940),
+        ];
+        let datagrams = sizes.map(|(sent, payload)| Transmission {
+            sent,
+            ..datagram(payload)
+        });
+        let (pairs, is_whole) = pair_around_pause(&datagrams, &mut frames.sent);
+        assert!(is_whole);
+        let numbers = |packets: &std::ops::Range<usize>| frames.sent[packets.start].number;
+        let joined: Vec<(usize, u64)> = pairs.iter().map(|(at, of)| (*at, numbers(of))).collect();
+        assert_eq!(joined, [(1, 7), (2, 8), (3, 9), (4, 10)]);
     }
 
     #[test]

@@ -115,9 +115,10 @@ impl Requests {
         self.count
     }
 
-    /// Finds the connection of each request that names none, and returns the requests that have none. A request whose new
-    /// connection never became ready does not name it: it is the one whose first packet followed the request's slot, among
-    /// the connections that no request names. `opened` has the number of each connection, and when it was opened.
+    /// Finds the connection of each request that does not name one, and returns the requests without any connection. A
+    /// request whose new connection never became ready does not name it: it is the one whose first packet followed the
+    /// request's slot, among the connections that no request names. `opened` has the number of each connection, and
+    /// when it was opened.
     pub(super) fn find_owners(
         &mut self,
         opened: impl Iterator<Item = (u32, u64)>,

@@ -432,7 +432,7 @@ impl<'a> TimelineBuilder<'a> {
                 _ => self.phases.push(Phase { from, state }),
             }
         }
-        // Reuses its memory: there are as many of these as packets.
+        // Reuses the memory, because there is one of these for each packet.
         self.drafts = drafts;
         self.first_account = self.next_account;
     }

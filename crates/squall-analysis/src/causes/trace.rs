@@ -404,8 +404,8 @@ fn first_byte(connection: &Connection, direction: Direction) -> Option<u64> {
     }
 }
 
-/// What was in flight within `span`. `first_byte` is that of TCP's records, before which everything counts as acknowledged;
-/// `None` for QUIC.
+/// What was in flight within `span`. `first_byte` is that of TCP's records, before which everything counts as acknowledged
+/// until an acknowledgement says otherwise; `None` for QUIC.
 fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> Vec<InFlight> {
     let is_quic = first_byte.is_none();
     // Bytes that were sent up to and including a departure, and bytes that an acknowledgement covers.
@@ -418,13 +418,14 @@ fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> 
         let last = count.checked_sub(1);
         last.map_or(0, |place| evidence.departures[place].weight)
     };
-    let departures = evidence.departures.iter().map(|it| (it.time, sent(it), 0));
+    let departures = evidence.departures.iter();
+    let departures = departures.map(|it| (it.time, sent(it), None));
     let acks = evidence.acknowledgements.iter();
-    let acks = acks.map(|it| (it.time, 0, covered(it.to)));
-    let mut events: Vec<(u64, u64, u64)> = departures.chain(acks).collect();
+    let acks = acks.map(|it| (it.time, 0, Some(covered(it.to))));
+    let mut events: Vec<(u64, u64, Option<u64>)> = departures.chain(acks).collect();
     events.sort_by_key(|(time, ..)| *time);
     let begin = first_byte.unwrap_or(0);
-    let (mut sent_to, mut acked_to) = (begin, begin);
+    let (mut sent_to, mut acked_to) = (begin, None);
     let mut all = Vec::new();
     for (time, sent, acked) in events {
         sent_to = sent.max(sent_to);
@@ -432,7 +433,7 @@ fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> 
         if is_within(span, time) {
             all.push(InFlight {
                 at: Time::from_nanos(time),
-                bytes: sent_to.saturating_sub(acked_to),
+                bytes: sent_to.saturating_sub(acked_to.unwrap_or(begin)),
             });
         }
     }
@@ -505,4 +506,40 @@ fn delivered(packets: &[TracePacket], span: Span, interval: u64) -> Vec<u64> {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sending::Acknowledgement;
+    use super::*;
+
+    fn acknowledged(time: u64, to: u64) -> Acknowledgement {
+        Acknowledgement {
+            time,
+            to,
+            limit: NEVER,
+        }
+    }
+
+    /// The records begin when bytes 1,000 to 2,000 are in flight.
+    #[test]
+    fn acknowledgement_shows_what_was_in_flight_before_the_records_of_a_tcp_connection() {
+        let departures = [(100, 3_000), (110, 4_000)];
+        let evidence = SenderEvidence {
+            departures: departures
+                .map(|(time, end)| Departure {
+                    time,
+                    end,
+                    weight: 0,
+                })
+                .to_vec(),
+            acknowledgements: [(105, 1_000), (120, 2_000), (130, 4_000)]
+                .map(|(time, to)| acknowledged(time, to))
+                .to_vec(),
+            ..SenderEvidence::default()
+        };
+        let all = in_flight(&evidence, Some(2_000), Span::new(105, 200));
+        let bytes: Vec<u64> = all.iter().map(|it| it.bytes).collect();
+        assert_eq!(bytes, [2_000, 3_000, 2_000, 0]);
+    }
 }

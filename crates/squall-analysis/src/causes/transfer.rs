@@ -221,7 +221,8 @@ impl Transfer<'_> {
                     walk.blame(repair.packet, cause, span, span.from);
                     cause
                 }
-                // The socket has it, or bytes before it, and nothing known holds it back: no other reason is left.
+                // The socket has these bytes or earlier ones, and no known limit holds them back, so this is the only
+                // remaining reason.
                 SenderState::Open if is_buffered => Cause::Cwnd,
                 SenderState::Open | SenderState::Idle if span.from < backlog_until => Cause::Cwnd,
                 SenderState::Open | SenderState::Idle => self.unblocked_cause(at, offered),

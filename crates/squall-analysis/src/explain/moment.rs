@@ -249,7 +249,7 @@ fn add_windows(sides: &mut BTreeMap<(Side, u32), SideState>, frames: &[FrameReco
         };
         state.connection_window = frame.connection_window.or(state.connection_window);
         if let (Some(stream), Some(window)) = (frame.stream, frame.stream_window) {
-            // Nothing waits any more.
+            // After END_STREAM, the stream has nothing left to send.
             let is_over = frame.kind == DATA && frame.flags & END_STREAM != 0;
             if window <= 0 && !is_over {
                 used_up.insert((row.side, row.connection, stream))

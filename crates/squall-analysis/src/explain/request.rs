@@ -55,8 +55,8 @@ pub struct Explanation {
     pub latency: Duration,
     /// Its non-empty causes, the largest first.
     pub causes: Vec<CauseTime>,
-    /// The longest gap in which no byte of its response's body arrived; `None` if the body arrived in one piece, or nobody
-    /// recorded when.
+    /// The longest gap in which no byte of its response's body arrived; `None` if the body arrived in one piece, or its
+    /// arrival was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<GapCauses>,
     /// Its time in queues, by what the requests ahead of it waited for, the largest first; `queue` here means unknown.

@@ -20,7 +20,8 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// A shorter wait is no bloat on any path: twice CoDel's target of 5 ms, the scale of a burst (RFC 8289, section 4.2).
+/// A shorter wait does not count as bloat on any path: twice CoDel's target of 5 ms, the scale of a burst (RFC 8289,
+/// section 4.2).
 const WAIT_AT_LEAST: Duration = Duration::from_millis(10);
 /// At least a tenth of the packets with data wait.
 const OF_PACKETS_AT_LEAST: f64 = 0.1;
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_and_congestion_control_in_force_are_no_fixes() {
+    fn queue_and_congestion_control_in_force_are_not_proposed() {
         let fixes = |queue: &str, control: &str| {
             let mut made = queued(60, 1);
             let trial = &mut made.trial.trial;

@@ -23,7 +23,7 @@ pub(super) const DETECTOR: Detector = Detector {
 const GAP_AT_MOST: Duration = Duration::from_micros(200);
 /// As many as TCP sends back to back on a fresh connection (RFC 6928).
 const BURST_AT_LEAST: u64 = 10;
-/// Fewer drops are no pattern.
+/// Fewer drops do not show a pattern.
 const DROPS_AT_LEAST: u64 = 5;
 /// At least this share of the queue's drops follow a burst.
 const OF_DROPS_AT_LEAST: f64 = 0.5;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pacing_and_active_queue_in_force_are_no_fixes() {
+    fn pacing_and_active_queue_in_force_are_not_proposed() {
         let fixes = |queue: &str, control: &str| {
             let mut made = flights(20, Fate::QueueDrop);
             let trial = &mut made.trial.trial;

@@ -1,8 +1,9 @@
 //! A fix as settings of a recipe, with values, so that a run can try it.
 //!
-//! `knob` names the same fix in words. A setting that already has the value is not proposed at all. Fixes that are no setting
-//! of a recipe, such as another protocol or a faster reader, have words only; so have settings of programs that recipes cannot
-//! give them. Whether a change can be applied is squall-recipe's decision.
+//! `knob` names the same fix in words. A setting that already has the value is not proposed at all. Some fixes cannot
+//! be written as a setting of a recipe, such as another protocol or a faster reader, or settings of programs that
+//! recipes cannot pass on. Those are described in words only. Whether a change can be applied is squall-recipe's
+//! decision.
 
 use squall_base::plan::{
     Connections, Hop, Implementation, ProgramSetting, QuicCongestionControl, RecordSizes,
@@ -230,7 +231,7 @@ impl<'a> Place<'a> {
         condition.link.of(sender.sends()).clone()
     }
 
-    /// A larger size in place of `current`; nothing if it would not be larger.
+    /// Raises `setting` from `current` to `wanted`; `None` if that would not be an increase.
     fn larger(&self, setting: &str, current: u64, wanted: u64) -> Option<SettingChange> {
         (wanted > current).then(|| self.change(setting, &Bytes::new(wanted).to_string()))
     }
@@ -278,7 +279,7 @@ impl<'a> Place<'a> {
         };
         let window = self.window_beyond(stream);
         let of_stream = self.larger(stream_key, stream, window);
-        // A program has a connection window of its own unless the recipe gives it one.
+        // The size of a program's connection window is unknown unless the recipe sets it.
         let is_known = !self.is_program() || self.asked(ProgramSetting::ConnectionWindow).is_some();
         let of_connection = self.larger(connection_key, connection, window);
         let of_connection = of_connection.filter(|_| is_known && of_stream.is_some());
@@ -532,7 +533,7 @@ impl<'a> Place<'a> {
         Changes::of(pacing.into_iter().collect(), Changes::InForce)
     }
 
-    /// An active queue, as the link has it before its schedule changes anything.
+    /// The link's active queue, before its schedule changes anything.
     fn queue_discipline(&self) -> Changes {
         if self.hop.across_link && has_active_queue(&self.link_settings(self.side)) {
             Changes::InForce

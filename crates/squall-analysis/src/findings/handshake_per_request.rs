@@ -47,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         count("requests that opened a connection", opened),
         count("requests", requests),
     ];
-    // More connections alone are no fix: it is their reuse that is missing.
+    // More connections alone do not help: the client has to reuse them.
     let connections = case.fix(1, Side::Client, Knob::Connections);
     let connections = connections.map(|fix| Fix {
         changes: Vec::new(),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_a_limit_of_requests_need_none_lifted() {
+    fn lifting_a_request_limit_is_not_proposed_where_connections_have_none() {
         let fixes = |limit| {
             let mut made = opening(50);
             let server = &mut made.trial.trial.variant.hops[0].server;

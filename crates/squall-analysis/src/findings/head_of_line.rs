@@ -47,7 +47,7 @@ mod tests {
     use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
-    fn a_congestion_control_in_force_is_no_fix() {
+    fn a_congestion_control_in_force_is_not_proposed() {
         let is_bbr_named = |control: &str| {
             let mut made = TestTrial::healthy(Protocol::H2);
             made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);

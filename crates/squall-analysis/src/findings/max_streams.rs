@@ -1,4 +1,4 @@
-//! Requests waited because every connection had as many streams as the server allows.
+//! Requests waited because every connection was at the server's stream limit.
 
 use std::collections::BTreeSet;
 

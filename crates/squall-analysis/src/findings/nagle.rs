@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_algorithm_is_no_fix() {
+    fn disabled_nagle_algorithm_is_not_proposed() {
         let mut made = uploads(40_000, 100);
         made.trial.trial.variant.hops[0].client.tcp.no_delay = true;
         assert!(made.finding("nagle").unwrap().fixes.is_empty());

@@ -1,8 +1,8 @@
 //! Few connections carry everything on a path that loses packets: each loss cuts the window that all requests share.
 //!
-//! HTTP/1.1 spreads requests over as many connections as are busy at once, so a loss stops one request. A single HTTP/2
-//! connection stops all of them, and what it can carry falls with the square root of the loss rate. The formulas of Mathis
-//! and of CUBIC predict how much that is, and from it follows how many connections would carry the load. Loss that a queue
+//! HTTP/1.1 uses one connection for each request in flight, so a loss stops one request. A single HTTP/2 connection
+//! stops all of them, and what it can carry falls with the square root of the loss rate. The formulas of Mathis and of
+//! CUBIC predict how much that is, and from it follows how many connections would carry the load. Loss that a queue
 //! caused is left to `bufferbloat` and `burst_loss`.
 
 use squall_base::plan::Version;
@@ -27,8 +27,8 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// The congestion window, the repair of losses and what they held up take at least this share of the response time. Below
-/// it, a single connection is no problem. A judgement.
+/// The congestion window, the repair of losses and what they held up take at least this share of the response time.
+/// Below it, a single connection is not a problem. The value is a judgement.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 /// This many requests at once on a connection, on average, show that they share it.
 const SHARED_BY_AT_LEAST: f64 = 2.0;

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn large_records_in_force_are_no_fix() {
+    fn large_records_in_force_are_not_proposed() {
         let mut made = responses(132_200, 100);
         let server = &mut made.trial.trial.variant.hops[0].server;
         server.tls.records = RecordSizes::Fixed(RecordSizes::LARGEST);

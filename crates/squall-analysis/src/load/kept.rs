@@ -27,7 +27,7 @@ pub struct KeptRequest {
     pub latency: Duration,
     /// Its outcome.
     pub outcome: Outcome,
-    /// Whether it was answered in whole without an error.
+    /// Whether it got a complete response without an error.
     pub succeeded: bool,
     /// The part of the load.
     pub phase: Phase,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_the_slowest_and_an_even_share_of_the_others_are_kept() {
+    fn beyond_the_limit_the_slowest_and_an_even_share_of_the_others_are_kept() {
         for count in [80_001_u64, 160_001, 500_000, 1_000_003] {
             // Every hundredth is slow, each a little more than the one before, and one fails.
             let all = kept((0..count).map(|n| match n {

@@ -5,10 +5,10 @@
 //! terminal (squall-report's `load` does). A difference between loads is stated by rounds, never by pooled requests.
 //!
 //! `latencies` is a histogram and `buckets` prepares one for drawing. `parts` says where the time of a request went,
-//! `causes` what connections report about themselves, and `failures` counts failures with their texts. `totals` sums all of
-//! it up, `interval` is the last second of it, `timeline` the whole load over time, `health` says what to doubt, and
-//! `rounds` compares loads. `picture` is what is drawn of the requests, with those that `kept` chooses as points. `pages` are
-//! requests that wait for each other.
+//! `causes` what connections report about themselves, and `failures` counts failures with their texts. `totals` sums
+//! all of it up, `interval` is the last second of it, `timeline` the whole load over time, `health` says what to doubt,
+//! and `rounds` compares loads. `picture` has the data for drawing the requests, with those that `kept` chooses as
+//! points. `pages` are requests that wait for each other.
 
 mod buckets;
 mod causes;

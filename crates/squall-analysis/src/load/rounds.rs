@@ -155,7 +155,7 @@ impl VariantRounds {
     }
 }
 
-/// The spread over rounds of what each of them has; `None` unless every round has it.
+/// The spread of a value over the rounds; `None` unless every round has the value.
 pub fn spread_over_rounds(
     values: impl Iterator<Item = Option<Quantile>>,
 ) -> Option<Spread<Quantile>> {

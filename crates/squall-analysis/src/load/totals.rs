@@ -393,7 +393,8 @@ impl LoadTotals {
     }
 }
 
-/// From when an unfinished request was due to its first chunk; `None` if it has none, or a status that is an error.
+/// From when an unfinished request was due to its first chunk; `None` if no chunk arrived, or if its status is an
+/// error.
 fn first_chunk_of_unfinished(request: &RequestRecord) -> Option<Duration> {
     let first = request.arrivals.first?;
     let is_good = request.status.is_some_and(|status| status < 400);
@@ -627,7 +628,7 @@ mod tests {
         assert_eq!(totals.longest_gap().count(), 9);
         assert_eq!(totals.longest_gap().max(), Some(us(300)));
         assert_eq!(totals.gaps().count(), 3);
-        // The unfinished request with a first chunk is known; the other one waited for it in vain.
+        // The unfinished request with a first chunk is known; the other one never got a first chunk.
         let median = totals.first_chunk_quantile(0.5);
         assert!(
             matches!(median, Some(Quantile::Exact(span)) if (us(50)..us(51)).contains(&span)),

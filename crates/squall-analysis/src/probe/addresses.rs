@@ -78,3 +78,27 @@ impl OtherName {
         facts.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn each_family_has_an_address_and_the_time_of_a_handshake_if_there_was_one() {
+        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let took = Some(Duration::from_millis(12));
+        let seen = Observations {
+            families: vec![(address("192.0.2.1"), took), (address("2001:db8::1"), None)],
+            ..Observations::default()
+        };
+        let all = FamilyFacts::all(&seen);
+        let facts: Vec<(&str, &str, Option<Duration>)> = all
+            .iter()
+            .map(|facts| (facts.family, facts.address.as_str(), facts.connect))
+            .collect();
+        let expected = [("IPv4", "192.0.2.1", took), ("IPv6", "2001:db8::1", None)];
+        assert_eq!(facts, expected);
+    }
+}

@@ -101,6 +101,29 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_http3_have_their_own_names() {
+        let mut seen = unanswered(&[(0x3, 7)]);
+        let mut made = step(StepKind::Small, Version::Http3);
+        made.settings = vec![(0x1, 4_096), (0x6, 65_536), (0x33, 1), (0x1234, 5)];
+        seen.steps.push(made);
+        let endpoint = Diagnosis::of(&seen).endpoint;
+        let names: Vec<&str> = endpoint.http3_settings.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "0x1234",
+                "H3_DATAGRAM",
+                "MAX_FIELD_SECTION_SIZE",
+                "QPACK_MAX_TABLE_CAPACITY"
+            ]
+        );
+        assert_eq!(endpoint.http3_settings["MAX_FIELD_SECTION_SIZE"], 65_536);
+        // Those of HTTP/2 stay by themselves.
+        assert_eq!(endpoint.settings["MAX_CONCURRENT_STREAMS"], 7);
+        assert_eq!(endpoint.settings.len(), 1);
+    }
+
+    #[test]
     fn windows_without_settings_are_those_of_the_protocol() {
         let windows = AnnouncedWindows::of(&unanswered(&[])).expect("there were SETTINGS");
         assert_eq!(windows.stream_bytes, INITIAL_WINDOW);

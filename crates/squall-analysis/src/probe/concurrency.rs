@@ -43,7 +43,7 @@ impl Concurrency {
         versions.filter_map(of).collect()
     }
 
-    /// `usual` is what the server usually takes for a small request by itself, at most.
+    /// `usual` is the longest time that the server usually takes for a single small request.
     fn of(pair: &Step, round_trip: Duration, usual: Duration) -> Option<Concurrency> {
         let (one, two) = (pair.of(1)?, pair.of(2)?);
         let (sent, answered) = written_and_answered(one)?;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_handled_together_are_no_fault() {
+    fn requests_handled_concurrently_are_not_a_fault() {
         let seen = seen(330_000, 330_000);
         assert_eq!(only(&seen), Some(true));
         let faults = Diagnosis::of(&seen).faults;

@@ -126,7 +126,7 @@ fn no_answer_fix(seen: &Observations) -> &'static str {
     if why.contains("refused") {
         return "start the server, or check the port: nothing listens there";
     }
-    match (why.contains("no response in time"), seen.is_secure) {
+    match (why.starts_with("connected, but "), seen.is_secure) {
         (true, false) => "look into the server's log; if the port expects TLS, write https://",
         (true, true) => "look into the server's log: it takes connections and does not respond",
         _ => Fault::NoAnswer.general_fix(),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_are_equally_fast_or_differ_by_less_than_their_rounds_are_no_fault() {
+    fn equally_fast_versions_and_differences_below_those_of_rounds_are_not_a_fault() {
         assert_eq!(faults(&with_downloads(&[600, 600, 600])), []);
         assert_eq!(faults(&with_downloads(&[300, 300, 300])), []);
         // The middle round is slow, but the fastest one is not.

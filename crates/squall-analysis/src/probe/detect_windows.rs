@@ -32,12 +32,13 @@ fn is_here(blocked: Duration, windows: &UploadWindows) -> bool {
     blocked >= WAIT_AT_LEAST && blocked.as_secs_f64() >= SHARE * windows.sending.as_secs_f64()
 }
 
-/// How much it matters, and the time lost for what; `None` if the window is no fault.
+/// How much the window matters, the time lost, and what it is lost for, such as `upload`; `None` if the window is not a
+/// fault.
 fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Matters, Duration, &'static str)> {
     if is_here(blocked, windows) {
         return Some((Matters::Here, blocked, "upload"));
     }
-    // Without an update nobody knows whether the window would have grown.
+    // Without an update it is unknown whether the window would have grown.
     let is_known = windows.policy != UpdatePolicy::Unseen;
     let limit = windows.limit_bytes();
     (is_known && limit < SMALL).then(|| {

@@ -20,7 +20,7 @@ use crate::wire::quic::{DATA_BLOCKED, STREAM, STREAM_DATA_BLOCKED};
 const BODY_AT_LEAST: u64 = 64 * 1024;
 /// Below this round trip, a pause of a round trip cannot be told from the time that programs take.
 const ROUND_TRIP_AT_LEAST: Duration = Duration::from_millis(5);
-/// A shorter silence is no pause.
+/// A shorter silence does not count as a pause.
 const PAUSE_AT_LEAST: Duration = Duration::from_millis(1);
 
 /// Where the time of a download went. The parts do not overlap; their sum differs from the whole only by rounding.
@@ -237,7 +237,8 @@ impl RecentUpdates {
         self.updates.push_back((time, stream, bytes));
     }
 
-    /// Whether a server that these updates have not reached has used up a window. `left` is what is left of it after them.
+    /// Whether a server that has not received these updates has used up a window. `left` is the rest of the window
+    /// after the updates.
     fn is_used_up(&mut self, time: Time, stream: u64, left: Option<i64>) -> bool {
         let round_trip = self.round_trip;
         while let Some((sent, ..)) = self.updates.front()

@@ -68,6 +68,8 @@ pub struct Endpoint {
     pub connect_uploading: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
     pub settings: BTreeMap<String, u64>,
+    /// The SETTINGS of HTTP/3, by the names of RFC 9114 and its registry.
+    pub http3_settings: BTreeMap<String, u64>,
     /// The windows that HTTP/2 announced, before any upload.
     pub announced_windows: Option<AnnouncedWindows>,
     /// The windows of uploads over HTTP/2.
@@ -244,7 +246,7 @@ const BUFFERED_AT_MOST: u64 = 4 << 20;
 impl Endpoint {
     /// The facts.
     pub fn of(seen: &Observations) -> Endpoint {
-        let numbers = settings(seen);
+        let numbers = settings(seen, Version::Http2);
         let round_trip = round_trip(seen);
         let upload_windows = upload_windows(seen);
         let upload_limits = upload_limits(seen);
@@ -272,6 +274,9 @@ impl Endpoint {
             connect_uploading: median_span(seen.connects_uploading.iter().copied()),
             settings: (numbers.iter())
                 .map(|(id, value)| (setting_name(*id), *value))
+                .collect(),
+            http3_settings: (settings(seen, Version::Http3).iter())
+                .map(|(id, value)| (http3_setting_name(*id), *value))
                 .collect(),
             announced_windows: AnnouncedWindows::of(seen),
             predictions: predictions(upload_windows.as_ref()),
@@ -349,12 +354,12 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
     all.into_iter().filter(was_tried).map(facts).collect()
 }
 
-/// The SETTINGS of the first HTTP/2 connection that had some.
-fn settings(seen: &Observations) -> BTreeMap<u64, u64> {
+/// The SETTINGS of the first connection over this version that had some.
+fn settings(seen: &Observations, version: Version) -> BTreeMap<u64, u64> {
     let answered = seen.steps.iter();
-    let answered = answered.filter(|step| step.version == Version::Http2);
-    let mut http2 = answered.chain(seen.unanswered_over(Version::Http2));
-    let found = http2.find(|step| !step.settings.is_empty());
+    let answered = answered.filter(|step| step.version == version);
+    let mut steps = answered.chain(seen.unanswered_over(version));
+    let found = steps.find(|step| !step.settings.is_empty());
     found.map_or_else(BTreeMap::new, |step| {
         step.settings.iter().copied().collect()
     })
@@ -376,6 +381,19 @@ fn setting_name(id: u64) -> String {
     name.to_owned()
 }
 
+/// The name of a setting of HTTP/3 (RFC 9114, section 7.2.4.1, and its registry), or its number.
+fn http3_setting_name(id: u64) -> String {
+    let name = match id {
+        0x1 => "QPACK_MAX_TABLE_CAPACITY",
+        0x6 => "MAX_FIELD_SECTION_SIZE",
+        0x7 => "QPACK_BLOCKED_STREAMS",
+        0x8 => "ENABLE_CONNECT_PROTOCOL",
+        0x33 => "H3_DATAGRAM",
+        id => return format!("{id:#x}"),
+    };
+    name.to_owned()
+}
+
 /// The windows of the round whose upload waited longest.
 fn upload_windows(seen: &Observations) -> Option<UploadWindows> {
     let steps = seen.steps_of(StepKind::Upload, Version::Http2);
@@ -391,7 +409,7 @@ fn upload_limits(seen: &Observations) -> Option<UploadLimits> {
 }
 
 fn predictions(windows: Option<&UploadWindows>) -> Vec<Prediction> {
-    // Without an update nobody knows how far the window would have been opened.
+    // Without an update it is unknown how far the server would have opened the window.
     let is_known = |windows: &&UploadWindows| {
         !matches!(windows.policy, UpdatePolicy::Unseen | UpdatePolicy::Never)
     };

@@ -1,5 +1,5 @@
-//! The faults that a probe can recognise, and what is said of each: its title, what fixes it in the words of the RFCs, and
-//! how much it matters.
+//! The faults that a probe can recognise, and how each is described: its title, what fixes it in the words of the RFCs,
+//! and how much it matters.
 //!
 //! `detect` decides whether there is one; `product` knows the settings of servers.
 
@@ -67,7 +67,7 @@ squall_base::words! {
 }
 
 impl Fault {
-    /// Its name for people.
+    /// Its title in reports.
     pub const fn title(self) -> &'static str {
         match self {
             Fault::NoAnswer => "No answer",

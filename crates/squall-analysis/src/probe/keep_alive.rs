@@ -53,7 +53,7 @@ fn announced(seen: &Observations, version: Version) -> Option<Duration> {
             let mut heads = seen.heads.iter().filter(|head| head.version == version);
             heads.find_map(|head| timeout(head.field("keep-alive")?))
         }
-        // Neither a field nor a setting of HTTP/2 has it.
+        // HTTP/2 has neither a field nor a setting for it.
         Version::Http2 => None,
         Version::Http3 => {
             let handshakes = seen.steps.iter().filter_map(|step| step.handshake.as_ref());

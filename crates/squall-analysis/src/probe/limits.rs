@@ -35,7 +35,7 @@ pub struct UploadLimits {
 }
 
 impl UploadLimits {
-    /// The limits of the long upload of a step; `None` if it reached none, or the server did not want it.
+    /// The limits of the long upload of a step; `None` if it reached no limit, or the server rejected it.
     pub fn of(step: &Step) -> Option<UploadLimits> {
         let row = step.of(1).filter(|row| was_wanted(row))?;
         let (connection, stream) = (row.connection?, row.stream?);

@@ -34,6 +34,8 @@ pub(super) fn step(kind: StepKind, version: Version) -> Step {
         settings: Vec::new(),
         counts: SideCounts::default(),
         was_cut: false,
+        was_connected: false,
+        lacks_tls: false,
         handshake: None,
         ended: Vec::new(),
         largest_datagram: 0,

@@ -134,7 +134,7 @@ pub struct Step {
     pub exchanges: Vec<ExchangeRecord>,
     /// All frames, in the order in which they were recorded.
     pub frames: Vec<FrameRecord>,
-    /// Samples of sockets, in that order too.
+    /// Socket samples, in the same order.
     pub sockets: Vec<SocketRecord>,
     /// The bodies of responses as they arrived.
     pub pieces: Vec<Piece>,
@@ -142,8 +142,12 @@ pub struct Step {
     pub settings: Vec<(u64, u64)>,
     /// The client's counters.
     pub counts: SideCounts,
-    /// Whether it was ended because it had received as many bytes as it may.
+    /// Whether it was ended because it had received its maximum number of bytes.
     pub was_cut: bool,
+    /// Whether a TCP handshake was completed.
+    pub was_connected: bool,
+    /// Whether the TLS handshake behind it was not.
+    pub lacks_tls: bool,
     /// What the first handshake of TLS or QUIC showed.
     pub handshake: Option<Handshake>,
     /// Connections that the server ended before the step was over, and when; the first ones.
@@ -219,7 +223,7 @@ pub enum Http3Reach {
     Works,
     /// Nothing came back: UDP may be blocked on the way, or nothing listens.
     Silent(String),
-    /// The server refused it, or the network said that nothing listens.
+    /// The server refused the connection, or the network reported that the port is closed.
     Refused(String),
 }
 

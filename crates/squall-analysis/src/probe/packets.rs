@@ -217,7 +217,7 @@ impl Flow {
             self.acknowledged.push(segment.at.since(sent));
             self.lone = None;
         }
-        // A server that has sent its last byte may not read any more.
+        // A server that has sent its last byte need not read any longer.
         let is_closed = segment.window == 0 && segment.flags & (SYN | FIN) == 0;
         if is_closed {
             self.closed_since.get_or_insert(segment.at);

@@ -204,7 +204,7 @@ fn by_server_field(heads: &[Head]) -> Option<Recognised> {
     })
 }
 
-/// The setting of a product that fixes a fault; `None` if it has none or it is not known.
+/// The setting of a product that fixes a fault; `None` if the product has no such setting, or the setting is unknown.
 pub(super) fn setting(product: Product, fault: Fault) -> Option<&'static str> {
     match fault {
         Fault::StreamWindow => stream_window(product),

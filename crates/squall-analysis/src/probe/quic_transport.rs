@@ -58,7 +58,8 @@ impl QuicTransport {
 }
 
 impl Pacing {
-    /// Over as many round trips as have a millisecond for each datagram.
+    /// Judges the pacing over as many round trips as possible, at most `ROUND_TRIPS`, in which each datagram could have
+    /// had a millisecond to itself.
     fn of(step: &Step, round_trip: Duration) -> Option<Pacing> {
         let times = data_times(step);
         let first = *times.first()?;

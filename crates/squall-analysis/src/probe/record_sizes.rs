@@ -31,7 +31,7 @@ pub struct FirstRecords {
     pub record_bytes: u64,
 }
 
-/// A download must bring this much before anything is said about its records.
+/// The minimum size of a download whose records are judged.
 const BYTES_AT_LEAST: u64 = 200_000;
 /// Fewer records, or fewer bytes in them, may be SETTINGS and a head rather than small records.
 const SMALL_RECORDS_AT_LEAST: usize = 4;

@@ -143,7 +143,7 @@ pub fn failure(step: &Step) -> Option<String> {
     match row.outcome {
         Outcome::Answered => None,
         Outcome::Censored if step.was_cut => None,
-        outcome => Some(said(row, outcome)),
+        outcome => Some(said(step, row, outcome)),
     }
 }
 
@@ -153,8 +153,11 @@ pub(super) fn plain(reason: &str) -> &str {
     &reason[..end]
 }
 
-fn said(row: &RequestRecord, outcome: Outcome) -> String {
+fn said(step: &Step, row: &RequestRecord, outcome: Outcome) -> String {
     let progress = match (row.connected, row.headers) {
+        // A request has a connection once it may be sent: after the handshakes, if the server allows another stream.
+        (None, _) if step.lacks_tls => "connected, but no TLS handshake",
+        (None, _) if step.was_connected => "connected, but no response",
         (None, _) => "no connection was established",
         (Some(_), None) => "connected, but no response",
         (Some(_), Some(_)) => "no complete response",
@@ -170,7 +173,7 @@ fn said(row: &RequestRecord, outcome: Outcome) -> String {
 mod tests {
     use squall_base::record::EndingCounts;
 
-    use super::super::made::{healthy, ms, request, step};
+    use super::super::made::{at_us, healthy, ms, request, step};
     use super::super::{Diagnosis, Fault, Found, Matters};
     use super::*;
 
@@ -188,6 +191,21 @@ mod tests {
             ..EndingCounts::default()
         };
         made
+    }
+
+    #[test]
+    fn stalled_tls_handshake_is_told_from_a_connection_that_was_not_established() {
+        let mut made = step(StepKind::Small, Version::Http2);
+        made.requests.push(RequestRecord {
+            outcome: Outcome::Censored,
+            ..RequestRecord::due(0, at_us(1_000))
+        });
+        let said = |made: &Step| failure(made).expect("it was not answered");
+        assert_eq!(said(&made), "no connection was established in time");
+        made.was_connected = true;
+        assert_eq!(said(&made), "connected, but no response in time");
+        made.lacks_tls = true;
+        assert_eq!(said(&made), "connected, but no TLS handshake in time");
     }
 
     fn found(made: Step) -> Option<Found> {
@@ -213,7 +231,7 @@ mod tests {
 
     /// By default, nginx ends a connection after 1,000 requests, which is more than a probe sends.
     #[test]
-    fn connection_that_carries_all_requests_is_no_fault() {
+    fn connection_that_carries_all_requests_is_not_a_fault() {
         assert_eq!(found(lasting(120, 1_000)), None);
         let mut seen = healthy(ms(30));
         seen.steps.push(lasting(120, 1_000));

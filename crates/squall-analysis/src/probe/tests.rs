@@ -663,6 +663,8 @@ fn what_to_try_without_an_answer_follows_from_the_reason() {
     assert!(fix("Connection refused (os error 111)", false).contains("nothing listens"));
     assert!(fix("TLS: the peer does not speak TLS", true).contains("http://"));
     assert!(fix("connected, but no response in time", false).contains("https://"));
+    let stalled = fix("connected, but no TLS handshake in time", true);
+    assert!(stalled.contains("does not respond"), "{stalled}");
     assert!(fix("TLS: the server's certificate is not trusted", true).contains("-k"));
 }
 

@@ -200,6 +200,31 @@ fn window_that_doubles_is_told_apart_from_grants() {
     }
 }
 
+#[test]
+fn policies_have_words_that_say_when_and_by_how_much() {
+    let every = both(SMALL, Opens::Owed(49_151), 16_384);
+    let said = windows(&upload_to(every, FAR, 6_000_000)).policy.words();
+    assert!(
+        said.starts_with("gives back ") && said.ends_with(" bytes at a time"),
+        "{said}"
+    );
+    let grows = Server {
+        stream: (
+            SMALL,
+            Opens::Half {
+                grows_to: 4 * SMALL,
+            },
+        ),
+        connection: NEVER_SMALL,
+        read: 16_384,
+    };
+    let said = windows(&upload_to(grows, FAR, 20 * MIB)).policy.words();
+    assert!(said.starts_with("lets the window grow, to "), "{said}");
+    let half = halves(SMALL, 16_384);
+    let said = windows(&upload_to(half, FAR, 6_000_000)).policy.words();
+    assert_eq!(said, "gives back half of the window at a time");
+}
+
 /// An endpoint whose downloads over HTTP/2 come in flights of this size, one in each round trip, to a client with these
 /// windows for a stream and for the connection.
 fn downloads(flight: i64, (stream, connection): (i64, i64)) -> Observations {

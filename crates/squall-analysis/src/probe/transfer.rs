@@ -112,7 +112,7 @@ impl Upload {
         self.bytes as f64 / self.took.as_secs_f64().max(1e-9)
     }
 
-    /// The upload of a step; `None` if it was not begun, or the server did not want it.
+    /// The upload of a step; `None` if it was not begun, or the server rejected it.
     pub(super) fn of(step: &Step) -> Option<Upload> {
         let row = step.of(1).filter(|row| was_wanted(row))?;
         let begun = row.written_first?;
@@ -246,5 +246,68 @@ impl Losses {
             }
         }
         losses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Diagnosis;
+    use super::super::made::{Windows, download, healthy, ms, tcp, upload};
+    use super::*;
+
+    const ROUND_TRIP: Duration = ms(30);
+
+    /// 4 MB in this time over each connection.
+    fn seen(steps: &[(StepKind, Version, u64)]) -> Observations {
+        let mut seen = healthy(ROUND_TRIP);
+        seen.steps.retain(|step| step.kind == StepKind::Small);
+        for (kind, version, millis) in steps {
+            let made = download(*kind, *version, 4_000_000, ms(*millis));
+            seen.steps.push(made);
+        }
+        seen
+    }
+
+    #[test]
+    fn each_round_of_downloads_has_a_rate_and_the_middle_one_counts() {
+        let rounds = [400, 1_000, 500].map(|millis| (StepKind::Download, Version::Http3, millis));
+        let six = (StepKind::SixDownloads, Version::Http1, 200);
+        let seen = seen(&[&rounds[..], &[six]].concat());
+        let endpoint = Diagnosis::of(&seen).endpoint;
+        let http3 = endpoint.version(Version::Http3).expect("it was tried");
+        assert_eq!(http3.download.bytes_per_s, [10e6, 4e6, 8e6]);
+        assert_eq!(http3.download.median(), Some(8e6));
+        assert_eq!(http3.download.range(), Some((4e6, 10e6)));
+        let http1 = endpoint.version(Version::Http1).expect("it was tried");
+        assert_eq!(http1.download_six.bytes_per_s, [20e6]);
+        assert_eq!(http1.download.median(), None);
+    }
+
+    #[test]
+    fn short_download_has_no_rate() {
+        let mut seen = seen(&[]);
+        let made = download(StepKind::Download, Version::Http2, 60_000, ms(40));
+        seen.steps.push(made);
+        let rates = downloads(&seen, StepKind::Download, Version::Http2);
+        assert_eq!(rates, Rates::default());
+    }
+
+    #[test]
+    fn waits_for_the_receive_window_and_the_send_buffer_are_told_apart() {
+        let windows = Windows {
+            stream: 16 << 20,
+            connection: 24 << 20,
+            update_after: 8 << 20,
+            increment: 8 << 20,
+        };
+        let mut made = upload(4_000_000, ROUND_TRIP, windows);
+        made.sockets.push(tcp(&[
+            ("tcpi_rwnd_limited", 120_000),
+            ("tcpi_sndbuf_limited", 7_000),
+        ]));
+        let upload = Upload::of(&made).expect("an upload");
+        assert_eq!(upload.receive_window, ms(120));
+        assert_eq!(upload.send_buffer, ms(7));
+        assert_eq!(upload.stream_window, Duration::ZERO);
     }
 }

@@ -112,7 +112,7 @@ pub struct UploadWindows {
 }
 
 impl UploadWindows {
-    /// The windows of the long upload of a step; `None` if it sent no DATA over HTTP/2, or the server did not want it.
+    /// The windows of the long upload of a step; `None` if it sent no DATA over HTTP/2, or the server rejected it.
     pub fn of(step: &Step) -> Option<UploadWindows> {
         let row = step.of(1).filter(|row| was_wanted(row))?;
         let (connection, stream) = (row.connection?, row.stream?);

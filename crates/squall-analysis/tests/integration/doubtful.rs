@@ -89,7 +89,7 @@ fn difference_that_lateness_cannot_have_made_is_proven() {
 }
 
 #[test]
-fn difference_that_lateness_may_have_made_is_left_out_and_said() {
+fn difference_that_lateness_may_have_made_is_left_out_and_reported() {
     let slightly = [(1_000, 1_030); 7];
     let one = compared_after(&slightly, |trials| doubt(&mut trials[1], Some(ms(60))));
     assert_eq!((one.pairs.len(), one.doubtful_pairs), (6, 1));
@@ -116,7 +116,7 @@ fn difference_that_lateness_may_have_made_is_left_out_and_said() {
 }
 
 #[test]
-fn pair_against_the_others_counts_as_much_as_one_for_them() {
+fn pair_that_contradicts_the_others_counts_as_much_as_one_that_agrees() {
     let mut pairs = vec![(1_000, 2_000); 6];
     pairs.push((2_000, 1_000));
     let comparison = compared_after(&pairs, |trials| {
@@ -129,7 +129,7 @@ fn pair_against_the_others_counts_as_much_as_one_for_them() {
 }
 
 #[test]
-fn what_lateness_did_must_be_known() {
+fn trials_whose_lateness_has_an_unknown_effect_do_not_count() {
     let twice = [(1_000, 2_000); 6];
     let unknown = compared_after(&twice, |trials| doubt(&mut trials[1], None));
     assert_eq!((unknown.pairs.len(), unknown.doubtful_pairs), (5, 1));
@@ -193,7 +193,7 @@ fn order_of_trials_does_not_matter() {
 /// Of equal variants: chance sets p99s apart by up to 15 %, and half of the trials are doubtful by 6 %. Which pairs count must
 /// not favour a result, so a difference is found in at most 5 % of runs: 20 of 400, and more than 33 once in 500 times.
 #[test]
-fn pairs_that_count_do_not_make_differences_of_equal_variants() {
+fn counted_pairs_show_no_difference_between_equal_variants() {
     let plan = plan(20);
     let equal = trials(&plan, &p99s(&[(100, 100); 20]));
     let (mut shown, mut left_out) = (0, 0);

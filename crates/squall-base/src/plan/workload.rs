@@ -280,7 +280,7 @@ pub struct PageLoad {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Mix {
-    /// One by chance, by the load's seed.
+    /// One at random, determined by the load's seed.
     Drawn(Weights),
     /// One after the other, and then from the first again: there are this many.
     InOrder(NonZeroU32),

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_fold() {
+    fn other_line_ends_are_not_folds() {
         for text in [
             "s\r\na: b\r\n\r\n",
             "s\r\n a: b\r\n\r\n",

@@ -1,5 +1,5 @@
 //! Limits the frames of a peer that cost processor time and carry nothing: WINDOW_UPDATE by one byte, PING, PRIORITY,
-//! GOAWAY, ALTSVC, unknown types, a byte of DATA in its padding.
+//! GOAWAY, ALTSVC, unknown types, and DATA that is mostly padding.
 //!
 //! It has no clock. Frames are paid for with what the connection achieves: bytes of bodies and messages, in either
 //! direction. Limits on single kinds of frames (resets, acknowledgements, CONTINUATION) are the sessions' own.

@@ -15,7 +15,7 @@ use squall_nghttp2::{
 
 use super::client_session::ClientSession;
 use super::connection::{self, Connection, Listener};
-use super::ear::ListenerState;
+use super::listener_state::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart};
 use super::settings::{Role, announced, options};
 use crate::engine::Engine;

@@ -11,7 +11,7 @@ use squall_base::record::Way;
 use squall_nghttp2::{Body, Error, FrameKind, Handler, Http2Session};
 
 use super::allowance::FrameAllowance;
-use super::ear::ListenerState;
+use super::listener_state::ListenerState;
 use super::output::{BufferLimit, Mark, MessagePart, Output};
 use super::settings::{Windows, options};
 use super::updates::{DataPiece, Updates};

@@ -12,7 +12,7 @@ mod allowance;
 mod client;
 mod client_session;
 mod connection;
-mod ear;
+mod listener_state;
 mod opened;
 mod output;
 mod server;

@@ -13,7 +13,7 @@ use squall_nghttp2::{
 };
 
 use super::connection::{self, Connection, Listener};
-use super::ear::ListenerState;
+use super::listener_state::ListenerState;
 use super::opened::ClientStreamIds;
 use super::output::{BufferLimit, Mark, MessagePart};
 use super::settings::{Role, announced, options};
@@ -166,7 +166,7 @@ impl Listener for ServerListener {
         let session = &connection.session;
         let may_read = !connection.has_ended && session.wants_read();
         let may_write = session.wants_write() || !connection.pending().is_empty();
-        // After its end, a client opens no windows any more, so a body that waits for one waits forever.
+        // A client that has ended its side opens no more windows, so a body that waits for one would wait forever.
         let may_continue = |id| !connection.has_ended || session.send_window(id) > 0;
         let must_answer = || {
             let mut streams = connection.listener().streams.iter();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_nothing_is_limited() {
+    fn frames_that_carry_nothing_are_charged() {
         assert_eq!(left(full()), IN_ADVANCE);
         let mut allowance = full();
         // Reserved, PRIORITY_UPDATE, and empty frames.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_small_windows_slow_down_never_exceeds_it() {
+    fn a_peer_slowed_down_by_small_windows_never_exceeds_the_allowance() {
         for window in [2, 3, 10] {
             let mut allowance = Allowance::new(&Http3Settings {
                 stream_window: Bytes::new(window),

@@ -142,7 +142,7 @@ impl Client {
         self.largest_datagram
     }
 
-    /// Whether nothing will be sent or received any more.
+    /// Whether the connection is over: it neither sends nor receives.
     pub fn is_closed(&self) -> bool {
         self.connection.quic().is_closed()
     }

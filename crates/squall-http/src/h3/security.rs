@@ -206,8 +206,8 @@ impl Sessions {
 
 /// A sequence of connection ids derived from a seed.
 ///
-/// A client that uses one of the server's ids has received it (RFC 9000, section 8.1), so nobody may be able to compute
-/// the next id from earlier ones: each is a hash of the seed.
+/// A client that uses one of the server's ids has received it (RFC 9000, section 8.1), so it must be impossible to
+/// compute the next id from earlier ones: each is a hash of the seed.
 #[derive(Debug)]
 pub(super) struct ConnectionIds {
     purpose: &'static [u8],

@@ -44,7 +44,7 @@ const MAX_NEGOTIATIONS: usize = 16;
 /// with fewer connections at the same time never see Retry.
 const MAX_UNVALIDATED: usize = 1_000;
 
-/// How many Retry packets may be queued: as many clients as one turn of the owner may read datagrams of.
+/// The maximum number of queued Retry packets: one for each client whose datagrams the owner may read in one turn.
 const MAX_RETRIES: usize = 1_024;
 
 /// What produced a batch.
@@ -156,7 +156,7 @@ impl Server {
     }
 
     /// Notes the time, by which Retry tokens expire. [`Server::output`] does so too; call this before
-    /// [`Server::receive`] if the last call may be long ago.
+    /// [`Server::receive`] if the last such call may have been long ago.
     pub fn note_time(&mut self, now: Instant) {
         let (first, _) = *self.times.get_or_insert((now, now));
         self.times = Some((first, now));

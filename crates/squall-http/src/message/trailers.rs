@@ -32,7 +32,7 @@ impl Trailers {
         fields::pairs(&self.fields)
     }
 
-    /// As lines of HTTP/1.1.
+    /// The trailers as field lines of HTTP/1.1.
     pub(crate) fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         fields::write_lines(&mut lines, &self.fields);

@@ -38,7 +38,7 @@ pub enum GrpcStatus {
 }
 
 impl GrpcStatus {
-    /// The status in the head of a response; `None` if it is no response of gRPC.
+    /// The status in the head of a response; `None` if this is not a gRPC response.
     pub fn of_head(fields: &[Field]) -> Option<GrpcStatus> {
         has_grpc_type(fields).then(|| stated(fields).unwrap_or(GrpcStatus::Missing))
     }

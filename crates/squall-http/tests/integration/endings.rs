@@ -82,7 +82,7 @@ fn a_reset_with_no_error_is_reported_too() {
 }
 
 #[test]
-fn a_reset_after_the_whole_response_is_no_failure() {
+fn a_reset_after_the_whole_response_is_not_a_failure() {
     // RFC 9113, section 8.1: a server may respond early and then reset the stream with NO_ERROR.
     let (mut client, mut peer) = client_and_peer(0);
     to_peer(&mut client, &mut peer);

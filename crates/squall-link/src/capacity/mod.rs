@@ -46,8 +46,8 @@ impl Capacity {
         }
     }
 
-    /// When a packet of `len_bytes`, at the head of the queue from `ready` on, has left. `ready` must not go back, nor be
-    /// before the last result.
+    /// When a packet of `len_bytes` has left, if it is at the head of the queue from `ready` on. `ready` must not
+    /// decrease from call to call, nor be before the last result.
     pub(crate) fn departure(&mut self, ready: Time, len_bytes: u64) -> Time {
         match self {
             Capacity::Unlimited => ready,

@@ -36,7 +36,7 @@ impl Bursts {
         let (to_bad, to_good) = (model.to_bad.get(), model.to_good.get());
         Bursts {
             model,
-            // p / (p + r). If both are 0 there is no such share, and the state is good for ever.
+            // p / (p + r). If both are 0 there is no such share, and the state stays good.
             share_bad: Probability::new(to_bad / (to_bad + to_good)).unwrap_or(Probability::ZERO),
             luck,
             states: BTreeMap::new(),
@@ -186,8 +186,8 @@ mod tests {
         }
     }
 
-    /// Whether two flows lose the same packet only by chance: with s the share and c = s (1-s), the covariance of these
-    /// coincidences k packets apart is (s^2 + c x^k)^2 - s^4, summed over k as geometric series.
+    /// Two flows lose the same packet no more often than independent flows would: with s the share and c = s (1-s), the
+    /// covariance of these coincidences k packets apart is (s^2 + c x^k)^2 - s^4, summed over k as geometric series.
     #[test]
     fn flows_are_independent() {
         let model = simple(0.2, 3.0);

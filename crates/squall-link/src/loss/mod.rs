@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn never_and_always_are_exact() {
+    fn probabilities_of_zero_and_one_are_exact() {
         let fates = |loss| independently_lost(loss, 7, 0, 10_000);
         assert!(fates(0.0).iter().all(|lost| !lost));
         assert!(fates(1.0).iter().all(|lost| *lost));

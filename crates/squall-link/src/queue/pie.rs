@@ -1,9 +1,9 @@
 //! PIE: arrivals are dropped with a probability that a controller adjusts so that the delay approaches the target.
 //!
-//! It is RFC 8033 with all its safeguards: bursts and small queues pass, the controller is slower while the probability is
-//! small, and drops are spread out. The delay is that of the packet that left last, by its timestamp, or zero when nothing
-//! waits any more, as in Linux (net/sched/sch_pie.c without dq_rate_estimator): timestamps are exact here, and the drain
-//! rate of a recorded link varies too much to be estimated.
+//! It is RFC 8033 with all its safeguards: bursts and small queues pass, the controller is slower while the probability
+//! is small, and drops are spread out. The delay is that of the packet that left last, by its timestamp, or zero once
+//! the queue is empty, as in Linux (net/sched/sch_pie.c without dq_rate_estimator): timestamps are exact here, and the
+//! drain rate of a recorded link varies too much to be estimated.
 //!
 //! There is no timer: due updates are made before a packet enters or leaves. Their inputs do not change in between, so the
 //! result is the same. Not implemented: Linux's extra step above 250 ms, the RFC's switching off of an idle PIE (section

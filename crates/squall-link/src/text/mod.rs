@@ -45,8 +45,8 @@ use crate::trace::Trace;
 pub use error::{Mistake, TextError};
 use words::Words;
 
-/// Returns the trace with a name, or the reason why there is none. A trace must have that name to be written as it was
-/// read.
+/// Returns the trace with this name, or the reason why it cannot be read. Give the trace that name, so that settings
+/// print as they were read.
 pub type Traces<'a> = dyn FnMut(&str) -> Result<Arc<Trace>, String> + 'a;
 
 /// Reads one setting, which is several values if it names several drops.

@@ -191,7 +191,7 @@ proptest! {
 /// A packet that arrives at the exact time at which another has been sent gets the place that became free, whether it comes
 /// from the host or from the previous stretch.
 #[test]
-fn a_place_in_the_queue_is_usable_the_moment_it_is_freed() {
+fn a_place_in_the_queue_can_be_used_as_soon_as_it_is_freed() {
     let packet = || tcp_packet([40_000, 80], 0x10, 1_460, 0, 1);
     let sending_time = Duration::from_millis(1);
     let arrivals: Vec<Arrival> = [START, START, START + sending_time]
@@ -230,7 +230,7 @@ fn a_place_in_the_queue_is_usable_the_moment_it_is_freed() {
 /// FqCoDel sends the acknowledgement of a new flow before an empty packet of a flow that it has just served, and both are
 /// through at one instant. The records alone say which was first.
 #[test]
-fn an_empty_packet_that_is_through_at_the_instant_of_another_was_sent_after_it() {
+fn records_order_an_empty_packet_after_another_that_leaves_at_the_same_instant() {
     let at = |at, packet| Arrival {
         at,
         direction: Direction::Up,
@@ -258,7 +258,7 @@ fn an_empty_packet_that_is_through_at_the_instant_of_another_was_sent_after_it()
     };
     let settings = LinkSettings::symmetric(lane.clone(), 1);
     let sent = sent(&drive(&settings, &arrivals, &Calls::WhenDue), Direction::Up);
-    let indices: Vec<u64> = sent.iter().map(|sent| sent.record.index.into()).collect();
+    let indices: Vec<u64> = sent.iter().map(|sent| sent.record.index).collect();
     assert_eq!(indices, [0, 1, 3, 2]);
     assert_eq!(sent[2].served, sent[3].served);
     assert_rate_is_kept(&sent, &lane, rate, 0);

@@ -224,7 +224,7 @@ pub(crate) fn rate() -> impl Strategy<Value = BitRate> {
         3 => 500_000_u64..8_000_000,
         1 => 8_000_000_u64..100_000_000,
     ];
-    bits_per_s.prop_map(|bits_per_s| BitRate::new(bits_per_s).expect("more than none"))
+    bits_per_s.prop_map(|bits_per_s| BitRate::new(bits_per_s).expect("more than 0"))
 }
 
 /// A token bucket that holds at least one large packet.

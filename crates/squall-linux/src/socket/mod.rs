@@ -105,7 +105,7 @@ pub fn receive(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Writes as many bytes as the socket has room for. If the peer is gone, this returns an error and raises no signal.
+/// Writes what the socket has room for. If the peer is gone, this returns an error and raises no signal.
 pub fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, SendFlags::NOSIGNAL)?)
 }

@@ -1,5 +1,5 @@
-//! What each request of a load asks for: the caller's requests in order, or one by chance. It depends only on the request's
-//! number, so the thread count does not change it.
+//! What each request of a load asks for: the caller's requests in order, or one chosen at random. It depends only on
+//! the request's number, so the thread count does not change it.
 
 use squall_base::plan::Mix;
 use squall_base::splitmix::splitmix64;

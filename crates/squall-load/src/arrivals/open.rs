@@ -1,4 +1,4 @@
-//! The open load: requests are due at their times whatever becomes of earlier ones.
+//! The open load: each request is due at its own time, whether or not earlier requests have ended.
 //!
 //! Request n is due where the integrated rate reaches n or, with random spacing, where it reaches the sum of n + 1
 //! exponential gaps with mean 1. The latter makes a Poisson process even when the rate changes (Cinlar, "Introduction to

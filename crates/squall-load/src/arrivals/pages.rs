@@ -1,4 +1,4 @@
-//! The load of pages: users that load one page after the other, with requests that wait for each other.
+//! The load of pages: each user loads one page after another, and a page's requests wait for each other.
 //!
 //! A request is due its delay after its parent has succeeded, or after the page's start if it has no parent. If the parent
 //! failed, it is never sent. A page ends when none of its requests is outstanding. A user begins its next page when the

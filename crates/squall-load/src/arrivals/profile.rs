@@ -1,10 +1,10 @@
 //! The integral of a rate over time, and its inverse: when the count of requests reaches a number, to the nanosecond.
 //!
-//! Counts are in ticks. One request is as many ticks as two common periods of the rates (`Stages::period`) have
-//! nanoseconds. Every stage, including a ramp, then begins and ends at a whole number of ticks, so that nothing is rounded
-//! from stage to stage. An event at `ticks` is due in the one nanosecond t with count(t) <= ticks < count(t + 1). At a
-//! constant rate that is floor(ticks / rate). In a ramp it is the floor of a root, which is guessed in floating point and
-//! then settled with 192-bit integers: the guess decides how long this takes, never the result.
+//! Counts are in ticks. A request has one tick for each nanosecond in two common periods of the rates
+//! (`Stages::period`). Every stage, including a ramp, then begins and ends at a whole number of ticks, so that nothing
+//! is rounded from stage to stage. An event at `ticks` is due in the one nanosecond t with count(t) <= ticks < count(t
+//! + 1). At a constant rate that is floor(ticks / rate). In a ramp it is the floor of a root, which is guessed in
+//! floating point and then settled with 192-bit integers: the guess decides how long this takes, never the result.
 
 use squall_base::Duration;
 use squall_base::plan::Stages;

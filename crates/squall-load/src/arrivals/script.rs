@@ -24,7 +24,7 @@ pub(super) struct Replay {
     total: Option<u64>,
     /// When the next step is due, for each client of the share that still has one.
     next: BinaryHeap<Reverse<(Time, u32)>>,
-    /// That step, by the client's index in the share.
+    /// The next step of each client, by the client's index in the share.
     positions: Vec<Position>,
 }
 

@@ -119,7 +119,7 @@ proptest! {
 
     /// With one rate, a closed form holds: request n is due at start + floor(n * period / events).
     #[test]
-    fn one_rate_is_a_formula(events in 1_u64..5_000, minute in any::<bool>(), warmup_ms in 0_u64..500, ms in 0_u64..1_500) {
+    fn times_at_a_constant_rate_follow_a_closed_form(events in 1_u64..5_000, minute in any::<bool>(), warmup_ms in 0_u64..500, ms in 0_u64..1_500) {
         let rate = rate(events, if minute { 60 } else { 1 }).unwrap();
         let warmup = Duration::from_millis(warmup_ms);
         let drain = Duration::from_secs(1);

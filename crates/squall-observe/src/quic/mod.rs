@@ -2,8 +2,8 @@
 //!
 //! A datagram belongs to the connection with its first packet's connection ID, otherwise to the latest connection
 //! between its addresses; so a client that changes its address keeps its connection (RFC 9000, section 9). Without
-//! secrets, datagrams are counted and the hellos are read, which anybody can decrypt. Not supported are versions other
-//! than 1 and 2, and datagrams truncated by the capture.
+//! secrets, datagrams are counted and the hellos are read, because their keys are public. Not supported are versions
+//! other than 1 and 2, and datagrams truncated by the capture.
 //!
 //! Memory is bounded: 4 MiB of packets waiting for secrets and 16 MiB of stream bytes waiting for missing ones per
 //! connection, 256 MiB for all connections of one end together, and a maximum number of connections.
@@ -41,9 +41,11 @@ use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 /// With more connections than this, silent ones are taken as ended: the end of a connection is not always visible.
 const MANY_CONNECTIONS: usize = 4096;
 
-/// At this limit the oldest connections are taken as ended, several at a time.
+/// At this limit connections are taken as ended, if need be the oldest.
 const MAX_CONNECTIONS: usize = 1 << 16;
-const OLDEST_AT_ONCE: usize = 1 << 12;
+
+/// At least one in this many ends then, because all connections are looked at each time.
+const ENDS_ONE_IN: usize = 16;
 
 /// A connection silent for longer than this is taken as ended; longer than any idle timeout in use.
 const LINGER: Duration = Duration::from_secs(240);
@@ -55,8 +57,9 @@ const MAX_BUFFERED_BYTES: u64 = 256 << 20;
 const MIN_ID_BYTES: usize = 4;
 
 /// The connections at one end of the link.
-#[derive(Default)]
 pub(crate) struct Connections {
+    /// How many are followed at a time.
+    most_open: usize,
     open: BTreeMap<u32, Box<Connection>>,
     /// The latest connection between two addresses.
     by_flow: BTreeMap<FlowKey, u32>,
@@ -64,6 +67,19 @@ pub(crate) struct Connections {
     buffered_bytes: u64,
     /// The number of connections at which silent ones are next looked for.
     sweep_at: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Connections {
+            most_open: MAX_CONNECTIONS,
+            open: BTreeMap::new(),
+            by_flow: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            buffered_bytes: 0,
+            sweep_at: 0,
+        }
+    }
 }
 
 impl Connections {
@@ -169,15 +185,17 @@ impl Connections {
 
     /// Makes room for another connection.
     fn make_room(&mut self, context: &mut Context<'_>) {
-        if self.open.len() < self.sweep_at.max(MANY_CONNECTIONS) {
+        let most = self.most_open;
+        if self.open.len() < self.sweep_at.max(MANY_CONNECTIONS).min(most) {
             return;
         }
         let now: Time = context.now;
         let silent = self.open.iter();
         let silent = silent.filter(|(_, connection)| now.since(connection.last()) > LINGER);
         let mut over: Vec<u32> = silent.map(|(number, _)| *number).collect();
-        if over.is_empty() && self.open.len() >= MAX_CONNECTIONS {
-            over.extend(self.open.keys().take(OLDEST_AT_ONCE));
+        let at_once = most / ENDS_ONE_IN;
+        if over.len() < at_once && self.open.len() >= most {
+            over.extend(self.open.keys().take(at_once));
         }
         for number in over {
             if let Some(connection) = self.open.remove(&number) {
@@ -192,7 +210,7 @@ impl Connections {
         }
         let open = &self.open;
         self.by_flow.retain(|_, number| open.contains_key(number));
-        self.sweep_at = (2 * self.open.len()).min(MAX_CONNECTIONS);
+        self.sweep_at = (2 * self.open.len()).min(most);
     }
 
     /// Tries again to open what waits, after secrets were added.
@@ -213,5 +231,74 @@ impl Connections {
             connection.finish(keys, rows);
         }
         *self = Connections::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::tls::KeyLog;
+
+    /// An Initial packet to a connection ID of its own, with bytes that cannot be decrypted (RFC 9000, section 17.2.2).
+    fn initial(number: u16) -> Vec<u8> {
+        let mut packet = vec![0xc0, 0, 0, 0, 1, 8];
+        packet.extend(u64::from(number).to_be_bytes());
+        // No source connection ID and no token; 32 bytes follow.
+        packet.extend([0, 0, 32]);
+        packet.extend([0; 32]);
+        packet
+    }
+
+    /// Each first packet comes this long after the one before. Returns the numbers of connections that had ended by then.
+    fn ended(every: Duration) -> Vec<usize> {
+        let (log, mut rows) = (KeyLog::default(), Observations::default());
+        let mut numbers = ConnectionNumbers::default();
+        let mut connections = Connections {
+            most_open: 32,
+            ..Connections::default()
+        };
+        let mut ended = Vec::new();
+        let mut now = Time::ZERO;
+        for port in 1..=100 {
+            now += every;
+            let payload = initial(port);
+            let datagram = Datagram {
+                source: SocketAddr::from(([10, 0, 0, 1], port)),
+                destination: SocketAddr::from(([10, 0, 0, 2], 443)),
+                payload: &payload,
+                payload_bytes: payload.len(),
+            };
+            let mut context = Context {
+                now,
+                way: Way::Sent,
+                keys: Keys {
+                    log: &log,
+                    may_come: false,
+                },
+                rows: &mut rows,
+            };
+            let number = connections.process(&datagram, Direction::Up, &mut numbers, &mut context);
+            assert_eq!(number, Some(u32::from(port) - 1));
+            assert!(connections.open.len() <= 32, "{port}");
+            assert_eq!(connections.by_flow.len(), connections.open.len(), "{port}");
+            ended.push(rows.connections.len());
+        }
+        assert_eq!(connections.open.len() + rows.connections.len(), 100);
+        ended
+    }
+
+    #[test]
+    fn oldest_of_too_many_open_connections_end() {
+        let ended = ended(Duration::from_nanos(1));
+        assert_eq!(ended[31..36], [0, 2, 2, 4, 4]);
+    }
+
+    /// Of 32 connections that began 7.6 s apart, only the first has been silent for 240 s.
+    #[test]
+    fn silent_connections_end_together_with_the_oldest() {
+        let ended = ended(Duration::from_millis(7_600));
+        assert_eq!(ended[31..36], [0, 2, 2, 4, 4]);
     }
 }

@@ -2,9 +2,9 @@
 //! the plaintext.
 //!
 //! A plaintext byte counts as sent from the first byte of its record until the record's last byte, and as received with
-//! the record's last byte: nobody can decrypt it earlier. Without secrets only the hellos and their times are known.
-//! Supported are TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate, and TLS 1.2 with AEAD suites;
-//! renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
+//! the record's last byte: a receiver cannot decrypt it earlier. Without secrets only the hellos and their times are
+//! known. Supported are TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate, and TLS 1.2 with AEAD
+//! suites; renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
 
 mod cipher;
 pub(crate) mod hello;
@@ -58,8 +58,8 @@ pub(crate) fn looks_like_tls(first: &[u8]) -> bool {
     matches!(first, [HANDSHAKE] | [HANDSHAKE, 3, ..])
 }
 
-/// Whether bytes begin a ClientHello. Unlike [`looks_like_tls`], this also holds in the middle of a connection: nothing
-/// else begins with as many given bytes.
+/// Whether bytes begin a ClientHello. Unlike [`looks_like_tls`], this also holds in the middle of a connection, because
+/// no other data begins with these bytes.
 pub(crate) fn begins_client_hello(bytes: &[u8]) -> bool {
     // A record's header, the message's type and length (below 64 KiB), and the client's version (RFC 8446, sections 4 and
     // 5.1).

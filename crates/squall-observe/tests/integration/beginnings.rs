@@ -280,7 +280,7 @@ fn what_is_not_http_has_no_exchanges() {
 }
 
 #[test]
-fn incomplete_request_line_is_no_exchange() {
+fn incomplete_request_line_is_not_an_exchange() {
     let writes = [
         (Direction::Up, &b"hello"[..]),
         (Direction::Down, &b"ok"[..]),

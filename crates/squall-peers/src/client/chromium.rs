@@ -1,9 +1,9 @@
 //! Headless Chromium as a client that loads a page again and again: its command line, and the lines that are kept of
 //! its reports (`devtools`).
 //!
-//! The browser parses the document and requests its pictures when it gets to them, over as many connections as it
-//! likes. squall's own client does not do that. Connections are kept from page to page; the cache is off. Header fields
-//! are the browser's own.
+//! The browser parses the document and requests its pictures when the parser reaches them, and decides itself how many
+//! connections to open. squall's own client does not do that. Connections are kept from page to page; the cache is off.
+//! Header fields are the browser's own.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Protocol;
@@ -95,7 +95,7 @@ impl ClientDriver for Chromium {
     }
 }
 
-/// What every headless browser is started with, but for the page that it opens first.
+/// The command that starts a headless browser, except for the first page.
 pub(super) fn headless() -> Invocation {
     let mut invocation = Invocation::default();
     // This file marks a start that is not the first; the profile folder must exist.

@@ -356,7 +356,7 @@ impl Page {
             return;
         };
         let status = response["status"].as_u64().unwrap_or_default();
-        // A number that is no status makes the row invalid.
+        // A number that is not an HTTP status makes the row invalid.
         request.status = u16::try_from(status).unwrap_or(u16::MAX);
         request.protocol = response["protocol"].as_str().unwrap_or_default().to_owned();
         request.opened_connection = at("connectStart").is_some();

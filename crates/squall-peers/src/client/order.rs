@@ -60,7 +60,7 @@ pub enum ClientLoad {
     Rate {
         /// The rate of all connections together.
         rate: Rate,
-        /// How long.
+        /// The length of the load.
         duration: Duration,
         /// The number of connections that share it.
         connections: u32,

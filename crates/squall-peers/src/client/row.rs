@@ -1,5 +1,5 @@
 //! What the logs of load generators have in common: the names of their formats, what is wrong with a line, and how a
-//! row is filled from numbers that nobody has checked.
+//! row is filled from unchecked numbers.
 //!
 //! What a line means is in the file of its program, and `read` goes through a whole log.
 
@@ -25,7 +25,7 @@ squall_base::words! {
     }
 }
 
-/// What is known of every row before it is read.
+/// What all rows of a log have in common, known before the first is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowContext {
     /// The protocol that was asked for.

@@ -77,7 +77,8 @@ pub struct ClientReport {
     pub exit: ExitReport,
     /// Its requests, in log order.
     pub rows: Vec<RequestRecord>,
-    /// How many it was to send, if known in advance. Missing rows are requests that it does not report.
+    /// The number of requests that it should send, if known in advance. If rows are missing, the program did not report
+    /// those requests.
     pub expected_requests: Option<u64>,
     /// What was read in addition to them.
     pub readout: Readout,

@@ -378,7 +378,7 @@ fn impossible_loads_are_refused() {
 
 /// Every user of the machine can read the arguments of a program.
 #[test]
-fn secrets_are_no_arguments_unless_a_program_takes_them_only_there() {
+fn secrets_are_passed_as_arguments_only_if_the_program_takes_them_nowhere_else() {
     let rendered = |name: &str, path: &str, field: (&str, &str)| {
         let mut order = order(Path::new("/nowhere"), "c", H1, closed(1, 1));
         order.path = path.to_owned();

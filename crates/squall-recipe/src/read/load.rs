@@ -461,7 +461,7 @@ fn hold(
     table: &Section<'_>,
     requests: &[http::WeightedRequest<'_>],
 ) -> Result<(Page, Vec<RequestTemplate>), ReportedProblem> {
-    const OTHER: &str = "what is asked for meanwhile, such as \"/\"";
+    const OTHER: &str = "the target that is requested meanwhile, such as \"/\"";
     let other = table.required("other", OTHER, |f| http::target(&f));
     let after = table.optional("after", |f| {
         f.within(&(Duration::ZERO..=MAX_THINK), "at most 24h")

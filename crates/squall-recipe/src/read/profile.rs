@@ -407,7 +407,7 @@ impl Times {
         let some = Duration::from_nanos(1)..=MAX_SPAN;
         Times {
             warmup: time("warmup", Duration::ZERO..=MAX_SPAN, SPAN),
-            duration: time("duration", some, "more than none and at most 24h"),
+            duration: time("duration", some, "more than 0 and at most 24h"),
             drain: time("drain", Duration::ZERO..=MAX_SPAN, SPAN),
         }
     }

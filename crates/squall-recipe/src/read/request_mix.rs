@@ -197,7 +197,7 @@ fn templates(
 fn extra_headers<'w>(
     written: &'w [WeightedRequest<'_>],
 ) -> Result<&'w [(String, String)], ReportedProblem> {
-    const EXPECTED: &str = "`headers` and `browser_headers` alone: the load says what is asked for";
+    const EXPECTED: &str = "only `headers` and `browser_headers`: the load has the targets";
     if let [_, second, ..] = written {
         return Err(refuse_table(second, EXPECTED));
     }
@@ -228,7 +228,7 @@ fn body(
         ScriptBody::Binary(bytes) => RequestBody::Binary(bytes.clone()),
         ScriptBody::Size(size) if *size <= MAX_BODY => RequestBody::Size(*size),
         ScriptBody::Size(size) => {
-            let reason = format!("a body of {size}: 1GiB is the most");
+            let reason = format!("a body of {size}, above the limit of 1GiB");
             return Err(files::refuse(field, path, reason));
         }
         ScriptBody::File(file) => {

@@ -433,7 +433,7 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
             });
             let idle = table.required("idle", "after how long it begins anew", |f| {
                 let some = Duration::from_nanos(1)..=MAX_IDLE;
-                f.within(&some, "more than none and at most 24h")
+                f.within(&some, "more than 0 and at most 24h")
             });
             Ok(RecordSizes::Dynamic {
                 small: small?,

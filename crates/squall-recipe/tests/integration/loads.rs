@@ -518,7 +518,7 @@ fn keys_that_exclude_each_other_are_refused() {
     );
     refused(
         "[load]\nkind = \"script\"\nscript = \"a.har\"\n[request]\ntarget = \"/\"",
-        "7:1: `target` besides `load`: expected `headers` and `browser_headers` alone: the load says what is asked for",
+        "7:1: `target` besides `load`: expected only `headers` and `browser_headers`: the load has the targets",
     );
 }
 

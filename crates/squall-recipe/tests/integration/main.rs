@@ -7,9 +7,9 @@ mod drive_recipe;
 #[path = "../../../../fuzz/src/drive_words.rs"]
 #[allow(unreachable_pub)] // public for the fuzz targets, which are another crate
 mod drive_words;
+mod effects;
 mod errors;
 mod garbage;
-mod heard;
 mod laws;
 mod loads;
 mod plans;

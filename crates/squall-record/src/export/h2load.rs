@@ -8,8 +8,8 @@ use squall_base::record::{Outcome, RequestRecord};
 use super::{ExportError, Lines, measured, unix_ns};
 
 /// Writes measured requests as lines of h2load's log. A row's start is its scheduled time, and its duration is the
-/// response time from then on; in h2load's own logs both begin when the request is written. Like h2load, a complete
-/// response of any status is no failure; a request without a complete response is one.
+/// response time from then on; in h2load's own logs both begin when the request is written. As in h2load, a request
+/// fails only if it has no complete response; the status does not matter.
 #[derive(Debug)]
 pub struct H2loadExport<W> {
     lines: Lines<W>,

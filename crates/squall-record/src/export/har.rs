@@ -150,7 +150,7 @@ fn failure(row: &RequestRecord) -> Option<String> {
 /// ended lasts until its end.
 struct Timings {
     blocked: Duration,
-    /// Of the request's own connection, if it was opened for it.
+    /// The time to connect, if the connection was opened for this request.
     connect: Option<Duration>,
     tls: Option<Duration>,
     send: Duration,

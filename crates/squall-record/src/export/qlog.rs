@@ -74,7 +74,7 @@ impl QlogTrace {
         traces.into_values().collect()
     }
 
-    /// The trace with what its connection was for in its title, such as `small requests, round 1`.
+    /// Adds the purpose of its connection to the trace's title, such as `small requests, round 1`.
     #[must_use]
     pub fn with_purpose(self, purpose: String) -> QlogTrace {
         QlogTrace {

@@ -72,8 +72,8 @@ impl<'a, W: Write, A: Fn(&RequestRecord) -> RequestLine<'a>> VegetaExport<W, A> 
     }
 }
 
-/// The status of a complete response. vegeta takes a status for success, so an incomplete response has none, nor has a
-/// gRPC call that failed.
+/// The status of a complete response. vegeta counts a request with a good status as a success, so incomplete responses
+/// and failed gRPC calls get no status.
 fn complete_status(row: &RequestRecord) -> Option<u16> {
     row.status
         .filter(|_| row.outcome == Outcome::Answered && !row.is_failed_call())

@@ -1,7 +1,7 @@
 //! An entry of a HAR file: the fields that an import reads, and whether its request reached the network.
 //!
-//! HAR 1.2 does not tell requests that were never sent from others, so browsers have their own fields for it. What
-//! becomes of a request that was sent is decided in `har`.
+//! HAR 1.2 does not tell requests that were never sent from others, so browsers have their own fields for it. `har`
+//! decides which of the requests that were sent are kept.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};

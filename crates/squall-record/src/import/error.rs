@@ -89,7 +89,7 @@ pub enum Fault {
     #[error("{0}")]
     Url(#[from] UrlFault),
     /// A header field that no request can have.
-    #[error("{0:?} is no header field, such as accept: text/html")]
+    #[error("{0:?} is not a header field, such as accept: text/html")]
     Field(String),
     /// A header field that squall sets itself, or that concerns a single connection, or whose name is not in lower case.
     #[error(

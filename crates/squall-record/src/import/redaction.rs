@@ -35,7 +35,7 @@ pub fn redacted_recording(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// `None` if the text is no JSON object or list.
+/// `None` if the text is not a JSON object or list.
 fn redacted_json(text: &str) -> Option<Cow<'_, str>> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     if !value.is_object() && !value.is_array() {

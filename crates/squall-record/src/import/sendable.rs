@@ -35,7 +35,7 @@ const OWN_FIELDS: [&str; 13] = [
     "upgrade",
 ];
 
-/// The largest body of which a recording has only the size: it is made up in memory.
+/// The largest body that is generated in memory, for a recording that has only its size.
 const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
 /// The server of URLs that name none.

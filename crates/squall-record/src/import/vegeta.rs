@@ -105,7 +105,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Whether `line` begins as an absolute URL, and so is no header field named `http`.
+/// Whether `line` begins as an absolute URL rather than as a header field named `http`.
 fn begins_as_url(line: &str) -> bool {
     let scheme = line.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")

@@ -219,7 +219,7 @@ fn push_option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
     push_padded(block, value);
 }
 
-/// As much of `text` as fits into an option, in whole characters.
+/// The longest prefix of `text` that fits into an option, cut between characters.
 fn prefix(text: &str) -> &[u8] {
     let mut end = text.len().min(usize::from(u16::MAX));
     while !text.is_char_boundary(end) {

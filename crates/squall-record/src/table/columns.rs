@@ -38,7 +38,7 @@ pub(super) trait Number: Copy {
     type Stored: ArrowPrimitiveType;
     /// Whether it is stored in 64 bits.
     const IS_WIDE: bool = size_of::<<Self::Stored as ArrowPrimitiveType>::Native>() == 8;
-    /// Whether a negative number is no fault of the file.
+    /// Whether the column may hold negative numbers.
     const IS_SIGNED: bool = false;
 
     fn from_stored(cell: <Self::Stored as ArrowPrimitiveType>::Native) -> Self;
@@ -46,7 +46,7 @@ pub(super) trait Number: Copy {
     fn to_bits(self) -> u64;
 }
 
-/// Implements [`Number`] for types of which a number is made.
+/// Implements [`Number`] for types that wrap a number.
 macro_rules! numbers {
     ($($T:ty as $Stored:ty: $from:expr, $to:expr;)+) => {$(
         impl Number for $T {

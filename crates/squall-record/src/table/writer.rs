@@ -119,7 +119,7 @@ impl<R: TableRow> TableWriter<R> {
         self.group.room().saturating_sub(self.pending.len())
     }
 
-    /// Does one step of the work that has to precede further rows, if that step is short (docs/METHOD.md, "Writing in
+    /// Does one step of the work that has to precede further rows, if that step is short (docs/METHOD.md, "writes in
     /// time to spare"). Returns whether it did; [`TableWriter::append`] does whatever remains.
     pub fn compress_some(&mut self) -> Result<bool, RecordError> {
         if self.group.is_page_full() && !self.group.is_next_short() {
@@ -225,7 +225,7 @@ impl<R: TableRow> TableWriter<R> {
         Ok(())
     }
 
-    /// Packs up to `PIECE_ROWS` rows, into as many pages and row groups as they touch.
+    /// Packs up to `PIECE_ROWS` rows, which may end pages and row groups.
     fn write(&mut self, rows: &[R]) -> Result<(), RecordError> {
         let mut rest = rows;
         while !rest.is_empty() {

@@ -223,14 +223,14 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
         (
             b"GET http://a/\nx: y\nGET http://b/",
             "line 3",
-            "no header field",
+            "not a header field",
         ),
-        (b"GET http://a/\nnothing", "line 2", "no header field"),
-        (b"GET http://a/\nHost: b/c", "line 2", "no header field"),
+        (b"GET http://a/\nnothing", "line 2", "not a header field"),
+        (b"GET http://a/\nHost: b/c", "line 2", "not a header field"),
         (
             b"http://a/\nhttp://b/ POST x=1",
             "line 2",
-            "no header field",
+            "not a header field",
         ),
         (b"GET http://a/\n@", "line 2", "no name of a file"),
         (b"CONNECT http://a/", "line 1", "no method"),
@@ -366,7 +366,7 @@ fn script_round_trips_and_is_checked() {
         (
             with(|s| s.requests[0].headers[0].1 = "a\r\nb".into()),
             "requests[0]",
-            "no header field",
+            "not a header field",
         ),
         (
             with(|s| s.requests[0].headers[0].0 = "host".into()),

@@ -186,7 +186,7 @@ fn short_and_long_pieces_stay_in_order() {
 
 /// A caller with other work appends as many rows as there is room for, and compresses a column when there is none.
 #[test]
-fn pressing_in_steps_writes_the_same_file() {
+fn compressing_in_steps_writes_the_same_file() {
     let rows: Vec<_> = (0..ROW_GROUP_ROWS as u32 + 40_000)
         .map(common::packet_number)
         .collect();

@@ -167,7 +167,7 @@ fn foreign_files_among_the_parts_stay() {
 }
 
 #[test]
-fn table_that_is_no_ordinary_file_or_has_no_room_beside_it_has_no_parts() {
+fn special_files_and_tables_without_room_beside_them_have_no_parts() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device.parquet");
     symlink("/dev/null", &device).unwrap();

@@ -116,7 +116,7 @@ pub(super) struct ChartTexts<'a> {
     pub(super) name: String,
     /// What it shows, with the unit.
     pub(super) title: &'a str,
-    /// What can be seen in it, for readers who do not see it.
+    /// A description of the drawing for screen readers.
     pub(super) label: String,
 }
 

@@ -45,7 +45,7 @@ static STATISTICS: [Statistic; 4] = [
 /// Bars that stand together under a name.
 pub(super) struct Group<'a> {
     pub(super) name: String,
-    /// The address of what the page has about it, if it has anything.
+    /// The link to its section of the page, if it has one.
     pub(super) link: Option<String>,
     pub(super) rows: Vec<Row<'a>>,
 }
@@ -99,7 +99,7 @@ pub(super) fn push(page: &mut String, summary: &RunSummary) {
     page.push_str("</section>\n");
 }
 
-/// The colours, in the order of their numbers, and what has each.
+/// The legend: each colour, in the order of their numbers, with the name that it stands for.
 pub(super) fn push_legend<'a>(page: &mut String, names: impl Iterator<Item = &'a str>) {
     page.push_str("<p class=\"legend\">");
     for (colour, name) in names.enumerate() {

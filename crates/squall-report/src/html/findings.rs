@@ -89,7 +89,7 @@ fn line(found: &MergedFinding<'_>) -> String {
     )
 }
 
-/// What it costs in a cell, and in how many of its trials.
+/// The cost of a finding in a cell, and in how many of the cell's trials it occurred.
 fn cost(found: &RunFinding) -> String {
     let share = found.finding.share;
     format!(

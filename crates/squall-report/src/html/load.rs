@@ -1,9 +1,10 @@
 //! The page of a load without trials: what the rounds of its variants show, thresholds, response times, every request as a
 //! point, the load over time, where the time went, and how it was made.
 //!
-//! It has the style and the scripts of a run's report. All text, tables and drawings are in the markup; scripts only draw the
-//! points, and offer what is drawn as files. Nothing is computed here but places; sentences and figures are those of the text
-//! (`crate::load`). `load_requests` draws the response times and the requests, `load_course` the load over time.
+//! It has the style and the scripts of a run's report. All text, tables and drawings are in the markup; scripts only
+//! draw the points, and offer what is drawn as files. This module computes only positions; sentences and figures are
+//! those of the text (`crate::load`). `load_requests` draws the response times and the requests, `load_course` the load
+//! over time.
 
 use squall_analysis::load::{
     IntervalFigures, Latencies, LoadPicture, LoadTotals, Part, RoundFigure, VariantRounds,

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said_or_left_out() {
+    fn unknown_facts_are_named_as_such_or_left_out() {
         let page = page(&Method::default());
         assert!(page.contains("the profile is quick &lt;1&gt;"), "{page}");
         for absent in ["<dl", "<details", "<pre"] {

@@ -179,7 +179,7 @@ fn push_endpoint(page: &mut String, place: Option<usize>, probed: &ProbedEndpoin
     page.push_str("</section>\n");
 }
 
-/// What distinguishes the tables of several endpoints.
+/// A suffix for names of tables, so that those of several endpoints differ.
 fn suffix(place: Option<usize>) -> String {
     place.map_or_else(String::new, |place| format!("-{}", facts::letter(place)))
 }

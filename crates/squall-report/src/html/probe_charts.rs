@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_data_draw_nothing() {
+    fn empty_data_draws_nothing() {
         let mut page = String::new();
         push_courses(&mut page, &[]);
         push_openings(&mut page, &[], None);

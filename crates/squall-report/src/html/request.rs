@@ -27,7 +27,7 @@ const FRAMES: f64 = 18.0;
 const LADDER: f64 = 86.0;
 const GAP: f64 = 8.0;
 
-/// What ends less than this after what is drawn before it cannot be seen.
+/// A shape is invisible if it ends less than this after the previous one.
 const VISIBLE: f64 = 0.4;
 
 /// The most packets of a message that are drawn, and rows of the tables.

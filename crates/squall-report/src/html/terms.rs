@@ -8,7 +8,7 @@ use squall_base::record::Cause;
 use super::text::escaped;
 use crate::palette::CauseLook;
 
-/// A term, as sentences have it.
+/// A term, as it appears in sentences.
 struct Term {
     id: &'static str,
     words: &'static str,

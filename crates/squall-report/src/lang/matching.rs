@@ -142,7 +142,7 @@ fn ending(text: &str) -> (&str, &'static str) {
     if let Some(core) = text.strip_suffix(':') {
         return (core, "：");
     }
-    // The last stop of `...` is no full stop.
+    // The last dot of `...` is not a full stop.
     match text.strip_suffix('.').filter(|core| !core.ends_with('.')) {
         Some(core) => (core, "。"),
         None => (text, ""),

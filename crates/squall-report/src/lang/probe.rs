@@ -375,6 +375,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("no connection was established in time", "未能及时建立连接"),
     phrase("connected, but no response", "已连接，但没有响应"),
     phrase(
+        "connected, but no TLS handshake in time",
+        "已连接，但未及时完成 TLS 握手",
+    ),
+    phrase(
         "connected, but no response in time",
         "已连接，但没有及时响应",
     ),
@@ -441,6 +445,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "{#n} POST requests with {size} in all as multipart/form-data, to {~url}",
         "{n} 个 POST 请求，以 multipart/form-data 共发送 {size}，发往 {url}",
+    ),
+    phrase(
+        "and at most {size} of responses to these,",
+        "其响应最多 {size}，",
     ),
     phrase(
         "over one connection at a time (HTTP/1.1: up to {#n}), and TCP handshakes",

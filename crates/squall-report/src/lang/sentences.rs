@@ -130,7 +130,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{@variant} cannot carry the load under {#n} of {#all} condition",
         "{variant} 在 {all} 个条件中的 {n} 个下无法承受负载",
     ),
-    // How many connections it takes.
+    // The number of connections needed.
     phrase("Nothing is known of {@a}'s {what}", "{a} 的 {what} 未知"),
     phrase(
         "{#n} connection reaches {@a}'s {what}",
@@ -628,7 +628,7 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "其遗留文件在该运行的文件夹的 {folder} 中",
     ),
     phrase("Report it if it stays", "如果问题依旧，请报告"),
-    // Why a trial is no evidence.
+    // Why a trial does not count as evidence.
     phrase("the link's thread woke up late", "链路的线程唤醒过晚"),
     phrase("the link released packets late", "链路放行数据包过晚"),
     phrase("the link was up to {#n} ms late", "链路最多晚了 {n} ms"),
@@ -664,8 +664,8 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "链路的时间表、中断、天气和轨迹比负载晚 {n} ms 开始",
     ),
     phrase(
-        "nothing was spoken on hop {#n}, and yet requests were answered",
-        "第 {n} 跳上没有任何通信，请求却得到了应答",
+        "no HTTP was seen on hop {#n}, and yet requests were answered",
+        "第 {n} 跳上没有看到任何 HTTP，请求却得到了应答",
     ),
     phrase("no reason is recorded", "没有记录原因"),
 ];

@@ -35,8 +35,8 @@ const SOURCES: [&str; 24] = [
     "squall/src/probe/robots.rs",
 ];
 
-/// Text that is no sentence of its own, but a part of one or what another program says. Sentences with these parts in them are
-/// below.
+/// Text that is not a sentence by itself: parts of sentences, and words of other programs. Sentences with these parts
+/// are below.
 const PARTS: [&str; 35] = [
     "lone segment",
     "lone segments",
@@ -169,7 +169,7 @@ fn literals(source: &str) -> Vec<String> {
                 }
                 '\\' => match chars.next() {
                     Some((_, '\n')) => {
-                        // The indent of the next line is no part of the literal.
+                        // The literal does not include the indent of the next line.
                         let after = chars.as_str();
                         let indent = after.len() - after.trim_start().len();
                         for _ in 0..indent {

@@ -265,7 +265,7 @@ pub struct LongestLagJson {
     pub lag_ns: u64,
     /// The part during which the thread waited longer than it had asked to.
     pub machine_ns: u64,
-    /// The part of `machine_ns` during which another thread had the processor; null if the kernel was not asked.
+    /// The part of `machine_ns` during which another thread had the processor; null if it was not measured.
     pub in_line_ns: Option<u64>,
 }
 

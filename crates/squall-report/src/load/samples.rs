@@ -64,7 +64,7 @@ impl Sample {
         }
     }
 
-    /// The series of this load under a name, with as many rounds, which are all alike.
+    /// A series of `rounds` identical rounds of this load, with a name.
     pub(crate) fn series(&self, name: &str, rounds: usize) -> LoadSeries<'_> {
         LoadSeries {
             name: name.to_owned(),

@@ -31,7 +31,7 @@ pub struct TextFormat {
     pub colour: Colour,
     /// What to draw bars with.
     pub glyphs: Glyphs,
-    /// What it is written in.
+    /// The language of the text.
     pub language: Language,
 }
 
@@ -90,7 +90,7 @@ impl TextFormat {
             Glyphs::Ascii => "~",
         };
         let kept = within(text, columns.saturating_sub(width_of(sign)));
-        // A word is left out whole, unless it is the first one. Chinese may be cut anywhere.
+        // Words are not cut, except for the first one. Chinese may be cut anywhere.
         let next = text[kept.len()..].chars().next();
         let is_whole = next.is_some_and(|c| c.is_whitespace() || is_wide(c));
         let last_gap = kept.rfind(char::is_whitespace).filter(|_| !is_whole);

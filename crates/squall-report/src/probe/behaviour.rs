@@ -407,6 +407,19 @@ mod tests {
     }
 
     #[test]
+    fn early_data_is_offered_or_not_and_unknown_without_a_ticket() {
+        let mut facts = handshake("HTTP/2", Resumption::Resumed);
+        facts.early_data_bytes = Some(16_384);
+        assert_eq!(
+            resumption(&facts).as_deref(),
+            Some("resumed, 0-RTT offered")
+        );
+        let mut facts = handshake("HTTP/2", Resumption::NoTicket);
+        facts.early_data_bytes = None;
+        assert_eq!(resumption(&facts).as_deref(), Some("no ticket"));
+    }
+
+    #[test]
     fn addresses_and_other_names_are_in_words() {
         let mut endpoint = endpoint();
         let family = |family, address: &str, connect| FamilyFacts {
@@ -618,5 +631,11 @@ mod tests {
             pacing.starts_with("67 of the first 70 datagrams, in 3 round trips,"),
             "{pacing}"
         );
+        let mut quic = endpoint.quic_transport.expect("it was set");
+        quic.parameters.used_retry = true;
+        quic.parameters.disables_active_migration = false;
+        let said = quic_text(&quic);
+        assert!(said.starts_with("Retry, largest datagram "), "{said}");
+        assert!(said.ends_with("active migration allowed"), "{said}");
     }
 }

@@ -163,15 +163,22 @@ pub(crate) fn facts(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What the server announced over HTTP/2, whether it answered or not. The windows are left out if an upload shows more.
+/// What the server announced over HTTP/2 and HTTP/3, whether it answered or not. The windows are left out if an upload shows
+/// more.
 pub(super) fn announced(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    if !endpoint.settings.is_empty() {
-        let settings = endpoint.settings.iter();
-        let words: Vec<String> = settings
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        facts.push(("SETTINGS", words.join(" ")));
+    let by_version = [
+        ("SETTINGS", &endpoint.settings),
+        ("HTTP/3 SETTINGS", &endpoint.http3_settings),
+    ];
+    for (name, settings) in by_version {
+        if !settings.is_empty() {
+            let words = settings.iter();
+            let words: Vec<String> = words
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            facts.push((name, words.join(" ")));
+        }
     }
     let windows = endpoint.announced_windows;
     if let Some(windows) = windows.filter(|_| endpoint.upload_windows.is_none()) {
@@ -659,6 +666,16 @@ pub(crate) mod tests {
         assert_eq!(rows[0], ["round trip", "10 ms", "100 ms"]);
         assert_eq!(rows[1], ["HTTP/3 upload, at most Mbit/s", "52.4", "5.24"]);
         assert_eq!(rows[2], ["measured at 30.0 ms, Mbit/s", "-"]);
+    }
+
+    #[test]
+    fn handshake_is_given_in_round_trips_unless_these_are_too_short() {
+        let mut endpoint = endpoint();
+        endpoint.round_trip = Some(ms(30));
+        let said = handshake_time(&endpoint, ms(63));
+        assert_eq!(said, "63.0 ms (2.1 round trips)");
+        endpoint.round_trip = Some(Duration::from_micros(60));
+        assert_eq!(handshake_time(&endpoint, ms(1)), "1.00 ms");
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn single(
         .iter()
         .any(|facts| facts.problem.is_none());
     if !has_answer {
-        // There are no figures, and the answer has every reason.
+        // Without figures, the answer already states every reason.
         let mut facts = vec![("asked", endpoint.address.clone())];
         facts.extend(facts::announced(endpoint));
         for (name, value) in facts {
@@ -243,6 +243,9 @@ mod tests {
         let mut diagnosis = silent();
         let settings = &mut diagnosis.endpoint.settings;
         settings.insert("MAX_CONCURRENT_STREAMS".to_owned(), 7);
+        let settings = &mut diagnosis.endpoint.http3_settings;
+        settings.insert("MAX_FIELD_SECTION_SIZE".to_owned(), 65_536);
+        settings.insert("QPACK_BLOCKED_STREAMS".to_owned(), 100);
         diagnosis.endpoint.announced_windows = Some(AnnouncedWindows {
             stream_bytes: 65_535,
             connection_bytes: 4_194_304,
@@ -250,6 +253,7 @@ mod tests {
         let text = text_in(Language::En, &[diagnosis], (80, Colour::Plain));
         for line in [
             "  SETTINGS: MAX_CONCURRENT_STREAMS=7\n",
+            "  HTTP/3 SETTINGS: MAX_FIELD_SECTION_SIZE=65536 QPACK_BLOCKED_STREAMS=100\n",
             "  announced windows: 65,535 bytes for a stream, 4,194,304 for the connection\n",
         ] {
             assert!(text.contains(line), "{text}");

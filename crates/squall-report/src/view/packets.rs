@@ -93,7 +93,7 @@ pub struct PacketIndex {
 }
 
 impl PacketIndexBuilder {
-    /// For the trial of this record.
+    /// An empty index of the trial with this record.
     pub fn new(record: &TrialRecord) -> PacketIndexBuilder {
         PacketIndexBuilder {
             load_start: record.load_start,

@@ -1,4 +1,5 @@
-//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium.
+//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium. The top of the
+//! page has pictures in dark colours, too.
 //!
 //! The pictures are in golden/, as `support::picture` describes; `SQUALL_UPDATE_PICTURES=1` refreshes them. All letters are
 //! blocks of the same width (golden/blocks.py), so that the fonts of a machine change neither their looks nor where lines
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use squall_analysis::detail::TrialDetail;
 use squall_base::record::Outcome;
 use squall_report::{TrialPoints, html};
 
@@ -26,9 +28,10 @@ use crate::support::run::{Size, run, spoil};
 const LETTERS: &[u8] = include_bytes!("golden/blocks.ttf");
 
 /// Sets the letters, and hides what only repeats the rest: all conditions but one, and other parts. It also hides the buttons
-/// between the drawings of a dialog.
+/// between the drawings of a dialog, and the courses unless they are the view.
 const STYLE: &str = "*, *::before, *::after { font-family: Blocks !important; font-synthesis: none !important; } \
-                     #condition-0, #condition-1, .courses, .details, .method, #detail .save { display: none !important; }";
+                     #condition-0, #condition-1, :root:not(.with-courses) .courses, .details, .method, #detail .save \
+                     { display: none !important; }";
 
 /// A part of the page, and what makes it that part: without `essential`, its picture must differ.
 struct View {
@@ -49,7 +52,7 @@ const fn view(name: &'static str, selector: &'static str, essential: &'static st
 }
 
 /// Dialogs come last: they cover the page.
-const VIEWS: [View; 11] = [
+const VIEWS: [View; 13] = [
     view("answer", ".overview", ".overview .answer"),
     view("bars", ".bars [data-statistic=p99] svg", ".bar-value"),
     view(
@@ -75,6 +78,11 @@ const VIEWS: [View; 11] = [
         ".heat-maps .heat",
     ),
     view(
+        "courses",
+        "#condition-2 .courses figure:first-of-type",
+        "#condition-2 .courses path",
+    ),
+    view(
         "dots",
         "#condition-2 .overlay .u-over",
         "#condition-2 .overlay canvas",
@@ -95,25 +103,45 @@ const VIEWS: [View; 11] = [
             "#detail .held, #detail .area, #detail .dots, #detail .packet",
         )
     },
+    View {
+        detail: Some("connection-6-1-1"),
+        ..view(
+            "quic",
+            "#detail .scroll:has(.drawing)",
+            "#detail .held, #detail .area, #detail .dots, #detail .packet",
+        )
+    },
 ];
+
+/// How many views, from the first, are the top of the page.
+const TOP: usize = 2;
 
 /// What the page is drawn on.
 struct Medium {
     name: &'static str,
     width: u32,
     media: &'static str,
+    scheme: &'static str,
 }
 
 const DESK: Medium = Medium {
     name: "desk",
     width: 1_280,
     media: "screen",
+    scheme: "light",
+};
+
+const DARK: Medium = Medium {
+    name: "dark",
+    scheme: "dark",
+    ..DESK
 };
 
 const PHONE: Medium = Medium {
     name: "phone",
     width: 390,
     media: "screen",
+    scheme: "light",
 };
 
 /// A4 has 794 CSS pixels across; margins of 1 cm take 38 on each side.
@@ -121,6 +149,7 @@ const PAPER: Medium = Medium {
     name: "paper",
     width: 718,
     media: "print",
+    scheme: "light",
 };
 
 /// The page of a made run with everything that the views show, opened and drawn. `name` is that of its file.
@@ -139,7 +168,7 @@ fn open(name: &str, medium: &Medium) -> Option<Page> {
     spoil(requests, 100, 400, Outcome::Censored);
     spoil(requests, 300, 400, Outcome::StreamReset);
     let cells = [found(&run, vec![REQUEST])];
-    let plots = detailed(&run, |_| {}).into_iter().zip(&run.records);
+    let plots = detailed(&run, add_quic).into_iter().zip(&run.records);
     let plots: Vec<TrialPoints> = plots
         .map(|(points, (_, requests))| points.with_causes(&causes(requests)))
         .collect();
@@ -150,11 +179,29 @@ fn open(name: &str, medium: &Medium) -> Option<Page> {
     Some(page)
 }
 
+/// Adds a connection of QUIC that looks like the one of TCP.
+fn add_quic(detail: &mut TrialDetail) {
+    let mut quic = detail.connections[0].clone();
+    (quic.trace.connection, quic.trace.is_quic) = (1, true);
+    let down = &mut quic.trace.windows[0].directions[1];
+    down.numbers = down.packets.clone();
+    for (number, packet) in (0..).zip(&mut down.numbers.kept) {
+        (packet.start, packet.end) = (number, number + 1);
+    }
+    for packet in &mut down.packets.kept {
+        packet.stream = Some(4);
+    }
+    for ack in &mut down.acks.kept {
+        ack.to = 1;
+    }
+    detail.connections.push(quic);
+}
+
 /// Draws everything, in a window as high as the page.
 fn lay_out(page: &mut Page, medium: &Medium) {
     let hidden = json!({ "hidden": true });
     page.call("Emulation.setScrollbarsHidden", hidden);
-    let features = json!([{ "name": "prefers-color-scheme", "value": "light" }]);
+    let features = json!([{ "name": "prefers-color-scheme", "value": medium.scheme }]);
     let media = json!({ "media": medium.media, "features": features });
     page.call("Emulation.setEmulatedMedia", media);
     // The page may load no font, so that it is made from memory.
@@ -182,20 +229,24 @@ fn lay_out(page: &mut Page, medium: &Medium) {
     );
 }
 
-/// Opens the request or connection of a view, if it is about one.
+/// Makes a view visible: the courses, or its request or connection in full.
 fn show(page: &mut Page, view: &View) {
+    let is_courses = view.name == "courses";
+    page.eval(&format!(
+        "document.documentElement.classList.toggle('with-courses', {is_courses})"
+    ));
     if let Some(id) = view.detail {
         page.eval(&format!("location.hash = '#{id}'"));
         page.wait_for(&shows(id));
     }
 }
 
-fn check_views(medium: &Medium) {
+fn check_views(medium: &Medium, views: &[View]) {
     let Some(mut page) = open(&format!("golden-{}", medium.name), medium) else {
         return;
     };
     let mut faults = Vec::new();
-    for view in &VIEWS {
+    for view in views {
         show(&mut page, view);
         let name = format!("{}/{}", medium.name, view.name);
         faults.extend(picture::check(&mut page, &name, view.selector).err());
@@ -210,17 +261,22 @@ fn check_views(medium: &Medium) {
 
 #[test]
 fn views_look_as_before_on_a_desk() {
-    check_views(&DESK);
+    check_views(&DESK, &VIEWS);
+}
+
+#[test]
+fn top_of_the_page_looks_as_before_in_dark_colours() {
+    check_views(&DARK, &VIEWS[..TOP]);
 }
 
 #[test]
 fn views_look_as_before_on_a_phone() {
-    check_views(&PHONE);
+    check_views(&PHONE, &VIEWS);
 }
 
 #[test]
 fn views_look_as_before_on_paper() {
-    check_views(&PAPER);
+    check_views(&PAPER, &VIEWS);
 }
 
 #[test]

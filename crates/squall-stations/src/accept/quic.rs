@@ -112,9 +112,9 @@ impl QuicEndpoint {
         while self.engine.on_timeout(instant).is_some() {}
     }
 
-    /// Writes one batch. Passes on immediately what a connection heard while it was asked for the batch, so that this
-    /// keeps its order with what the socket brings; passes on the marks once the batch has been sent. False if nothing
-    /// more can be done now.
+    /// Writes one batch. Passes on immediately the events of a connection that came up while it made the batch, so that
+    /// this keeps its order with what the socket brings; passes on the marks once the batch has been sent. False if
+    /// nothing more can be done now.
     pub(crate) fn write(
         &mut self,
         mut handle: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),

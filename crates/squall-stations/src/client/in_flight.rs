@@ -417,8 +417,8 @@ mod tests {
         }
     }
 
-    /// The record of one request whose response's body arrives at these times, each in the wake-up that began at the other
-    /// time, and the number of gaps. All times in milliseconds.
+    /// The record of one request and its number of gaps. Each pair in `at` is when a piece of the response's body
+    /// arrives and when the wake-up began that reads it, in milliseconds.
     fn arrived(at: &[(u64, u64)], phase: Phase, is_whole: bool) -> (RequestRecord, u64) {
         let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let (sender, rows) = rows::queue(Capacity::Unbounded);

@@ -63,7 +63,7 @@ pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
 
 /// Delay from all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
-/// The reactor's token for the signal that another part of the trial has failed; no connection has it.
+/// The reactor's token for the signal that another part of the trial has failed; no connection has this token.
 const FAILED: u64 = u64::MAX - 1;
 /// The reactor's token for the signal to end the load early.
 const STOP: u64 = u64::MAX - 2;

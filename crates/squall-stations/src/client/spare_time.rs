@@ -11,7 +11,7 @@ use squall_base::{Duration, Time};
 use crate::rows::SpareTime;
 
 /// No step begins this close to something due: ten times as long as most steps take, and longer than all but a few
-/// (docs/METHOD.md, "Writing in time to spare").
+/// (docs/METHOD.md, "writes in time to spare").
 const BEFORE_DUE: Duration = Duration::from_micros(100);
 
 /// How long to wait before asking again after there was nothing to do.

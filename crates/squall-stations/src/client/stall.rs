@@ -1,4 +1,4 @@
-//! Decides when to give up a load that would never end because none of its requests ends any more.
+//! Decides when to give up a load whose open requests never end.
 //!
 //! A server that stays silent, or sends forever, would hold up a load that is limited by a number of requests rather
 //! than by time. This module knows only counts and times; `mod` asks it now and then, and ends the load.
@@ -36,7 +36,7 @@ impl StallTimeout {
     }
 
     /// Checks for progress. `ended` is how many requests have ended so far; `is_waiting` is whether nothing is left to
-    /// do but wait for the others. Returns whether it has waited in vain for too long.
+    /// do but wait for the others. Returns whether it has waited for too long.
     pub(super) fn has_expired(&mut self, now: Time, ended: u64, is_waiting: bool) -> bool {
         self.next_check = now + check_interval(self.at_most);
         let is_stalled = is_waiting && ended == self.ended;

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_start_at_one_time_even_if_some_leave() {
+    fn clients_start_together_even_if_some_leave() {
         let mut places = StartBarrier::places(4);
         drop(places.pop());
         let clients: Vec<_> = (1..)

@@ -1,7 +1,7 @@
 //! Decides when to look for requests that have taken too long ([`super::ClientSettings::request_timeout`]).
 //!
 //! It knows only times; `dispatch` looks, and `connection` cancels. It keeps no timer per request: all have the same
-//! time limit, so it is enough to look when the oldest one reaches it.
+//! time limit, so it is enough to check when the oldest one reaches it.
 
 use squall_base::record::Outcome;
 use squall_base::{Duration, Time};
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_when_the_oldest_request_is_overdue() {
+    fn timeouts_are_checked_when_the_oldest_request_is_overdue() {
         let mut timeout = RequestTimeout::new(Some(Duration::from_millis(100)));
         assert_eq!(
             (timeout.next_look(), timeout.overdue(at(500))),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_never_looks() {
+    fn without_a_time_limit_nothing_is_checked() {
         let mut timeout = RequestTimeout::new(None);
         timeout.watch(at(1));
         assert_eq!(timeout.next_look(), None);

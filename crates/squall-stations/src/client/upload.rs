@@ -125,7 +125,7 @@ pub(super) struct ActiveUpload {
 enum Hold {
     /// A 100 (Continue) has not arrived; after this time it is sent anyway.
     Until(Time),
-    /// A final response other than 2xx arrived instead, so the server does not want it.
+    /// A final response other than 2xx arrived instead, so the server rejects the body.
     Refused,
 }
 

@@ -59,7 +59,7 @@ impl SleepPolicy {
         time
     }
 
-    /// Until when to sleep at `now` if something is `due`; a time in the past means not at all.
+    /// Until when to sleep at `now` if something is `due`; a time in the past means that the client must not sleep.
     pub(super) fn sleep_until(&mut self, now: Time, due: Option<Time>) -> Option<Time> {
         let must_sleep = now.since(self.last_sleep) >= AWAKE_AT_MOST;
         let until = due.map(|due| {

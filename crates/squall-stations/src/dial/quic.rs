@@ -107,7 +107,8 @@ impl Quic {
             let (batch, marks) = self.pending.fill();
             let is_filled = self.engine.output(instant, batch, marks);
             self.pending.filled(is_filled, now);
-            // Pass on what was heard now: it must keep its order with what the socket brings while the batch waits.
+            // Pass on what has been received now: it must keep its order with what the socket brings while the batch
+            // waits.
             self.pending.take_received(is_sent, inbox);
             if !is_filled {
                 self.rearm(now);

@@ -116,7 +116,7 @@ pub(crate) struct SocksTunnel {
     /// What has not been sent.
     unsent: Vec<u8>,
     /// What has arrived of the next answer.
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl SocksTunnel {
@@ -130,7 +130,7 @@ impl SocksTunnel {
             route: route.clone(),
             awaits: Awaits::Method,
             unsent,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
@@ -149,15 +149,15 @@ impl SocksTunnel {
     /// # Errors
     /// The proxy refused, or does not speak SOCKS5.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        self.heard.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
         loop {
             let expected = match self.awaits {
                 Awaits::Method | Awaits::Reply => VERSION,
                 Awaits::Login => LOGIN_VERSION,
             };
             // The second byte of each answer says whether the proxy goes on.
-            let &[version, code, ..] = self.heard.as_slice() else {
-                return match self.heard.first() {
+            let &[version, code, ..] = self.received.as_slice() else {
+                return match self.received.first() {
                     Some(version) if *version != expected => Err(no_socks(*version)),
                     _ => Ok(None),
                 };
@@ -183,7 +183,7 @@ impl SocksTunnel {
             (USER_AND_PASSWORD, Some(login)) => {
                 self.unsent.push(LOGIN_VERSION);
                 self.unsent.extend_from_slice(&login.encoded);
-                self.heard.drain(..2);
+                self.received.drain(..2);
                 self.awaits = Awaits::Login;
             }
             (NO_ACCEPTABLE_METHOD, None) => {
@@ -213,7 +213,7 @@ impl SocksTunnel {
         self.unsent.extend([VERSION, CONNECT, 0]);
         self.unsent
             .extend_from_slice(&self.route.destination.encoded);
-        self.heard.drain(..2);
+        self.received.drain(..2);
         self.awaits = Awaits::Reply;
     }
 
@@ -227,7 +227,7 @@ impl SocksTunnel {
                 "the SOCKS proxy did not connect to {to}: {words} (reply {code})"
             ));
         }
-        let address = match self.heard.get(3..) {
+        let address = match self.received.get(3..) {
             None | Some([]) => return Ok(None),
             Some([IPV4, ..]) => 4,
             Some([IPV6, ..]) => 16,
@@ -240,7 +240,7 @@ impl SocksTunnel {
             }
         };
         // Before the address there are four bytes, and behind it is a port.
-        Ok(self.heard.get(4 + address + 2..).map(<[u8]>::to_vec))
+        Ok(self.received.get(4 + address + 2..).map(<[u8]>::to_vec))
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_has_words() {
+    fn each_refusal_has_a_description() {
         for (code, words) in [
             (1, "general failure of the proxy"),
             (2, "its rules do not allow the connection"),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn password_is_in_no_message() {
+    fn no_message_contains_the_password() {
         let login = || SocksLogin::new(b"me", b"secret");
         for answer in [&[5, 0xff][..], &[5, 2, 1, 1], &[5, 2, 1, 0, 5, 2], &[5, 3]] {
             let found = tunnel(login()).receive(answer).unwrap_err();

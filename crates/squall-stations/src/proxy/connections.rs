@@ -460,7 +460,7 @@ impl Connections {
         self.settle_back(at)
     }
 
-    /// As [`Connections::apply_back_inbox`], but after a write, which alone is no reason for another turn.
+    /// Like [`Connections::apply_back_inbox`], but after a write: an empty inbox does not cause another turn.
     fn apply_back_inbox_if_filled(&mut self, at: BackKey, now: Time) {
         if !self.back_inbox.events.is_empty() || !self.back_inbox.frames.is_empty() {
             self.apply_back_inbox(at, now);

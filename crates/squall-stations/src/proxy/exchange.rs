@@ -32,7 +32,7 @@ pub(super) struct ExchangeKey {
 /// Where an exchange is on the upstream side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackState {
-    /// Not assigned to an upstream, yet or any more.
+    /// Not assigned to an upstream: not yet, or no longer.
     Unassigned,
     /// Waiting for a connection to this upstream.
     Waiting { upstream: u32 },
@@ -62,7 +62,7 @@ pub(super) struct Flow {
     pub(super) waiting: VecDeque<u8>,
     /// Nothing follows `waiting`.
     pub(super) has_ended: bool,
-    /// The other side has received the end, or wants no more.
+    /// The other side has received the end, or discards the rest.
     pub(super) is_closed: bool,
     pub(super) trailers: Option<Trailers>,
     /// It is queued for room on the other side's connection.
@@ -96,7 +96,7 @@ impl Flow {
         !self.is_closed && (!self.waiting.is_empty() || self.has_ended)
     }
 
-    /// Closes the flow when the other side wants no more. Returns how many bytes are discarded.
+    /// Closes the flow once the other side takes no more bytes. Returns how many bytes are discarded.
     pub(super) fn close(&mut self) -> u64 {
         self.is_closed = true;
         std::mem::take(&mut self.waiting).len() as u64
@@ -321,7 +321,7 @@ impl ProxyExchanges {
         MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)
     }
 
-    /// Whether no request can be kept any more.
+    /// Whether there is no room for another request.
     pub(super) fn are_full(&self) -> bool {
         self.kept_bytes >= MAX_KEPT_BYTES
     }
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_of_single_bytes_is_one_queue() {
+    fn single_bytes_of_a_flow_are_joined_into_one_queue() {
         let mut flow = Flow::default();
         for byte in b"abc" {
             flow.waiting.extend([byte]);

@@ -14,7 +14,7 @@ const TRACEPARENT_BYTES: usize = 55;
 /// The length of an id that is drawn here.
 const REQUEST_ID_BYTES: usize = 32;
 
-/// What becomes of a request's header section.
+/// A request's header section as the proxy passes it on.
 #[derive(Debug, Default)]
 pub(super) struct RequestFields {
     /// The fields to pass on.
@@ -27,15 +27,15 @@ pub(super) struct RequestFields {
     pub(super) expects_continue: bool,
 }
 
-/// What becomes of a response's header section.
+/// A response's header section as the proxy passes it on.
 #[derive(Debug, Default)]
 pub(super) struct ResponseFields {
     /// The fields to pass on.
     pub(super) fields: Vec<Field>,
     /// The stated length of the body.
     pub(super) length: Option<u64>,
-    /// The body has a transfer coding other than chunked. Nobody asked for it (RFC 9110, section 10.1.4), and the body
-    /// without that coding's name would be a different one.
+    /// The body has a transfer coding other than chunked. The proxy did not ask for it (RFC 9110, section 10.1.4), and
+    /// without the coding's name the body would have another meaning.
     pub(super) is_coded: bool,
 }
 

@@ -171,7 +171,7 @@ mod tests {
         Upstream,
     }
 
-    /// Requests of which a test says what arrives.
+    /// Requests whose arriving bytes a test controls.
     #[derive(Default)]
     struct Uploads {
         exchanges: ProxyExchanges,
@@ -250,7 +250,7 @@ mod tests {
 
     /// No more end than others wait, the slowest first. A slow request that waits itself takes the place of others.
     #[test]
-    fn as_many_of_the_slowest_end_as_others_wait() {
+    fn one_slow_upload_ends_for_each_request_that_waits() {
         let mut uploads = Uploads::default();
         let held = [1, 5, 3].map(|bytes| (uploads.add(Place::Upstream), bytes));
         let queued = uploads.add(Place::Queue);

@@ -49,10 +49,10 @@ impl Default for Timeouts {
 /// How fast a client has to send the body of a request while others wait for a connection to the same upstream. A
 /// request holds such a connection, or a stream on one, from its head on, so a few slow clients could take all of them.
 ///
-/// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: otherwise a
-/// slow upload keeps no other request from a connection. The rate applies to bodies of known and of unknown length. A gRPC
-/// stream may pause for as long as the timeouts allow if no other request waits, and once its response has begun even if
-/// others wait. The slowest requests get a 408: as many of them as other requests wait.
+/// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: otherwise
+/// a slow upload keeps no other request from a connection. The rate applies to bodies of known and of unknown length. A
+/// gRPC stream may pause for as long as the timeouts allow if no other request waits, and once its response has begun
+/// even if others wait. The slowest requests get a 408, one for each other request that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinUploadRate {
     /// Bytes of the body per second.

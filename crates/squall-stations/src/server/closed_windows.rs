@@ -67,7 +67,7 @@ fn responses_without_window_take_no_memory_and_end_with_their_client() {
     }
     assert_eq!(held_bytes(&server), heads, "no byte of a body");
     assert!(!server.peers.is_empty());
-    // It can open no window any more.
+    // The client can no longer open a window.
     client.shutdown(Shutdown::Write).unwrap();
     while !server.peers.is_empty() {
         assert!(clock::now() < give_up, "the connection is kept");

@@ -456,7 +456,7 @@ impl Answers {
             .extend(expects_continue.then_some(stream));
     }
 
-    /// More of a request has arrived, so its client does not wait (any more).
+    /// More of a request has arrived, so its client is not waiting for a 100.
     fn stop_waiting(&mut self, stream: StreamId) {
         self.waiting_clients.retain(|waiting| *waiting != stream);
     }

@@ -239,7 +239,7 @@ mod tests {
             are_events: false,
         };
         assert_eq!(chunks("chunks=3"), Ok(Some(usual)));
-        // Without a number, these are words of somebody's own URLs.
+        // Without a number, these words belong to the URLs of another application.
         assert_eq!(chunks("chunk=last&every=day&sse"), Ok(None));
         let bad = [
             "chunks=",

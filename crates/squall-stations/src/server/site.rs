@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_file_descriptors_is_no_missing_file() {
+    fn a_lack_of_file_descriptors_is_not_reported_as_a_missing_file() {
         let of = |number| FileError::from(io::Error::from_raw_os_error(number));
         for number in [libc::EMFILE, libc::ENFILE] {
             assert_eq!(of(number), FileError::OutOfResources, "{number}");

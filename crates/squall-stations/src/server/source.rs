@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn echo_of_single_bytes_is_one_queue() {
+    fn single_bytes_of_an_echo_are_joined_into_one_queue() {
         let mut source = Source::Echo {
             waiting: VecDeque::new(),
             has_ended: false,

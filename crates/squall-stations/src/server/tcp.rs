@@ -66,7 +66,7 @@ impl Peer {
         memory.update(&mut self.held_bytes, holds);
     }
 
-    /// Counts that it holds nothing any more.
+    /// Subtracts all bytes that it holds from `memory`.
     pub(super) fn release_held(&mut self, memory: &mut HeldMemory) {
         memory.update(&mut self.held_bytes, 0);
     }

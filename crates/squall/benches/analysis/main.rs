@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use world::Requests;
+
 /// As in the binary, because the bench measures what a trial's worker needs.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -54,7 +56,11 @@ fn compare(rounds: usize, scale: f64) -> Result<()> {
         let requests = (REQUESTS * scale * part) as u64;
         let tables = folder.path().join(requests.to_string());
         std::fs::create_dir(&tables)?;
-        let counts = world::write(&tables, requests, SEED)?;
+        let made = Requests {
+            simulated: requests,
+            plain: 0,
+        };
+        let counts = world::write(&tables, made, SEED)?;
         figures::print_contents(&counts, bytes_of(&tables)?);
         let measured = contenders::run(&tables, rounds, duck.is_ok())?;
         figures::print(&measured);

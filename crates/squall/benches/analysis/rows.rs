@@ -2,6 +2,7 @@
 //!
 //! `world` decides what happens when.
 
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Result;
@@ -297,6 +298,37 @@ impl Tables {
             outcome: Outcome::Answered,
             ..RequestRecord::due(exchange.number, Time::from_nanos(exchange.intended))
         })
+    }
+
+    /// Answered requests of which nothing but their own rows is known. `times` says when each was due and how long it took, in
+    /// nanoseconds.
+    pub(crate) fn plain_requests(
+        &mut self,
+        numbers: Range<u64>,
+        times: impl Fn(u64) -> (u64, u64),
+    ) -> Result<()> {
+        let count = usize::try_from(numbers.end - numbers.start)?;
+        let blank = RequestRecord {
+            connected: Some(Time::ZERO),
+            status: Some(200),
+            response_body_bytes: 1_500,
+            outcome: Outcome::Answered,
+            ..RequestRecord::due(0, Time::ZERO)
+        };
+        let writer = &mut self.requests.writer;
+        writer.append_made(count, blank, |place, row| {
+            row.request = numbers.start + place as u64;
+            let (due, took) = times(row.request);
+            row.intended = Time::from_nanos(due);
+            row.taken_up = Time::from_nanos(due + 5_000);
+            row.slot = Some(row.taken_up);
+            row.written_first = Some(Time::from_nanos(due + 13_000));
+            row.written_last = row.written_first;
+            row.end = Time::from_nanos(due + took);
+            row.answered_first = Some(row.end);
+            row.headers = Some(row.end);
+        })?;
+        Ok(())
     }
 
     /// The client sends a WINDOW_UPDATE for the connection; `numbers` are those of both sides.

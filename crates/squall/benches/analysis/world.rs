@@ -15,7 +15,7 @@ use squall_base::Time;
 use squall_base::record::{Direction, Fate, PacketClass, PacketRecord, Side};
 use squall_base::splitmix::splitmix64;
 
-use crate::rows::{Counts, Segment, SimulatedExchange, Tables};
+use super::rows::{Counts, Segment, SimulatedExchange, Tables};
 
 /// One-way delay, in nanoseconds.
 const DELAY: u64 = 25_000_000;
@@ -23,6 +23,7 @@ const DELAY: u64 = 25_000_000;
 const BITS_PER_S: u64 = 1_000_000_000;
 /// Requests per second over all connections.
 const RATE: u64 = 20_000;
+const PERIOD: u64 = 1_000_000_000 / RATE;
 const CONNECTIONS: u32 = 400;
 const LOSS: f64 = 0.01;
 /// When the first request is due: by then all connections are open.
@@ -113,15 +114,25 @@ struct World {
 /// The index of an event in `pending`.
 type EventIndex = usize;
 
-/// Writes the tables of a trial with this many requests into `folder`.
-pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {
+/// How many requests a trial has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requests {
+    /// The first ones, which are simulated with all that hosts and link record of them.
+    pub(crate) simulated: u64,
+    /// The later ones, of which only their own rows are made, at a fraction of the cost.
+    pub(crate) plain: u64,
+}
+
+/// Writes the tables of a trial with these requests into `folder`.
+pub(crate) fn write(folder: &Path, requests: Requests, seed: u64) -> Result<Counts> {
+    let Requests { simulated, plain } = requests;
     let mut world = World {
         seed,
         draws: 0,
         order: 0,
         now: 0,
-        requests,
-        unanswered: requests,
+        requests: simulated,
+        unanswered: simulated,
         accepted: 0,
         events: BinaryHeap::new(),
         pending: Vec::new(),
@@ -149,7 +160,22 @@ pub(crate) fn write(folder: &Path, requests: u64, seed: u64) -> Result<Counts> {
     while world.unanswered > 0 {
         world.step()?;
     }
+    let plain = simulated..simulated + plain;
+    world.tables.plain_requests(plain, |number| {
+        let due = BEGIN + number * PERIOD;
+        (due, plain_latency(splitmix64(seed, number)))
+    })?;
     world.tables.finish()
+}
+
+/// How long a plain request takes, by a random number: two ways across the link and some work, or in one of a hundred cases
+/// up to a round trip more.
+fn plain_latency(draw: u64) -> u64 {
+    let usual = 2 * DELAY + 200_000 + draw % 1_500_000;
+    match (draw >> 32) % 100 {
+        0 => usual + (draw >> 8) % (2 * DELAY),
+        _ => usual,
+    }
 }
 
 impl World {
@@ -203,10 +229,9 @@ impl World {
     }
 
     fn start_request(&mut self, request: u64) -> Result<()> {
-        let period = 1_000_000_000 / RATE;
         if request + 1 < self.requests {
             self.at(
-                BEGIN + (request + 1) * period,
+                BEGIN + (request + 1) * PERIOD,
                 Event::RequestDue(request + 1),
             );
         }

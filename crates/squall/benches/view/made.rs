@@ -1,7 +1,8 @@
-//! The folder of a simulated run with one complete trial, as `squall run` would leave it, without summary and report.
+//! The folder of a simulated run with complete trials, as `squall run` would leave it, without summary and report.
 //!
 //! `world` and `rows` of the `analysis` bench make the tables, and the code of the trial's worker attributes them. Figures of
-//! health are empty, because the bench does not ask for them.
+//! health are empty, because nobody asks for them. The bench measures with such a run; the test `view_large` shows one to a
+//! browser.
 
 use std::path::PathBuf;
 
@@ -14,9 +15,9 @@ use squall_base::record::{
 use squall_record::{PartialTrial, RunFolder, SCHEMA, write_plan, write_record};
 use tempfile::TempDir;
 
-use crate::causes;
-use crate::rows::Counts;
-use crate::world;
+use super::causes;
+use super::rows::Counts;
+use super::world::{self, Requests};
 
 const SEED: u64 = 1;
 
@@ -24,63 +25,54 @@ const SEED: u64 = 1;
 const LOAD_START: Duration = Duration::from_secs(5);
 const RATE_PER_S: u64 = 20_000;
 
-const RECIPE: &str = r#"
-name = "made"
-question = "What does a step into two million requests take?"
-[load]
-rate = "20000/s"
-duration = "100s"
-[conditions]
-delay = "25ms"
-loss = "1%"
-[[variant]]
-name = "h2c"
-path = "client ~h2c~> server"
-"#;
-
 /// The folder, which is removed on drop.
 pub(crate) struct MadeRun {
     home: TempDir,
-    trial: String,
+    trials: Vec<MadeTrial>,
+}
+
+/// A trial, and what it has.
+pub(crate) struct MadeTrial {
+    /// Its folder.
+    pub(crate) name: String,
     counts: Counts,
 }
 
 impl MadeRun {
-    /// A run with this many requests.
-    pub(crate) fn of(requests: u64) -> Result<MadeRun> {
+    /// A run of this recipe, whose rate is 20,000 requests per second, with these requests in each trial.
+    pub(crate) fn of(recipe: &str, requests: Requests) -> Result<MadeRun> {
         let home = tempfile::tempdir().context("cannot make a folder for the run")?;
         let run = RunFolder::create(home.path().join("made"))?;
-        let recipe = squall_recipe::parse(RECIPE)?;
+        let recipe = squall_recipe::parse(recipe)?;
         let plan = recipe.plan(recipe.default_profile(), SEED)?;
         write_plan(run.plan(), &plan)?;
-        let trial = plan.trials.into_iter().next();
-        let trial = trial.context("the plan has no trial")?;
-        let name = trial.folder();
-        let partial = PartialTrial::begin(run.trials().join(&name))?;
-        let counts = world::write(partial.root(), requests, SEED)?;
-        causes::attribute_trial(&partial, &trial)?;
-        let record = TrialRecord {
-            files: partial.checksums()?,
-            ..record(trial, requests)
-        };
-        write_record(partial.record(), &record)?;
-        partial.complete()?;
-        Ok(MadeRun {
-            home,
-            trial: name,
-            counts,
-        })
+        let mut trials = Vec::new();
+        for (seed, trial) in (SEED..).zip(plan.trials) {
+            let name = trial.folder();
+            let partial = PartialTrial::begin(run.trials().join(&name))?;
+            let counts = world::write(partial.root(), requests, seed)?;
+            causes::attribute_trial(&partial, &trial)?;
+            let record = TrialRecord {
+                files: partial.checksums()?,
+                ..record(trial, counts.requests)
+            };
+            write_record(partial.record(), &record)?;
+            partial.complete()?;
+            trials.push(MadeTrial { name, counts });
+        }
+        Ok(MadeRun { home, trials })
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
         self.home.path().join("made")
     }
 
-    /// The folder of its trial.
-    pub(crate) fn trial(&self) -> &str {
-        &self.trial
+    pub(crate) fn trials(&self) -> &[MadeTrial] {
+        &self.trials
     }
+}
 
+impl MadeTrial {
     pub(crate) fn requests(&self) -> u64 {
         self.counts.requests
     }

@@ -23,10 +23,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use made::MadeRun;
+use made::{MadeRun, MadeTrial};
 use viewer::Viewer;
+use world::Requests;
 
 const REQUESTS: f64 = 2_000_000.0;
+
+/// One trial.
+const RECIPE: &str = r#"
+name = "made"
+question = "What does a step into two million requests take?"
+repetitions = 1
+[load]
+rate = "20000/s"
+duration = "100s"
+[conditions]
+delay = "25ms"
+loss = "1%"
+[[variant]]
+name = "h2c"
+path = "client ~h2c~> server"
+"#;
 
 /// What a reader takes for an immediate answer, with the browser's drawing.
 const STEP_AT_MOST: Duration = Duration::from_millis(300);
@@ -43,9 +60,15 @@ struct Step {
 
 fn main() -> Result<()> {
     let (rounds, scale) = read_arguments()?;
-    let requests = (REQUESTS * scale) as u64;
-    let run = MadeRun::of(requests)?;
-    println!("{}", run.contents());
+    let requests = Requests {
+        simulated: (REQUESTS * scale) as u64,
+        plain: 0,
+    };
+    let run = MadeRun::of(RECIPE, requests)?;
+    let [trial] = run.trials() else {
+        bail!("the run has {} trials instead of one", run.trials().len());
+    };
+    println!("{}", trial.contents());
     let viewer = Viewer::start(run.folder())?;
     println!(
         "URL printed after {:.2} s; medians of {rounds} further questions; load average {}",
@@ -56,7 +79,7 @@ fn main() -> Result<()> {
         "\n{:<34} {:>10} {:>10} {:>10} {:>10}",
         "", "first s", "further s", "worst s", "answer kB"
     );
-    let steps = steps(&run, rounds);
+    let steps = steps(trial, rounds);
     let mut missed = Vec::new();
     for step in &steps {
         if !measure(&viewer, step)? {
@@ -79,9 +102,9 @@ fn main() -> Result<()> {
 }
 
 /// The steps of a reader who zooms to about two fifths of the load, and asks for a request there.
-fn steps(run: &MadeRun, rounds: usize) -> Vec<Step> {
-    let trial = format!("/runs/1/trials/{}", run.trial());
-    let (middle_us, request) = (run.span_us() / 5 * 2, run.requests() / 5 * 2);
+fn steps(made: &MadeTrial, rounds: usize) -> Vec<Step> {
+    let trial = format!("/runs/1/trials/{}", made.name);
+    let (middle_us, request) = (made.span_us() / 5 * 2, made.requests() / 5 * 2);
     let time = |from_us: u64, length_us: u64| {
         format!("from_us={from_us}&to_us={}", from_us + length_us - 1)
     };
@@ -91,7 +114,7 @@ fn steps(run: &MadeRun, rounds: usize) -> Vec<Step> {
         rounds,
     };
     vec![
-        points("overview", time(0, run.span_us())),
+        points("overview", time(0, made.span_us())),
         points("zoom to 1 s", time(middle_us, 1_000_000)),
         points("zoom to 10 ms", time(middle_us, 10_000)),
         Step {

@@ -35,7 +35,7 @@ pub(super) fn encode(fields: &[String]) -> Result<(Payload, String)> {
     fn field(field: &str) -> Result<(&str, FieldValue<'_>), BadInput> {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             BadInput::new(format!(
-                "{field:?} is no field of a form: expected name=text or name=@FILE"
+                "{field:?} is not a form field: expected name=text or name=@FILE"
             ))
         })?;
         let value = match value.strip_prefix('@').map(Path::new) {

@@ -17,7 +17,7 @@ use crate::output;
 use squall_http::values::alt_svc::Alternative;
 
 /// How long to try one address. A lost SYN is retransmitted after 1 s, and again after 2 s (tcp_syn_linear_timeouts);
-/// QUIC sends as many in that time (RFC 9002, section 6.2).
+/// QUIC sends as many packets in that time (RFC 9002, section 6.2).
 const TRY_FOR: Duration = Duration::from_secs(3);
 
 /// The largest UDP payload read.
@@ -38,6 +38,8 @@ pub(crate) struct AddressBook {
     alternatives: BTreeMap<String, Alternative>,
     /// Whether to print the choice even if the first address accepted.
     prints_all: bool,
+    /// When the last try ends; without it, each try has its whole time.
+    give_up: Option<Instant>,
 }
 
 /// The transport used to try an address.
@@ -58,6 +60,18 @@ pub(crate) enum HandshakeFailure {
     Silent(String),
     /// The server responded, but the handshake failed.
     Refused(String),
+    /// There was less time than a lost packet and its retransmission take, so it says nothing about the server.
+    OutOfTime(String),
+}
+
+impl HandshakeFailure {
+    /// What happened.
+    pub(super) fn why(self) -> String {
+        let (HandshakeFailure::Silent(why)
+        | HandshakeFailure::Refused(why)
+        | HandshakeFailure::OutOfTime(why)) = self;
+        why
+    }
 }
 
 impl AddressBook {
@@ -67,6 +81,25 @@ impl AddressBook {
             prints_all: true,
             ..AddressBook::default()
         }
+    }
+
+    /// An `AddressBook` that tries no address after `give_up`.
+    pub(crate) fn until(give_up: Instant) -> AddressBook {
+        AddressBook {
+            give_up: Some(give_up),
+            ..AddressBook::default()
+        }
+    }
+
+    /// The time for the next try of an address.
+    pub(super) fn time_to_try(&self) -> Duration {
+        // The system takes no shorter time limit.
+        const AT_LEAST: Duration = Duration::from_millis(1);
+        let now = Instant::now();
+        let left = self
+            .give_up
+            .map_or(TRY_FOR, |at| at.saturating_duration_since(now));
+        left.clamp(AT_LEAST, TRY_FOR)
     }
 
     /// Adds an alternative of an authority, for HTTP/3 to use.
@@ -102,7 +135,9 @@ impl AddressBook {
         let chosen = match found.as_slice() {
             [only] => *only,
             several => {
-                let (chosen, said) = choose(several, |address| transport.probe(address));
+                let (chosen, said) = choose(several, |address| {
+                    transport.probe(address, self.time_to_try())
+                });
                 if self.prints_all || !said.is_empty() {
                     let all = several.len();
                     output::eprint(format_args!(
@@ -202,29 +237,31 @@ fn choose(
 }
 
 impl ProbeTransport<'_> {
-    fn probe(&mut self, address: SocketAddr) -> Result<(), String> {
+    fn probe(&mut self, address: SocketAddr, time: Duration) -> Result<(), String> {
         match self {
             ProbeTransport::ByProxy => Ok(()),
-            ProbeTransport::Tcp => TcpStream::connect_timeout(&address, TRY_FOR)
+            ProbeTransport::Tcp => TcpStream::connect_timeout(&address, time)
                 .map(drop)
                 .map_err(|error| error.to_string()),
             ProbeTransport::Quic {
                 context,
                 server_name,
-            } => match try_handshake(context, server_name, address, |_| {}) {
+            } => match try_handshake(context, server_name, address, time, |_| {}) {
                 // A refusal does not depend on the address.
                 Ok(()) | Err(HandshakeFailure::Refused(_)) => Ok(()),
-                Err(HandshakeFailure::Silent(why)) => Err(why),
+                Err(HandshakeFailure::Silent(why) | HandshakeFailure::OutOfTime(why)) => Err(why),
             },
         }
     }
 }
 
-/// Opens a QUIC connection to this address and closes it. `opened` gets the local address before anything is sent.
+/// Opens a QUIC connection to this address within `time`, and closes it. `opened` gets the local address before anything is
+/// sent.
 pub(crate) fn try_handshake(
     context: &mut h3::ClientContext,
     server_name: &str,
     address: SocketAddr,
+    time: Duration,
     opened: impl FnOnce(SocketAddr),
 ) -> Result<(), HandshakeFailure> {
     let silent = |error: io::Error| HandshakeFailure::Silent(error.to_string());
@@ -238,7 +275,7 @@ pub(crate) fn try_handshake(
     opened(local);
     let mut client = h3::Client::new(context, server_name, local, address)
         .map_err(|error| HandshakeFailure::Refused(error.to_string()))?;
-    let ended = run_handshake(&mut client, &socket, (local, address));
+    let ended = run_handshake(&mut client, &socket, (local, address), time);
     if ended.is_ok() {
         client.close(h3::code::NO_ERROR);
         // If the close is lost, the server's idle timeout ends the connection.
@@ -252,8 +289,9 @@ fn run_handshake(
     client: &mut h3::Client,
     socket: &UdpSocket,
     (local, peer): (SocketAddr, SocketAddr),
+    time: Duration,
 ) -> Result<(), HandshakeFailure> {
-    let give_up = Instant::now() + TRY_FOR;
+    let give_up = Instant::now() + time;
     let mut has_received = false;
     let mut buffer = vec![0; DATAGRAM_BYTES];
     let mut inbox = Inbox::new(InboxOptions::default());
@@ -267,15 +305,18 @@ fn run_handshake(
         }
         let now = Instant::now();
         if now >= give_up {
-            let said = format!("no handshake within {} s", TRY_FOR.as_secs());
-            return Err(if has_received {
+            let tenths = (time.as_secs_f64() * 10.0).round();
+            let said = format!("no handshake within {} s", tenths / 10.0);
+            return Err(if time < TRY_FOR {
+                HandshakeFailure::OutOfTime(said)
+            } else if has_received {
                 HandshakeFailure::Refused(said)
             } else {
                 HandshakeFailure::Silent(said)
             });
         }
         let own = client.timeout(now).map(std::time::Duration::from);
-        let wait = (give_up - now).min(own.unwrap_or(TRY_FOR));
+        let wait = (give_up - now).min(own.unwrap_or(time));
         // A timeout of 0 would mean no timeout.
         let wait = wait.max(Duration::from_millis(1));
         let read = socket
@@ -346,14 +387,25 @@ mod tests {
     fn closed_port_does_not_accept() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        assert_eq!(ProbeTransport::Tcp.probe(address), Ok(()));
+        assert_eq!(ProbeTransport::Tcp.probe(address, TRY_FOR), Ok(()));
         drop(listener);
         assert!(
             ProbeTransport::Tcp
-                .probe(address)
+                .probe(address, TRY_FOR)
                 .unwrap_err()
                 .contains("refused")
         );
+    }
+
+    #[test]
+    fn tries_end_when_the_command_has_no_time_left() {
+        assert_eq!(AddressBook::default().time_to_try(), TRY_FOR);
+        let now = Instant::now();
+        let soon = AddressBook::until(now + Duration::from_millis(500)).time_to_try();
+        assert!(soon <= Duration::from_millis(500), "{soon:?}");
+        let late = AddressBook::until(now + 100 * TRY_FOR).time_to_try();
+        assert_eq!(late, TRY_FOR);
+        assert!(AddressBook::until(now).time_to_try() > Duration::ZERO);
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn header(text: &str) -> Result<(String, String), BadInput> {
         .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
         .ok_or_else(|| {
             BadInput::new(format!(
-                "{text:?} is no header field: write \"name: value\""
+                "{text:?} is not a header field: write \"name: value\""
             ))
         })
 }

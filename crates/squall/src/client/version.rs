@@ -105,7 +105,7 @@ fn alternative(
     let instead = format!("as ALPN decides, {} now, because", facts.protocol);
     let Some(value) = facts.alt_svc else {
         return Ok(Err(format!(
-            "{instead} {text} told no alternative (alt-svc)"
+            "{instead} {text} advertised no alternative (alt-svc)"
         )));
     };
     let parsed = match AltSvc::parse(&value) {
@@ -132,13 +132,16 @@ fn alternative(
         server_name,
     };
     let address = address_book.address((host, port), flags.family(), transport)?;
-    match try_handshake(&mut credentials.quic(&side)?, server_name, address, |_| {}) {
+    let mut context = credentials.quic(&side)?;
+    let time = address_book.time_to_try();
+    match try_handshake(&mut context, server_name, address, time, |_| {}) {
         Ok(()) => {
             let why = format!("at {host}:{port} ({address}), because {text} says alt-svc: {value}");
             Ok(Ok((alternative.clone(), why)))
         }
-        Err(HandshakeFailure::Silent(why) | HandshakeFailure::Refused(why)) => Ok(Err(format!(
-            "{instead} the alternative of {text} for HTTP/3, {host}:{port} ({address}), cannot be used: {why}"
+        Err(failure) => Ok(Err(format!(
+            "{instead} the alternative of {text} for HTTP/3, {host}:{port} ({address}), cannot be used: {}",
+            failure.why()
         ))),
     }
 }
@@ -165,9 +168,14 @@ pub(crate) fn quic_handshake(
     };
     let address = address_book.address(destination, flags.family(), transport)?;
     let mut context = credentials.quic(side)?;
-    Ok(try_handshake(&mut context, server_name, address, |from| {
-        opened(from, address);
-    }))
+    let time = address_book.time_to_try();
+    Ok(try_handshake(
+        &mut context,
+        server_name,
+        address,
+        time,
+        |from| opened(from, address),
+    ))
 }
 
 /// Sends a HEAD request to a URL and returns what its response reveals.

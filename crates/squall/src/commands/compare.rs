@@ -128,7 +128,7 @@ pub(crate) struct ComparedRun<'a> {
     pub(crate) summary: &'a RunSummary,
 }
 
-/// The width of a comparison that is no terminal's.
+/// The width of a comparison that is not printed to a terminal.
 const TEXT_WIDTH: usize = 110;
 
 /// The comparison as one text in a language, with what else differs below it.

@@ -164,7 +164,8 @@ impl Fairness {
     }
 }
 
-/// Parses `--upload-period`. Uploads are checked ten times a second, so a shorter period would be measured by chance.
+/// Parses `--upload-period`. Uploads are checked ten times a second, so a shorter period could not be measured
+/// reliably.
 fn upload_period(text: &str) -> Result<Duration, String> {
     let period: Duration = text
         .parse()

@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let results = make_results(&folder, &plan, &reporting.threshold, reporting.language())?;
     let written = results.write(&folder);
     if let Err(error) = &written {
-        // A run may be read from where nobody may write.
+        // The run's folder may be read-only.
         eprint(format_args!(
             "squall: the report is only printed: {}\n",
             error_chain(error)
@@ -208,7 +208,8 @@ struct RunResults {
     findings: RunFindings,
     /// The HTML report.
     page: String,
-    /// Whether the recipe, which the page has, had secrets: others that nobody knows as such may be left in it.
+    /// Whether secrets were removed from the recipe on the page. Others that squall does not recognise may be left in
+    /// it.
     had_secrets: bool,
 }
 
@@ -320,7 +321,7 @@ fn make_results_for(
     })
 }
 
-/// Adds the chosen requests of a trial in full to what is drawn of it, if any was chosen.
+/// Adds the details of a trial's chosen requests to its drawing, if any were chosen.
 fn add_details(
     folder: &RunFolder,
     name: &str,

@@ -16,7 +16,8 @@ const BEFORE_LISTENING: Rights = Rights::PORTS
 
 #[derive(Debug, clap::Args)]
 pub(super) struct UserFlag {
-    /// Become this user, of no group but its own or GROUP, once ports are bound and keys and logs are opened (root only)
+    /// Switch to this user, with no other group than its own or GROUP, once ports are bound and keys and logs are opened
+    /// (root only)
     #[arg(long, value_name = "USER[:GROUP]")]
     user: Option<String>,
 }

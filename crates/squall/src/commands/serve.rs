@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
 
 /// The content of responses.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What it answers (1KiB of text, if nothing is said)")]
+#[command(next_help_heading = "What it answers (by default 1KiB of text)")]
 #[group(multiple = false)]
 struct Content {
     /// Static body of this size
@@ -160,7 +160,7 @@ impl Content {
                 BadInput::new(format!("cannot serve {}: {error}", folder.display()))
             })?;
             if !metadata.is_dir() {
-                let said = format!("cannot serve {}: it is no folder", folder.display());
+                let said = format!("cannot serve {}: it is not a folder", folder.display());
                 return Err(BadInput::new(said).into());
             }
             return Ok(Site::folder(folder.clone()));

@@ -16,7 +16,7 @@ use crate::output::{print, print_json};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall doctor\n  squall doctor --json\n  squall doctor --peers\n\n\
-                        The exit code is 1 if something is missing without which squall cannot run."
+                        The exit code is 1 if something that squall needs is missing."
 )]
 pub(crate) struct Arguments {
     /// Print the checks as JSON: an array of objects {check, state, found, advice}
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     let missing = names(&checks, State::Missing);
     if !missing.is_empty() {
-        bail!("cannot run here without what is missing: {missing}");
+        bail!("squall cannot run here, because this is missing: {missing}");
     }
     if !arguments.json {
         print(match names(&checks, State::Limited) {

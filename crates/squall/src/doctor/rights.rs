@@ -147,7 +147,7 @@ pub(super) fn real_time(scheduling: Option<Scheduling>) -> Check {
             "refused: threads run by the default policy, with the shortest slice, and squall's own error is larger",
             advice(),
         ),
-        None => Check::limited(NAME, "not tried: no thread could be asked", advice()),
+        None => Check::limited(NAME, "not tried: no thread could request it", advice()),
     }
 }
 
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_no_limit() {
+    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_not_a_limit() {
         let inside = tried(&["cubic", "reno", "bbr"], &[]);
         let outside = tried(&["reno", "bbr"], &["cubic"]);
         let known = Some("reno bbr cubic");

@@ -32,6 +32,9 @@ use crate::trials::SelectedTrial;
 /// most timeouts.
 const BEFORE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
+/// No round trip is longer than this.
+const ROUND_TRIP: Duration = Duration::from_secs(3);
+
 /// How long after the request's end its records end: what was sent next shows what a sender waited for.
 const AFTER: Duration = Duration::from_secs(1);
 
@@ -163,7 +166,9 @@ impl NearTrial<'_> {
         let folder = self.folder;
         // What a page shows of its connection begins and ends with this margin.
         let margin = window_margin(row.response_time());
-        let from = earlier(row.intended, before.max(margin));
+        // What was in flight then had been sent at most a round trip before, and a response takes at least a round trip.
+        let in_flight_since = margin + row.response_time().min(ROUND_TRIP);
+        let from = earlier(row.intended, before.max(in_flight_since));
         let to = row.end + AFTER.max(margin);
         let numbers = self.connection_numbers(row, to)?;
         let shape = self.shape.clone();

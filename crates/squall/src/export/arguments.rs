@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
     /// --plot, write to files in this folder
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// svg and png: this plot alone [default: all]; the names are those of the files of all, and an unknown one is answered
-    /// with the list
+    /// svg and png: only this plot [default: all]; plots have the names of their files, and the message about an unknown
+    /// name lists them
     #[arg(long, value_name = "NAME")]
     pub(super) plot: Option<String>,
     #[command(flatten)]
@@ -172,7 +172,7 @@ impl PlotFormat {
 }
 
 impl Kind {
-    /// Whether it is of a single hop of a trial.
+    /// Whether the format describes a single hop of a trial.
     pub(super) fn is_of_a_hop(self) -> bool {
         match self {
             Kind::Qlog | Kind::QlogSequence | Kind::Packets | Kind::TimeSequence => true,

@@ -109,7 +109,7 @@ impl Rows<'_> {
         ]
     }
 
-    /// The figures that are no times of requests.
+    /// The figures other than times of requests.
     fn figures(&self) -> Vec<(&'static str, FigureColumn)> {
         vec![
             ("asked", self.counts(|it| it.asked)),

@@ -155,7 +155,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 /// Why a file cannot be exported. The errors' own words are for the tables of a trial.
 fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     let why = match error {
-        RecordError::NotParquet { .. } => "it is no Parquet file, or was cut short".to_owned(),
+        RecordError::NotParquet { .. } => "it is not a Parquet file, or was cut short".to_owned(),
         RecordError::Damaged(_, source) => format!("it is damaged: {source}"),
         other => other.to_string(),
     };

@@ -24,7 +24,7 @@ pub(super) fn export_capture(
     output: Option<&Path>,
 ) -> Result<()> {
     let Some(output) = output else {
-        return Err(BadInput::new("a capture is not a text: name a file with -o").into());
+        return Err(BadInput::new("a capture is binary: name a file with -o").into());
     };
     let hop = link_hop(selected, part)?;
     let variant = &selected.record.trial.variant;

@@ -52,7 +52,7 @@ pub(super) fn check(arguments: &Arguments, format: PlotFormat) -> Result<(), Bad
             path.display()
         ))),
         (Some(_), None) if format == PlotFormat::Png => {
-            Err(BadInput::new("a PNG is not a text: name a file with -o"))
+            Err(BadInput::new("a PNG is binary: name a file with -o"))
         }
         (Some(_), Some(path)) if path.is_dir() => Err(BadInput::new(format!(
             "{} is a folder: name a file in it with -o, or leave --plot out to get all plots",
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn plots_are_files_of_their_names() {
+    fn plots_are_written_to_files_with_their_names() {
         let home = tempfile::tempdir().unwrap();
         let plot = |name: &str| Plot {
             name: name.to_owned(),

@@ -24,7 +24,7 @@ use crate::recordings;
     after_help = "Examples:\n  squall import har --media recorded.har -o recorded.json\n  \
         squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n\n\
         squall import pcap capture.pcapng --key-log keys.log -o record\n  squall explain record\n\n\
-        What was left out of a script, and why, is said on stderr."
+        What was left out of a script, and why, is printed on stderr."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

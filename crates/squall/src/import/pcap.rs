@@ -77,7 +77,7 @@ struct ImportSummary {
     unread: BTreeMap<String, u64>,
     /// Packets of which only the first bytes were captured (snaplen).
     shortened: u64,
-    /// The most bytes that were captured of any of those.
+    /// The largest number of bytes captured of any of those packets.
     shortened_to_bytes: usize,
     packets: PacketCounts,
     exchanges: u64,
@@ -182,8 +182,8 @@ fn each_packet(
     failure
 }
 
-/// Calls `on_entry` with everything in a capture. Returns whether the file was cut short, and what its entries do not
-/// show.
+/// Calls `on_entry` with everything in a capture. Returns whether the file was cut short, and what is missing from its
+/// entries.
 fn read(
     path: &Path,
     mut on_entry: impl FnMut(CaptureEntry),

@@ -298,7 +298,7 @@ impl Conditions {
     }
 }
 
-/// Whether some direction of a stretch has such a setting, and nothing limits the rate of any direction that has it.
+/// Whether some direction of a stretch has such a setting, but no direction with the setting has a rate limit.
 fn is_useless(
     place: usize,
     stretch: &Stretch,

@@ -85,7 +85,7 @@ fn add_key_log(capture: &Path, key_log: &Path) -> Result<()> {
         .with_context(|| format!("cannot read {}", key_log.display()))?;
     if lines.is_empty() {
         eprint(format_args!(
-            "squall: no program wrote TLS secrets to {}: it may have made no connection, or not know SSLKEYLOGFILE\n",
+            "squall: {} has no TLS secrets: no program made a TLS connection, or none supports SSLKEYLOGFILE\n",
             key_log.display()
         ));
         return Ok(());

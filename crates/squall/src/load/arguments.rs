@@ -25,7 +25,7 @@ use crate::result_files::{ExportFlags, MetricFlags};
         squall load --tiles 100 --tile 'https://server/tile-{}.png' https://server/page.html\n  \
         squall load -v -n 1 https://server/\n\n\
         Without --rate, --stages, --script and pages, each of -c connections has -m requests at once (a closed loop).\n\
-        Exit codes: 0 fine, 1 a request failed, was answered with a status of 400 or more or not until the end of\n\
+        Exit codes: 0 fine, 1 a request failed, got a status of 400 or more, or had no response by the end of\n\
         --drain or --give-up (a gRPC call fails by its grpc-status), 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     pub(super) windows: WindowBits,
     #[command(flatten)]
     pub(super) outputs: Outputs,
-    /// URLs to request, in turn; --weights or --random choose by chance
+    /// URLs to request, in turn, or at random with --weights or --random
     #[arg(value_name = "URL")]
     pub(super) urls: Vec<String>,
 }

@@ -11,7 +11,7 @@ use anyhow::Error;
 
 use crate::output::error_chain;
 
-/// The files that were given up, shared by the threads that write and the one that says so.
+/// The files that were given up, shared by the threads that write and the thread that reports it.
 #[derive(Clone, Default)]
 pub(super) struct FailedFiles {
     state: Arc<Mutex<State>>,

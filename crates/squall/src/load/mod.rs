@@ -6,7 +6,6 @@
 //! drawn.
 
 mod arguments;
-mod desk;
 mod ending;
 mod failed_files;
 mod parts;
@@ -14,6 +13,7 @@ mod plan;
 mod report;
 mod result;
 mod screen;
+mod shared_writer;
 mod tables;
 mod thresholds;
 mod variant;

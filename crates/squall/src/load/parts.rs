@@ -1,4 +1,4 @@
-//! For `--report`: what is drawn of a load's requests, and which requests share a colour.
+//! Which requests of a load `--report` draws, and which of them share a colour.
 //!
 //! A load with a single variant and a few URLs has a picture for each URL, any other load one picture. They are kept in
 //! constant memory while the load runs (squall-analysis' `load::LoadPicture`); `tables` adds the requests, `report` shows it.

@@ -91,7 +91,7 @@ impl Plan {
                 HttpUrl::parse(&script.requests[0].url)?
             }
             (None, _, Some(request)) => HttpUrl::parse(&request.url)?,
-            _ => return Err(BadInput::new("nothing to ask for: give a URL").into()),
+            _ => return Err(BadInput::new("nothing to request: give a URL").into()),
         };
         let schemes = schemes(first.scheme, script);
         let scheme = schemes.first().copied().unwrap_or(first.scheme);

@@ -28,7 +28,7 @@ pub(super) struct LoadResult {
     pub(super) answers: Vec<(u32, Duration)>,
     /// For `--report`: its measured phase over time.
     pub(super) timeline: Option<Timeline>,
-    /// For `--report`: what is drawn of its requests.
+    /// The requests to draw, for `--report`.
     pub(super) drawn: Option<DrawnLoad>,
     /// For `--report`: the machine, and the command.
     pub(super) beginning: Option<RunBeginning>,

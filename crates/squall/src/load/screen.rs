@@ -183,7 +183,7 @@ impl Screen {
             width,
             ..self.format
         };
-        // The last row stays empty, for the cursor. Lines that leave the screen could not be erased any more.
+        // The last row stays empty, for the cursor. Lines that scroll off the screen can no longer be erased.
         let mut lines = screen(&live, &format, rows.saturating_sub(2));
         lines.push(if stop.is_requested() {
             format.fitting("ending")

@@ -1,6 +1,6 @@
 //! What is written while a load runs: tables, other formats, and the sums behind the final results.
 //!
-//! Each table has its own shared writer (`desk`), so that clients never wait for a disk; all files of requests share
+//! Each table has its own shared writer (`shared_writer`), so that clients never wait for a disk; all files of requests share
 //! one. Tables are written in parts, which survive a process that is killed (squall-record `table/parts.rs`). Times count
 //! from an epoch before the first connection.
 
@@ -25,9 +25,9 @@ use squall_stations::LogSinks;
 use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 
 use super::arguments::Outputs;
-use super::desk::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
 use super::failed_files::FailedFiles;
 use super::parts::{DrawnLoad, Parts};
+use super::shared_writer::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
 use super::words::Format;
 use crate::background;
 

@@ -124,10 +124,16 @@ impl Drive<'_> {
             recording.watch(Some(to));
             recording.opened(from, false);
         };
-        self.seen.http3 = match quic_handshake(&plan.connection, &url, &side, book, opened)? {
+        let tried = quic_handshake(&plan.connection, &url, &side, book, opened)?;
+        self.seen.http3 = match tried {
             Ok(()) => Http3Reach::Works,
             Err(HandshakeFailure::Silent(why)) => Http3Reach::Silent(why),
             Err(HandshakeFailure::Refused(why)) => Http3Reach::Refused(why),
+            Err(HandshakeFailure::OutOfTime(why)) => {
+                self.is_out_of_time = true;
+                self.seen.failures.push((Version::Http3, why));
+                return Ok(false);
+            }
         };
         match &self.seen.http3 {
             Http3Reach::Works => Ok(true),

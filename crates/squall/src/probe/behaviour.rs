@@ -108,7 +108,8 @@ impl Drive<'_> {
     /// Downloads of the same resource together, of which some are urgent (RFC 9218).
     fn priorities(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
-        if self.length.is_some_and(|length| length < PRIORITIES_NEED) {
+        let is_short = self.length.is_some_and(|length| length < PRIORITIES_NEED);
+        if is_short || !self.may_load(&plan.download) {
             return Ok(());
         }
         let url = self.for_version(&plan.download, version);

@@ -18,8 +18,8 @@ use squall_http::values::robots::Robots;
 use squall_linux::clock;
 
 use super::plan::{
-    IDLE_BYTES, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan, SHORT_UPLOAD, SIX,
-    SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
+    IDLE_BYTES, IDLE_BYTES_AT_MOST, MANY, MANY_AT_ONCE, MANY_BYTES, OVERLAP_BYTES, Plan,
+    SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
 use super::recording::Recording;
 use super::step::{Environment, Load, RunningStep, StepRecords, Task};
@@ -443,7 +443,7 @@ impl<'a> Drive<'a> {
             round: 1,
             requests,
             load: Load::Chain(vec![Duration::ZERO, Duration::ZERO, PAUSE]),
-            bytes_at_most: 4 * IDLE_BYTES,
+            bytes_at_most: IDLE_BYTES_AT_MOST,
         };
         self.keep(&plan.download, task).map(drop)
     }
@@ -458,8 +458,9 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// The largest body of the small responses, if many more such requests would be cheap and show something new: each step used
-/// one connection, and all requests were answered without an error, most of them soon.
+/// The largest body of the small responses. `None` if many more such requests would be expensive or show nothing new:
+/// they are worthwhile if each step used one connection and all requests were answered without an error, most of them
+/// soon.
 fn largest_cheap<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<u64> {
     let mut rows: Vec<&RequestRecord> = Vec::new();
     for step in steps {

@@ -26,6 +26,7 @@ mod step;
 mod sweep;
 
 use std::io::IsTerminal;
+use std::time::Instant;
 
 use anyhow::Result;
 use squall_analysis::probe::Diagnosis;
@@ -116,7 +117,8 @@ fn results(
     for (plan, letter) in plans.iter().zip('A'..) {
         recording.begin((plans.len() > 1).then_some(letter));
         let begun = clock::now();
-        let mut address_book = AddressBook::default();
+        let time = std::time::Duration::from(plan.duration);
+        let mut address_book = AddressBook::until(Instant::now() + time);
         let mut seen = drive::observe(Environment {
             plan,
             address_book: &mut address_book,

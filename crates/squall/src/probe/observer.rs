@@ -1,5 +1,5 @@
-//! Sees what a step's connections receive: heads, SETTINGS, the pieces of bodies and what handshakes show; and ends the step
-//! when it has received as many bytes as it may.
+//! Observes what a step's connections receive: heads, SETTINGS, the pieces of bodies and the facts of handshakes. Ends
+//! the step once it has received its maximum number of bytes.
 //!
 //! Bodies are counted; only that of robots.txt is kept.
 
@@ -29,10 +29,14 @@ const PIECE: Duration = Duration::from_micros(200);
 pub(super) struct Seen {
     /// Status and fields of the first responses.
     pub(super) heads: Vec<(u16, Vec<(String, String)>)>,
-    /// The server's HTTP/2 SETTINGS on the first connection.
+    /// The server's SETTINGS on the first connection, over HTTP/2 or HTTP/3.
     pub(super) settings: Vec<(u64, u64)>,
     pub(super) pieces: Vec<Piece>,
     pub(super) was_cut: bool,
+    /// Whether a TCP handshake was completed.
+    pub(super) was_connected: bool,
+    /// Whether the TLS handshake behind it was not.
+    pub(super) lacks_tls: bool,
     /// What the first handshake showed.
     pub(super) handshake: Option<Handshake>,
     /// Connections that the server ended, and when; the first ones.
@@ -67,6 +71,8 @@ pub(super) struct StepObserver {
     /// The step ends after this many bytes of bodies.
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
+    /// Whether its connections use TLS.
+    pub(super) is_secure: bool,
     /// Whether it also ends with its first connection.
     pub(super) ends_with_connection: bool,
     /// Whether the sizes of TLS records are kept.
@@ -84,12 +90,17 @@ impl Observer for StepObserver {
     }
 
     fn connected(&mut self, now: Time, connection: u32) {
+        let mut seen = self.seen.lock();
+        seen.was_connected = true;
+        seen.lacks_tls = self.is_secure;
+        drop(seen);
         if let Some(trace) = &mut self.trace {
             trace.connected(now, connection);
         }
     }
 
     fn secured(&mut self, now: Time, connection: u32, alpn: Option<&str>) {
+        self.seen.lock().lacks_tls = false;
         if let Some(trace) = &mut self.trace {
             trace.secured(now, connection, alpn);
         }
@@ -120,6 +131,11 @@ impl Observer for StepObserver {
             seen.settings = settings
                 .map(|(id, value)| (u64::from(*id), u64::from(*value)))
                 .collect();
+        }
+        if let Some(announced) = &observation.announced_http3
+            && seen.settings.is_empty()
+        {
+            seen.settings.clone_from(&announced.received);
         }
         if self.keeps_records {
             seen.add_records(&observation);

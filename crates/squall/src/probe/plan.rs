@@ -35,6 +35,8 @@ pub(super) const SMALL_BYTES: u64 = 64 * 1024;
 pub(super) const OVERLAP_BYTES: u64 = 8 << 20;
 /// What is requested before and after a pause.
 pub(super) const IDLE_BYTES: u64 = 256 * 1024;
+/// What the three responses around a pause may bring: more than three times as much, so that none is cut off.
+pub(super) const IDLE_BYTES_AT_MOST: u64 = 4 * IDLE_BYTES;
 /// What each of the downloads with priorities may bring on average.
 pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
 /// Small requests on each of the two connections of the step that resumes a session.
@@ -209,7 +211,7 @@ impl Plan {
         let once = versions.saturating_mul(OVERLAP_BYTES.max(self.bytes));
         let down = down
             .saturating_add(once)
-            .saturating_add(3 * IDLE_BYTES + (small + few) * SMALL_BYTES + many * MANY_BYTES)
+            .saturating_add(IDLE_BYTES_AT_MOST + (small + few) * SMALL_BYTES + many * MANY_BYTES)
             .saturating_add(prioritised * PRIORITY_BYTES + robots * ROBOTS_BYTES);
         let upload = self.announced_upload();
         let idle = match self.idle {
@@ -236,7 +238,7 @@ impl Plan {
         )
     }
 
-    /// The line about uploads; empty if there are none.
+    /// The lines about uploads; empty if there are none.
     fn announced_upload(&self) -> String {
         let Some((url, size)) = &self.upload else {
             return String::new();
@@ -247,10 +249,12 @@ impl Plan {
         };
         let pairs = u64::from(self.rounds) * self.versions.len() as u64;
         format!(
-            "  {} POST requests with {} in all{form}, to {}\n",
+            "  {} POST requests with {} in all{form}, to {}\n  \
+             and at most {} of responses to these,\n",
             2 * pairs,
             megabytes(pairs * (size.get() + SHORT_UPLOAD + 2 * form_bytes)),
-            url.to_text()
+            url.to_text(),
+            megabytes(pairs.saturating_mul(self.bytes))
         )
     }
 
@@ -352,7 +356,33 @@ fn on_same_server(url: &HttpUrl, text: Option<&str>, flag: &str) -> Result<HttpU
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, FromArgMatches};
+
     use super::*;
+
+    /// The plan of a command with these arguments, the URL last.
+    fn plan(arguments: &[&str]) -> Plan {
+        let command = Arguments::augment_args(clap::Command::new("probe"));
+        let words = [&["probe"][..], arguments].concat();
+        let found = command.try_get_matches_from(words).unwrap();
+        let arguments = Arguments::from_arg_matches(&found).unwrap();
+        Plan::new(&arguments, &arguments.urls[0]).unwrap()
+    }
+
+    #[test]
+    fn responses_to_uploads_are_announced_too() {
+        let flags = ["--http", "1.1,2", "--rounds", "2", "--bytes", "10MB"];
+        let without = plan(&[&flags[..], &["http://server/"]].concat()).announcement();
+        assert!(!without.contains("POST"), "{without}");
+        assert!(!without.contains("responses to these"), "{without}");
+        let uploads = ["--upload", "5MB", "http://server/"];
+        let said = plan(&[&flags[..], &uploads].concat()).announcement();
+        // In two rounds over two versions a short upload and a long one, and for both 10 MB of responses.
+        let part = "  8 POST requests with 21 MB in all, to http://server/\n  \
+                    and at most 40 MB of responses to these,\n";
+        assert!(said.contains(part), "{said}");
+        assert!(said.lines().all(|line| line.len() <= 80), "{said}");
+    }
 
     #[test]
     fn versions_follow_from_the_scheme_and_the_flag() {

@@ -240,6 +240,8 @@ mod tests {
             settings: Vec::new(),
             counts: SideCounts::default(),
             was_cut: false,
+            was_connected: false,
+            lacks_tls: false,
             handshake: None,
             ended: Vec::new(),
             largest_datagram: 0,

@@ -175,7 +175,7 @@ impl Environment<'_> {
         self.start_at(target, task, time)
     }
 
-    /// Runs a step against a target. Clones of a target share the sessions of TLS; a new one has none.
+    /// Runs a step against a target. Clones of a target share their TLS sessions; a new target starts without sessions.
     pub(super) fn run_at(
         &mut self,
         target: Target,
@@ -216,6 +216,7 @@ impl Environment<'_> {
             seen: seen.clone(),
             bytes_at_most: task.bytes_at_most,
             stop: stop.clone(),
+            is_secure: self.plan.is_secure(),
             ends_with_connection: task.kind == StepKind::KeptIdle,
             keeps_records: matches!(task.kind, StepKind::Download | StepKind::Idle),
             trace: self.trace(&task),
@@ -351,6 +352,8 @@ impl RunningStep {
             settings: seen.settings,
             counts: report.counts,
             was_cut: seen.was_cut,
+            was_connected: seen.was_connected,
+            lacks_tls: seen.lacks_tls,
             handshake: seen.handshake,
             ended: seen.ended,
             largest_datagram: seen.largest_datagram,

@@ -121,7 +121,7 @@ enum Point {
     Done(SweepPoint, bool),
     /// Without a result, for this reason.
     Without(String),
-    /// In such a way that the sweep ends too.
+    /// It ended in a way that also ends the sweep.
     End(CommandOutcome),
 }
 

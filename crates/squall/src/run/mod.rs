@@ -67,12 +67,12 @@ pub(crate) struct Arguments {
     /// Seed for all random choices: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
-    /// Run each cell this often, instead of as often as the recipe says; the repetitions that its primary comparison has in
-    /// addition stay. With --resume, add repetitions to the run, even if it is complete, until each cell has this many
+    /// Repetitions of each cell, instead of the recipe's number; further repetitions of the primary comparison stay. With
+    /// --resume, add repetitions to the run, even if it is complete, until each cell has this many
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
-    /// After the planned trials, try the fixes of the N most costly findings: each with as many pairs of trials, without and
-    /// with it, as its variant has trials. With --resume, for a run that was begun without
+    /// After the planned trials, try the fixes of the N most costly findings: each fix gets one pair of trials, without
+    /// and with it, for each trial of its variant. With --resume, also for a run that was begun without this flag
     #[arg(
         long,
         value_name = "N",
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
 }
 
-/// Whether a run has left neither a complete trial nor a log of a program: it could not run at all.
+/// Whether a run could not start at all: it left neither a complete trial nor a log of a program.
 fn has_left_nothing(folder: &RunFolder) -> bool {
     let (Ok(complete), Ok(failed)) = (folder.complete_trials(), folder.failed_attempts()) else {
         return false;

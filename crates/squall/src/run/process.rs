@@ -148,12 +148,12 @@ fn stuck(worker: Child) -> Result<WorkerOutcome> {
 fn judge(worker: Child) -> Result<WorkerOutcome> {
     let output = worker
         .wait_with_output()
-        .context("cannot read what the worker process said")?;
+        .context("cannot read the output of the worker process")?;
     let said = String::from_utf8_lossy(&output.stderr);
     Ok(outcome(output.status, &said))
 }
 
-/// The outcome of a worker that ended like this and said that on stderr.
+/// The outcome of a worker, from its exit status and its stderr.
 fn outcome(status: ExitStatus, said: &str) -> WorkerOutcome {
     if status.success() {
         return WorkerOutcome::Complete;

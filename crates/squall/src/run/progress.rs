@@ -84,7 +84,8 @@ impl Progress {
         eprint(self.lines().ended(&title, found, self.time_left()) + "\n");
     }
 
-    /// Reports why a trial is being repeated: what happened, and why the attempt is no evidence. Both are in English here.
+    /// Reports why a trial is being repeated: what happened, and why the attempt cannot be used as evidence. Both are
+    /// in English here.
     pub(crate) fn repeat(&mut self, trial: &Trial, what: &str, reasons: &[String]) {
         self.repeats += 1;
         draw(self.erase());

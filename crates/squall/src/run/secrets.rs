@@ -1,5 +1,5 @@
-//! Secrets of a run's requests: its folder, which people share, has none of them unless the user wants it, and a resumed run
-//! gets them from the recipe again.
+//! Secrets of a run's requests. People share a run's folder, so squall leaves the secrets out of it unless the user
+//! asks to keep them. A resumed run reads them from the recipe again.
 //!
 //! What a secret is, squall-base decides. Copies of bodies stay whole, because requests send them; only the folder's owner
 //! may read them.
@@ -19,7 +19,7 @@ use crate::outcome::BadInput;
 use crate::output::eprint;
 use crate::recordings::OutsideFiles;
 
-/// What becomes of the secrets in the files of a run's folder.
+/// What to do with the secrets in the files of a run's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Secrets {
     /// They stay. Files with secrets are only for their owner.
@@ -113,7 +113,7 @@ pub(super) fn complete(
     if let Some(recipe) = named {
         return add_secrets(&plan, recipe, outside);
     }
-    // The name in plan.json may be anyone's word: it is no path.
+    // Anyone may have written plan.json, so its name must not be used as a path.
     let is_name = !plan.recipe.contains(['/', '.']);
     let found = is_name.then(|| add_secrets(&plan, &plan.recipe, OutsideFiles::Refused).ok());
     found.flatten().ok_or_else(|| {

@@ -15,7 +15,7 @@ use crate::output::{print, print_json};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall selftest\n  squall selftest --only delay\n  squall selftest --json\n\n\
-                  It takes about a minute, and wants the machine for itself. The exit code is 3 if a value misses its \
+                  It takes about a minute, and needs an otherwise idle machine. The exit code is 3 if a value misses its \
                   target."
 )]
 pub(crate) struct Arguments {

@@ -134,7 +134,7 @@ fn conservation() -> Result<Vec<Row>> {
         Ok(LaneSettings {
             loss: Loss::Independent(share(0.05)?),
             duplicate: share(0.05)?,
-            capacity: Capacity::Rate(BitRate::new(bits_per_s).context("a rate is more than none")?),
+            capacity: Capacity::Rate(BitRate::new(bits_per_s).context("a rate is more than 0")?),
             queue: QueueSettings {
                 limit_packets: Some(100),
                 ..QueueSettings::default()

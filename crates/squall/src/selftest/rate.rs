@@ -36,7 +36,7 @@ pub(super) fn measure() -> Result<Vec<Row>> {
 }
 
 fn measure_rate(megabits: u64, packet_bytes: usize) -> Result<Vec<Row>> {
-    let rate = BitRate::new(megabits * 1_000_000).context("a rate is more than none")?;
+    let rate = BitRate::new(megabits * 1_000_000).context("a rate is more than 0")?;
     let packet_time = rate.time_for(8 * packet_bytes as u64);
     let queue_packets = QUEUE.as_nanos() / packet_time.as_nanos();
     let bench = Bench::symmetric(LaneSettings {

@@ -200,7 +200,7 @@ fn check_requests(run: &FinishedRun) {
     assert!(replaced.contains("the export would replace"), "{replaced}");
     let text = refused(&run.folder.join("plan.json"), &["--to", "csv"]);
     assert!(
-        text.contains("it is no Parquet file") && !text.contains("--resume"),
+        text.contains("it is not a Parquet file") && !text.contains("--resume"),
         "{text}"
     );
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use squall_base::record::Validity;
 use tempfile::TempDir;
 
@@ -183,7 +184,14 @@ fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
             said.contains("1 of 2 trials are complete") && said.contains("squall run --resume"),
             "{said}"
         );
-        assert!(stdout(&output).contains("Report: "), "{}", stdout(&output));
+        let shown = stdout(&output);
+        assert!(shown.contains("Report: "), "{shown}");
+        // Nothing is said about a variant that has no trial.
+        let pair = "No pair of valid trials yet: h2c x1 and h1";
+        assert!(shown.contains(pair), "{shown}");
+        let summary = fs::read(only_run(home.path()).join("summary.json")).expect("a summary");
+        let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+        assert_eq!(summary["answer"]["confidence"], "unknown", "{shown}");
         resume(&home);
     }
 }

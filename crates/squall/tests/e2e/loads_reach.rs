@@ -161,7 +161,8 @@ fn automatic_version_choice_is_explained() {
     };
     let output = load(&["--http", "auto", &secure]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let said = format!("as ALPN decides, h2 now, because {secure} told no alternative (alt-svc)\n");
+    let said =
+        format!("as ALPN decides, h2 now, because {secure} advertised no alternative (alt-svc)\n");
     assert!(stderr(&output).contains(&said), "{}", stderr(&output));
     assert!(stdout(&output).contains("\nspoken h2 (1)\n"));
 

@@ -67,6 +67,15 @@ impl Home {
         self.squall(&["run", "./recipe.toml"])
     }
 
+    /// Runs the recipe as the user `nobody`, with the programs that do not come from Debian.
+    fn run_with_programs(&self) -> Output {
+        let mut command = self.command(&["run", "./recipe.toml"]);
+        command
+            .env("SQUALL_PEERS", peers())
+            .env("HOME", self.path());
+        command.output().expect("setpriv starts")
+    }
+
     /// Runs squall as the user `nobody`, in this folder.
     pub(crate) fn squall(&self, arguments: &[&str]) -> Output {
         let output = self.command(arguments).output();
@@ -188,12 +197,7 @@ fn check_proxy(program: &str) {
         )],
         "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"",
     ));
-    let output = home
-        .command(&["run", "./recipe.toml"])
-        .env("SQUALL_PEERS", peers())
-        .env("HOME", home.path())
-        .output()
-        .expect("setpriv starts");
+    let output = home.run_with_programs();
     let trials = read_trials(&only_run(home.path()));
     check_exit_code(&output, &trials);
     let [trial] = trials.as_slice() else {
@@ -201,6 +205,35 @@ fn check_proxy(program: &str) {
     };
     assert_eq!(trial.requests.len(), 50, "{}", stderr(&output));
     assert!(trial.requests.iter().all(RequestRecord::succeeded));
+}
+
+/// Of a load generator in front of a proxy, and of a server that only speaks HTTP/2 behind one.
+#[test]
+fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
+    if !is_root() || !have(&["h2load", "haproxy", "nghttpx", "nghttpd"]) {
+        return;
+    }
+    let _seat = seat();
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    home.write_recipe(
+        "name = \"test\"\nquestion = \"?\"\n[load]\nkind = \"closed\"\nusers = 4\nwarmup = \"0s\"\n\
+         duration = \"500ms\"\ndrain = \"1s\"\n[conditions]\ndelay = \"5ms\"\n\
+         [[variant]]\nname = \"h2load\"\npath = \"client(h2load) -h1-> haproxy ~h1~> server\"\n\
+         [[variant]]\nname = \"nghttpd\"\npath = \"client ~h1~> nghttpx -h2c-> nghttpd\"\n",
+    );
+    let output = home.run_with_programs();
+    let trials = read_trials(&only_run(home.path()));
+    check_exit_code(&output, &trials);
+    assert_eq!(trials.len(), 2, "{}", stderr(&output));
+    for trial in &trials {
+        let name = &trial.record.trial.variant.name;
+        // 4 at a time, each for at least a round trip of 10 ms: 200 at most.
+        let rows = trial.requests.iter();
+        let answered: Vec<_> = rows.filter(|it| it.outcome == Outcome::Answered).collect();
+        assert!(answered.len() > 20, "{name}: {}", answered.len());
+        assert!(answered.iter().all(|it| it.succeeded()), "{name}");
+    }
 }
 
 /// ping opens such a socket where it has no rights for a raw one.

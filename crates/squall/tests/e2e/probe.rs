@@ -340,7 +340,7 @@ fn server_without_a_fault_has_none_from_afar_either() {
 
 /// The port of another protocol is a mistake that users make.
 #[test]
-fn wrong_scheme_is_said_so() {
+fn wrong_scheme_is_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0"]);

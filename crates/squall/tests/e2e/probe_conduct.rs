@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::ordinary_user::Home;
 use crate::probe::{TCP, WIDE, home, joined, probe};
 use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::{Asked, serve};
-use crate::support::{is_root, seat, stderr, stdout};
+use crate::support::{is_root, seat, squall, stderr, stdout};
 
 /// Connections to one server that browsers open for HTTP/1.1.
 const SIX: usize = 6;
@@ -33,6 +34,8 @@ struct Log {
     /// Requests that are read and not answered yet, now and at most: each on a connection of its own.
     under_way: usize,
     most_under_way: usize,
+    /// At most while a short one is among them.
+    most_with_a_short_one: usize,
     /// Bytes of bodies.
     sent_bytes: u64,
 }
@@ -61,6 +64,9 @@ fn answer_all(mut stream: TcpStream, log: &Mutex<Log>) -> io::Result<()> {
             log.requests.push(asked);
             log.under_way += 1;
             log.most_under_way = log.most_under_way.max(log.under_way);
+            if !is_large {
+                log.most_with_a_short_one = log.most_with_a_short_one.max(log.under_way);
+            }
         }
         // Requests that are sent together overlap.
         thread::sleep(Duration::from_millis(if is_large { 50 } else { 1 }));
@@ -102,6 +108,7 @@ fn check_requests(log: &Log, said: &str) {
     let sent = log.sent_bytes;
     assert!(sent <= megabytes * 1_000_000, "{sent} of {megabytes} MB");
     assert!(log.most_under_way <= SIX, "{} at once", log.most_under_way);
+    assert_eq!(log.most_with_a_short_one, 1, "one connection at a time");
     for asked in &log.requests {
         let agent = asked.field("user-agent");
         let is_own = agent.is_some_and(|agent| agent.starts_with("squall/"));
@@ -155,6 +162,52 @@ fn uploads_go_only_to_the_path_that_is_named() {
     for asked in others {
         let is_named = ["/", ROBOTS].contains(&asked.target.as_str());
         assert!(is_named && asked.body.is_empty(), "{asked:?}");
+    }
+}
+
+/// What a probe cost, as its page says: requests, and megabytes sent and received.
+fn cost(home: &TempDir) -> [f64; 3] {
+    let page = fs::read_to_string(home.path().join("probe.html")).expect("a page");
+    let mut lines = page.lines();
+    let line = lines.find(|line| line.contains(" MB of bodies sent, "));
+    let line = line.expect("what it cost");
+    [" requests in ", " MB of bodies sent, ", " MB received."].map(|words| {
+        let (before, _) = line.split_once(words).expect("a figure");
+        let number = before.rsplit([' ', '>']).next().expect("a word");
+        number.replace(',', "").parse().expect("a number")
+    })
+}
+
+#[test]
+fn no_version_sends_or_receives_more_than_announced() {
+    let _seat = seat();
+    for (kind, versions) in [("https", "1.1,2"), ("h3", "3")] {
+        let home = home();
+        let listener = format!("--{kind}");
+        let server = Serving::start(home.path(), &[listener.as_str(), "0", "--sink"]);
+        let url = format!("https://{}/?size=1MiB", server.address(kind));
+        let output = squall(home.path())
+            .args(["probe", "--rounds", "1", "--idle", "300ms", "-k"])
+            .args(["--http", versions, "--upload", "300kB"])
+            .args(["--report", "probe.html", url.as_str()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("squall starts");
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        let [requests, sent, received] = cost(&home);
+        let most = |words: &[&str]| -> f64 {
+            let figures = words.iter().map(|words| announced(&said, words) as f64);
+            figures.sum()
+        };
+        let most_requests = most(&[" GET and HEAD requests", " POST requests"]);
+        assert!(requests > 100.0 && requests <= most_requests, "{said}");
+        assert!(
+            sent > 0.3 && sent <= most(&[" MB in all"]),
+            "{sent}: {said}"
+        );
+        let most_received = most(&[" MB of responses,", " MB of responses to these"]);
+        assert!(received <= most_received, "{received}: {said}");
     }
 }
 
@@ -238,7 +291,7 @@ fn reason_is_said_if_a_server_breaks_the_protocol() {
 }
 
 #[test]
-fn version_that_the_server_does_not_agree_on_is_said_so() {
+fn version_that_the_server_does_not_agree_on_is_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1s", "0"]);
@@ -252,28 +305,20 @@ fn version_that_the_server_does_not_agree_on_is_said_so() {
     assert!(problem.contains("no_application_protocol"), "{said}");
 }
 
-/// Megabytes that a probe received, as its page says.
-fn received_megabytes(home: &TempDir) -> f64 {
-    let page = fs::read_to_string(home.path().join("probe.html")).expect("a page");
-    let (before, _) = page.split_once(" MB received.").expect("what it cost");
-    let number = before.rsplit(' ').next().expect("a word");
-    number.parse().expect("a number")
-}
-
 /// Probes a response that does not end, and checks that the probe does.
 fn check_endless(url: &str, version: &str) {
     /// What a client may have read before a step ends: 1 MiB in a turn of each connection.
     const READ_MEGABYTES: f64 = 15.0;
     let home = home();
     let begun = Instant::now();
-    let bounds = ["--duration", "5s", "--bytes", "300kB"];
+    let bounds = ["-k", "--duration", "5s", "--bytes", "300kB"];
     let rest = ["--http", version, "--report", "probe.html", url];
     let output = probe(&home, &joined(&[&bounds, &rest]));
     assert!(begun.elapsed() < Duration::from_secs(15), "{version}");
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
     assert!(stdout(&output).contains("Mbit/s"), "{}", stdout(&output));
-    let received = received_megabytes(&home);
+    let [_, _, received] = cost(&home);
     assert!(received >= 0.3, "{version}: {received} MB");
     let most = announced(&said, " MB of responses") as f64;
     assert!(
@@ -295,4 +340,7 @@ fn responses_without_an_end_are_cut_off_in_time() {
     let server = Serving::start(folder.path(), &["--h2c", "0"]);
     let url = format!("http://{}/?size=1000GiB", server.address("h2c"));
     check_endless(&url, "2");
+    let server = Serving::start(folder.path(), &["--h3", "0"]);
+    let url = format!("https://{}/?size=1000GiB", server.address("h3"));
+    check_endless(&url, "3");
 }

@@ -76,6 +76,8 @@ fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
         assert_eq!(watched["was_ended"], false, "{facts}");
         assert!(watched["idle_ns"].as_u64() > Some(10_000_000), "{facts}");
     }
+    let cipher = facts["tls"]["cipher"].as_str().expect("a cipher");
+    assert!(cipher.starts_with("1.3 TLS_"), "{cipher}");
     // nghttp2, which it serves HTTP/2 with, sends urgent responses first.
     assert_eq!(facts["priorities"]["HTTP/2"], "honoured", "{facts}");
     let page = home.path().join("probe.html");
@@ -147,6 +149,14 @@ fn transport_of_http3_is_a_fact() {
         "{quic}"
     );
     assert_eq!(announced["used_retry"], false, "{quic}");
+    // RFC 9000, section 18.2: these unless a server announces others.
+    assert_eq!(announced["ack_delay_exponent"], 3, "{quic}");
+    assert_eq!(announced["max_ack_delay_ns"], 25_000_000, "{quic}");
+    let settings = facts["http3_settings"].as_object().expect("SETTINGS");
+    assert!(
+        settings.contains_key("MAX_FIELD_SECTION_SIZE"),
+        "{settings:?}"
+    );
     assert!(
         quic["largest_datagram_bytes"].as_u64() >= Some(1_200),
         "{quic}"

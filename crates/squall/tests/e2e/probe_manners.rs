@@ -15,6 +15,7 @@ use crate::probe::{self, faults, home, joined};
 use crate::raw_http2::{END_HEADERS, END_STREAM, HEADERS, frame, serve_in_turn};
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
+use crate::serving::Serving as Proxying;
 use crate::stand_ins::{Asked, serve};
 use crate::support::{seat, stderr, stdout_json};
 
@@ -148,6 +149,26 @@ fn path_that_robots_txt_disallows_gets_no_load() {
     assert_eq!(site.count("GET", "/robots.txt"), 1);
     assert_eq!(site.count("POST", "/private?a"), 2);
     assert!(site.count("GET", "/private?a") > 100);
+}
+
+/// Over HTTP/2, twelve downloads together would show priorities. squall's proxy passes the requests on.
+#[test]
+fn path_that_robots_txt_disallows_gets_no_load_over_http2_either() {
+    let _seat = seat();
+    let home = home();
+    let site = Site::start(Some("User-agent: *\nDisallow: /private\n"));
+    let to = format!("http://{}", site.address);
+    let proxy = Proxying::of("proxy", &["h2c"], &["--to", &to]);
+    let url = format!("http://{}/private", proxy.address("h2c"));
+    let asks = ["--http", "2", "-H", "X-Ticket: 7", url.as_str()];
+    let result = result(&probe(&home, &asks));
+    assert_eq!(about_robots(&result).len(), 1, "{result}");
+    let few = site.count("GET", "/private");
+    assert!((2..=6).contains(&few), "{few} requests");
+    let asked = site.asked.lock().expect("no panic");
+    for asked in asked.iter() {
+        assert_eq!(asked.field("x-ticket"), Some("7"), "{asked:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::proxies::{KINDS, fetch, proxy, upstream};
+use crate::raw_http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, read_frame,
+    serve_in_turn,
+};
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::{seat, stderr};
 
@@ -239,6 +243,110 @@ fn ambiguous_requests_reach_no_upstream() {
     assert!(ask(&proxy, fine).starts_with("HTTP/1.1 200"));
     assert_eq!(heard.try_iter().count(), 1);
     proxy.check_ends_well();
+}
+
+/// GET http / for "a" (RFC 7541, appendices A and C).
+const GET: &[u8] = b"\x82\x86\x84\x41\x01a";
+
+/// Names and values that HTTP/1.1 would read as further fields, as the end of the head, or not at all (RFC 9113, section
+/// 8.2.1). Those that could add a field add "z: a".
+const MALFORMED: [(&str, &str); 12] = [
+    ("x", "y\r\nz: a"),
+    ("x", "y\rz: a"),
+    ("x", "y\nz: a"),
+    ("x", "y\0z: a"),
+    ("x", " y"),
+    ("x", "y\t"),
+    ("x\rz", "a"),
+    ("x\nz", "a"),
+    ("x\r\nz", "a"),
+    ("x z", "a"),
+    ("x: b\r\nz", "a"),
+    ("", "a"),
+];
+
+/// A field that is in no table (RFC 7541, section 6.2.2).
+fn literal(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
+    [vec![0], text(name), text(value)].concat()
+}
+
+/// A sound request on the same connection gets its response.
+#[test]
+fn malformed_http2_fields_reach_no_upstream() {
+    let _seat = seat();
+    let (address, heard) = upstream(|mut stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    });
+    let proxy = proxy(&["h2c"], "h1", address, &[]);
+    for (name, value) in MALFORMED {
+        let mut client = connect(proxy.address("h2c"));
+        let request =
+            |stream, block: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, stream, block);
+        let sent = [
+            PREFACE.to_vec(),
+            frame(SETTINGS, 0, 0, &[]),
+            request(1, &[GET, &literal(name, value)].concat()),
+            request(3, GET),
+        ];
+        client.write_all(&sent.concat()).expect("it reads");
+        let (mut is_reset, mut is_answered) = (false, false);
+        while !(is_reset && is_answered) {
+            let next = read_frame(&mut client).expect("a frame");
+            let payload = next.payload.as_slice();
+            match (next.kind, next.stream) {
+                (RST_STREAM, 1) => {
+                    // PROTOCOL_ERROR.
+                    assert_eq!(payload, [0, 0, 0, 1], "{name:?}: {value:?}");
+                    is_reset = true;
+                }
+                (HEADERS | DATA, 1) => panic!("{name:?}: {value:?} got a response"),
+                (HEADERS, 3) => {
+                    // ":status: 200".
+                    assert_eq!(payload.first(), Some(&0x88), "{name:?}: {value:?}");
+                    is_answered = true;
+                }
+                _ => {}
+            }
+        }
+    }
+    let requests = heard.try_iter().filter(|bytes| !bytes.is_empty());
+    let requests: Vec<String> = requests
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .collect();
+    assert_eq!(requests.len(), MALFORMED.len(), "{requests:?}");
+    for request in &requests {
+        let is_sound = request.starts_with("GET / HTTP/1.1\r\n") && !request.contains("z: a");
+        assert!(is_sound, "{request:?}");
+    }
+    proxy.check_ends_well();
+}
+
+#[test]
+fn malformed_http2_fields_of_an_upstream_reach_no_client() {
+    let _seat = seat();
+    for (name, value) in MALFORMED {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let head = [&[0x88][..], &literal(name, value)].concat();
+        thread::spawn(move || {
+            let flags = END_HEADERS | END_STREAM;
+            for stream in listener.incoming().flatten() {
+                // It ends with the proxy's connection.
+                let _ = serve_in_turn(stream, |stream, request| {
+                    stream.write_all(&frame(HEADERS, flags, request.stream, &head))
+                });
+            }
+        });
+        let proxy = proxy(&["h1"], "h2c", address, &[]);
+        let answer = ask(
+            &proxy,
+            b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        );
+        let is_refused = answer.starts_with("HTTP/1.1 502") && !answer.contains("z: a");
+        assert!(is_refused, "{name:?}: {value:?}: {answer:?}");
+        proxy.check_ends_well();
+    }
 }
 
 #[test]

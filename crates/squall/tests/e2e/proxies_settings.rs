@@ -1,7 +1,7 @@
 //! Settings of `squall proxy`, each side separately: `--set` and `--preset` as its clients see them, `--back-set` and
 //! `--back-preset` as its upstream does, and `--like`, which sets both.
 //!
-//! `settings_heard` tests which side applies which setting, `proxies_lasting` what else `--like` does.
+//! `settings_applied` tests which side applies which setting, `proxies_lasting` what else `--like` does.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -106,8 +106,13 @@ fn open(run: &FinishedRun) -> Page {
 }
 
 fn check_sections(page: &mut Page) {
+    check_shapes(page, &SHAPES);
+}
+
+/// Unfolds everything, and checks that each of these has a size, and that all figures are numbers.
+pub(crate) fn check_shapes(page: &mut Page, shapes: &[&str]) {
     page.eval("document.querySelectorAll('main details').forEach((it) => { it.open = true; }); 0");
-    for shape in SHAPES {
+    for shape in shapes {
         let drawn = format!(
             "[...document.querySelectorAll({shape:?})].filter((it) => {{ const box = it.getBoundingClientRect(); \
              return it.checkVisibility() && box.width > 0 && box.width + box.height > 4; }}).length"
@@ -120,12 +125,17 @@ fn check_sections(page: &mut Page) {
     assert_eq!(broken, json!(false));
 }
 
-/// The overlay, and a plot for each variant; the link dropped packets in some of them.
-fn check_plots(page: &mut Page) {
+/// Checks that the plots of the first condition, which are this many, have points.
+pub(crate) fn check_inked(page: &mut Page, plots: usize) {
     page.eval("squall.sections[0].drawAll().then(() => true)");
     let inked: Vec<u64> = serde_json::from_value(page.eval(INKED)).expect("numbers");
-    assert_eq!(inked.len(), 1 + 3);
+    assert_eq!(inked.len(), plots);
     assert!(inked.iter().all(|pixels| *pixels > 20), "{inked:?}");
+}
+
+/// The overlay, and a plot for each variant; the link dropped packets in some of them.
+fn check_plots(page: &mut Page) {
+    check_inked(page, 1 + 3);
     let drops = page.eval(
         "squall.sections[0].scatters.slice(1).reduce((sum, { scatter }) => sum + scatter.layers[0].points.dropsS.length, 0)",
     );

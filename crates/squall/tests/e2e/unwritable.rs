@@ -1,8 +1,12 @@
 //! Outputs that cannot be written, such as on a full disk (/dev/full), and foreign text that reaches the terminal.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use squall_base::plan::Protocol;
 use squall_record::read_requests;
 use tempfile::TempDir;
@@ -37,6 +41,36 @@ fn load_on_a_full_disk_is_measured_to_its_end() {
     assert!(shown.contains("2,000 succeeded (100 %)"), "{shown}");
     let rows = read_requests(home.join("rows.parquet")).expect("the other file is complete");
     assert_eq!(rows.len(), 2000);
+}
+
+/// Long before the load is over. It goes on, and prints its figures when it is interrupted.
+#[test]
+fn full_disk_is_reported_while_the_load_runs() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    symlink("/dev/full", home.join("full.csv")).expect("a link");
+    let server = Serving::start(home, &["--h1", "0"]);
+    let mut load = squall(home)
+        .args(["load", "--rate", "500/s", "-D", "60s"])
+        .args(["--output", "full.csv"])
+        .arg(server.url(Protocol::H1))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("squall starts");
+    let mut talk = BufReader::new(load.stderr.take().expect("stderr is a pipe"));
+    let mut line = String::new();
+    while !line.contains("full.csv is incomplete, and the load goes on without it") {
+        line.clear();
+        let length = talk.read_line(&mut line).expect("text");
+        assert!(length > 0, "the load ended without a word");
+    }
+    assert!(load.try_wait().expect("its state").is_none());
+    kill(Pid::from_raw(load.id() as i32), Signal::SIGINT).expect("the load is there");
+    let output = load.wait_with_output().expect("it ends");
+    let shown = stdout(&output);
+    assert!(shown.contains(" succeeded ("), "{shown}");
 }
 
 #[test]

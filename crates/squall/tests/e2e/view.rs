@@ -1,12 +1,14 @@
 //! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
-//! squall-report tests what a part of a plot shows, and what the list of runs says; `view_page` uses the page in a browser.
+//! squall-report tests what a part of a plot shows, and what the list of runs says; `view_page` and `view_large` use the page in a
+//! browser.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -63,13 +65,13 @@ impl Viewing {
     }
 
     /// The body at a path.
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let (status, head, body) = self.ask(&format!("GET {path}"), &self.address.to_string());
         assert_eq!(status, 200, "{path}: {head} {body}");
         body
     }
 
-    fn get_json(&self, path: &str) -> Value {
+    pub(crate) fn get_json(&self, path: &str) -> Value {
         serde_json::from_str(&self.get(path)).expect("JSON")
     }
 
@@ -77,6 +79,17 @@ impl Viewing {
     fn status(&self, path: &str) -> u16 {
         let (status, ..) = self.ask(&format!("GET {path}"), &self.address.to_string());
         status
+    }
+
+    /// The processor time that its threads have taken so far (proc_pid_stat(5): utime and stime, in hundredths of a second).
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.expect("it runs");
+        // The name, which may contain anything, is the second field and in parentheses.
+        let (_, behind) = stat.rsplit_once(") ").expect("a name");
+        let ticks = behind.split(' ').skip(11).take(2);
+        let ticks = ticks.map(|field| field.parse::<u64>().expect("a number"));
+        Duration::from_millis(10 * ticks.sum::<u64>())
     }
 
     /// Ends it as Ctrl-C does.

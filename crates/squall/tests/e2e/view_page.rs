@@ -1,7 +1,8 @@
 //! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, one of them in full with
 //! its connection, the packets of the visible time, a reload, the list of runs, and runs beside each other.
 //!
-//! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`.
+//! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`,
+//! a run of two million requests in `view_large`.
 
 #[allow(
     dead_code,
@@ -64,7 +65,7 @@ fn show_overlay(page: &mut Page) -> (f64, f64) {
 }
 
 /// The visible time in whole microseconds, as the page asks the server for it.
-fn visible_us(page: &mut Page) -> (u64, u64) {
+pub(crate) fn visible_us(page: &mut Page) -> (u64, u64) {
     let x = page.eval("squall.sections[0].view.x");
     let seconds = |place: usize| x[place].as_f64().expect("a time");
     let from = (seconds(0) * 1e6).floor() as u64;
@@ -104,7 +105,7 @@ fn ask_for_a_request(page: &mut Page, trial: &TrialFiles) -> u64 {
     let id = format!("request-{}-{request}", trial.record.trial.index);
     let is_on_page = format!("document.getElementById('detail-{id}') !== null");
     assert_eq!(page.eval(&is_on_page), json!(false));
-    wait_for_request(page, trial, request);
+    wait_for_request(page, trial.record.trial.index, request);
     request
 }
 
@@ -115,12 +116,9 @@ fn wait_for_dialog(page: &mut Page, id: &str) {
     ));
 }
 
-/// Waits until the dialog shows a request, and checks that it has all of it.
-fn wait_for_request(page: &mut Page, trial: &TrialFiles, request: u64) {
-    wait_for_dialog(
-        page,
-        &format!("request-{}-{request}", trial.record.trial.index),
-    );
+/// Waits until the dialog shows a request of the trial at this position of the run, and checks that it has all of it.
+pub(crate) fn wait_for_request(page: &mut Page, trial: u32, request: u64) {
+    wait_for_dialog(page, &format!("request-{trial}-{request}"));
     let title = page.text("document.querySelector('#detail h2').textContent");
     let expected = format!("request {request}: answered with 200 after");
     assert!(title.starts_with(&expected), "{title}");
@@ -226,7 +224,7 @@ fn zooming_reaches_single_requests_and_a_click_shows_one_with_its_packets() {
     page.eval("globalThis.isOld = true");
     page.call("Page.reload", json!({}));
     page.wait_for("globalThis.isOld === undefined && globalThis.squall !== undefined");
-    wait_for_request(&mut page, trial, request);
+    wait_for_request(&mut page, trial.record.trial.index, request);
     follow_connection(&mut page, trial, request);
     page.click("#detail button");
     page.wait_for(

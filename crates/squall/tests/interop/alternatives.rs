@@ -37,7 +37,10 @@ fn without_an_alternative_alpn_decides_the_protocol() {
     let url = nginx.url(Http::H2, "/small");
     let load = squall::load_with(&["--http", "auto", "-n", "30"], &url);
     load.check_load(Http::H2, 30);
-    assert!(load.stderr.contains("told no alternative"), "{load:?}");
+    assert!(
+        load.stderr.contains("advertised no alternative"),
+        "{load:?}"
+    );
 }
 
 /// nginx sends whatever Alt-Svc value it is configured with.

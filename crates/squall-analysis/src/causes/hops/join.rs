@@ -1,4 +1,4 @@
-//! Which exchanges on which hop belong to a request, and what is known of each.
+//! Which exchanges on which hop belong to a request, and what is known about each.
 //!
 //! A row names its request: the client knows it, the other stations have read it in the `traceparent` that proxies pass on.
 //! Of several attempts on a hop the last one counts, because a proxy tries again only when nothing came of the one before.

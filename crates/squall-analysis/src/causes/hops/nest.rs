@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unseen_hop_is_unknown_but_for_what_was_seen_behind_it() {
+    fn time_on_an_unseen_hop_is_unknown_except_what_was_seen_behind_it() {
         use Cause::{Distance, Server, Unknown};
         let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
         assert_eq!(unseen(&front, None), stages(10, &[(50, Unknown)]));

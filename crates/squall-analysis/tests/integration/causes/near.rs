@@ -9,7 +9,7 @@ use squall_analysis::causes::{
 use squall_analysis::detail::{ChosenRequests, DetailBuilder, TrialDetail};
 use squall_analysis::explain::{Explanation, NearRecords, Tables, explain, explain_near};
 use squall_base::plan::Protocol;
-use squall_base::record::{Cause, CausesRecord, Direction, Extent, RequestRecord};
+use squall_base::record::{Cause, CausesRecord, Direction, Extent, RequestRecord, Side};
 use squall_base::{Duration, Time};
 
 use super::explained::hop;
@@ -105,14 +105,18 @@ fn over_tcp() -> World {
     world
 }
 
-/// Requests in turn on two connections of HTTP/3.
-fn over_quic() -> World {
-    let mut world = World::default();
-    let whole = |end| Extent {
+/// All bytes of a stream up to this one.
+fn whole(end: u64) -> Extent {
+    Extent {
         wire_start: None,
         wire_end: None,
         ..clear(0, end)
-    };
+    }
+}
+
+/// Requests in turn on two connections of HTTP/3.
+fn over_quic() -> World {
+    let mut world = World::default();
     for number in 0..REQUESTS {
         let (flow, packet) = ((number % 2) as u32, number / 2 * 2);
         let stream = number / 2 * 4;
@@ -127,9 +131,12 @@ fn over_quic() -> World {
             Delivered
         };
         world.quic(Down, flow, course.answered, packet, response, fate);
+        world.quic_ack(Side::Client, flow, course.answered + DELAY, packet);
         if let Some(again) = course.again {
             world.quic(Down, flow, again, packet + 1, response, Delivered);
         }
+        let last = packet + u64::from(course.again.is_some());
+        world.quic_ack(Side::Server, flow, course.end + DELAY, last);
         world.exchange(
             Protocol::H3,
             course.times(),
@@ -137,6 +144,40 @@ fn over_quic() -> World {
             whole(bytes + 300),
         );
     }
+    world
+}
+
+/// How many requests [`busy_quic`] has, and of which one the server pauses shortly before its response.
+const BUSY_REQUESTS: u64 = 100;
+const AFTER_PAUSE: u64 = 90;
+
+/// Requests on one connection of HTTP/3, whose server sends a packet every 2 ms and pauses only once.
+fn busy_quic() -> World {
+    let mut world = World::default();
+    for number in 0..BUSY_REQUESTS {
+        let (stream, paused) = (4 * number, u64::from(number >= AFTER_PAUSE) * 10_000);
+        let at = AT + number * 20_000 + paused;
+        let answered = at + DELAY + READ;
+        world.request(at, ConnectionStream(0, stream));
+        world.quic(Up, 0, at, number, (stream, 0, 300), Delivered);
+        world.quic_ack(Side::Client, 0, answered + DELAY, number);
+        for piece in 0..10 {
+            let (sent, packet) = (answered + piece * 2_000, number * 10 + piece);
+            let bytes = (stream, piece * 1_000, piece * 1_000 + 1_000);
+            world.quic(Down, 0, sent, packet, bytes, Delivered);
+            world.quic_ack(Side::Server, 0, sent + 2 * DELAY, packet);
+        }
+        let times = Times {
+            written: at,
+            received: answered,
+            answered,
+            answered_last: answered + 18_000,
+            end: answered + 18_000 + DELAY + READ,
+        };
+        world.exchange(Protocol::H3, times, whole(300), whole(10_000));
+    }
+    world.packets.sort_by_key(|row| row.arrived);
+    world.frames.sort_by_key(|row| row.time);
     world
 }
 
@@ -260,50 +301,69 @@ fn finished(world: &World, mut builder: DetailBuilder) -> TrialDetail {
     builder.finish()
 }
 
-/// Without the bytes in flight: of QUIC packets from before, it is not known whether they were acknowledged.
-fn without_in_flight(mut detail: TrialDetail) -> TrialDetail {
-    for connection in &mut detail.connections {
-        for window in &mut connection.trace.windows {
-            (window.directions.iter_mut()).for_each(|way| way.in_flight = Default::default());
-        }
-    }
-    detail
+/// The details of a request: from the records near it, and from all records.
+fn both_details(
+    world: &World,
+    connections: &PathConnections,
+    attribution: &Attribution,
+    request: u64,
+) -> [TrialDetail; 2] {
+    let record = support::record(&support::plan(1).trials[0]);
+    let place = usize::try_from(request).expect("a small number");
+    let row = &world.requests[place];
+    let written = attribution.causes.get(place).expect("each has a row");
+    let (records, _) = near(world, connections, attribution, row);
+    let found = DetailBuilder::near(&record, records, &written).expect("the same causes");
+    let chosen = ChosenRequests::from([(request, Vec::new())]);
+    let all = DetailBuilder::new(&record, &world.requests, all_inputs(world), &chosen);
+    [found, all].map(|builder| finished(world, builder))
 }
 
-/// `compared` leaves out what may differ.
-fn check_every_detail(world: &World, compared: fn(TrialDetail) -> TrialDetail) {
+fn check_every_detail(world: &World) {
     let (connections, attribution) = (connections(world), attributed(world));
-    let record = support::record(&support::plan(1).trials[0]);
-    for (row, written) in world.requests.iter().zip(attribution.causes.iter()) {
-        let (records, _) = near(world, &connections, &attribution, row);
-        let found = DetailBuilder::near(&record, records, &written).expect("the same causes");
-        let chosen = ChosenRequests::from([(row.request, Vec::new())]);
-        let all = DetailBuilder::new(&record, &world.requests, all_inputs(world), &chosen);
-        let (found, all) = (finished(world, found), finished(world, all));
+    for request in 0..REQUESTS {
+        let [found, all] = both_details(world, &connections, &attribution, request);
         assert_eq!(found.connections.len(), 1);
         assert!(found.connections[0].trace.life.is_none());
-        let (found, all) = (compared(found), compared(without_lives(all)));
-        assert_eq!(found, all, "request {}", row.request);
+        assert_eq!(found, without_lives(all), "request {request}");
     }
 }
 
 #[test]
-fn request_over_tcp_has_the_same_details_from_near_and_from_all_records() {
-    check_every_detail(&over_tcp(), |detail| detail);
+fn request_over_tcp_has_the_same_details_from_nearby_records_as_from_all() {
+    check_every_detail(&over_tcp());
 }
 
 #[test]
-fn request_over_quic_has_the_same_details_from_near_and_from_all_records() {
-    check_every_detail(&over_quic(), without_in_flight);
+fn request_over_quic_has_the_same_details_from_nearby_records_as_from_all() {
+    check_every_detail(&over_quic());
+}
+
+/// The packets from before the pause are still in flight after it.
+#[test]
+fn near_records_of_a_busy_quic_connection_show_all_packets_and_bytes_in_flight() {
+    let world = busy_quic();
+    let (connections, attribution) = (connections(&world), attributed(&world));
+    for request in AFTER_PAUSE..AFTER_PAUSE + 4 {
+        let details = both_details(&world, &connections, &attribution, request);
+        let [found, all] = details.map(|detail| {
+            let window = &detail.connections[0].trace.windows[0];
+            let [_, down] = &window.directions;
+            (down.packets.clone(), down.in_flight.clone())
+        });
+        assert_eq!(found, all, "request {request}");
+        let most = all.1.kept.iter().map(|it| it.bytes).max();
+        assert!(most >= Some(20_000), "{most:?}");
+    }
 }
 
 #[test]
-fn request_over_tcp_is_explained_alike_from_near_and_from_all_records() {
+fn request_over_tcp_is_explained_the_same_from_nearby_records_as_from_all() {
     check_every_request(&over_tcp());
 }
 
 #[test]
-fn request_over_quic_is_explained_alike_from_near_and_from_all_records() {
+fn request_over_quic_is_explained_the_same_from_nearby_records_as_from_all() {
     check_every_request(&over_quic());
 }
 

@@ -9,7 +9,7 @@ use squall_nghttp2::{Error, Inflater};
 
 use super::hpack::changes_table;
 use crate::h2::MAX_HEADER_LIST_BYTES;
-use crate::h2::ear::FIELD_OVERHEAD_BYTES;
+use crate::h2::listener_state::FIELD_OVERHEAD_BYTES;
 use crate::message::{is_name_in_lower_case, is_relayed_value, parse_content_length};
 
 /// How many sections are cached, and the longest one to cache.

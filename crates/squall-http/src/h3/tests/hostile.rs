@@ -5,7 +5,7 @@ use squall_base::plan::TlsGroup;
 use super::*;
 use crate::h3::allowance::Allowance;
 
-/// What a flood without content must exceed: the units in advance, with a margin.
+/// More frames than a peer may send without content: the units that it has in advance, with a margin.
 const FLOOD: usize = 11_000;
 
 fn addresses() -> (SocketAddr, SocketAddr) {
@@ -36,8 +36,8 @@ fn is_refused(pair: &Pair) -> bool {
     (pair.failure.as_deref()).is_some_and(|failure| failure.starts_with(words))
 }
 
-/// quiche reads the real clock. A short initial round trip makes it probe after 3, 6, 12 ms and so on, so that half a
-/// second has as many probes as two minutes with the usual one.
+/// quiche reads the real clock. A short initial round trip makes it probe after 3, 6, 12 ms and so on, so that it sends
+/// as many probes in half a second as it does in two minutes with the default.
 #[test]
 fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
     let mut pair = brief();

@@ -662,7 +662,7 @@ fn both_sides_report_the_same_settings_and_resets() {
 }
 
 #[test]
-fn a_clean_close_is_no_error() {
+fn a_clean_close_is_not_an_error() {
     let mut pair = Pair::usual(InboxOptions::default());
     pair.server.close(0, code::NO_ERROR);
     pair.run();

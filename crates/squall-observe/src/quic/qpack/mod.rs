@@ -14,7 +14,7 @@ use octets::Octets;
 use static_table::STATIC_TABLE;
 use table::{Entry, MAX_CAPACITY, Table};
 
-/// The longest string that is read, encoded or decoded: as long as a whole HTTP/2 header section may be here.
+/// The maximum length of a string, encoded or decoded: the same limit as for a whole HTTP/2 header section.
 const MAX_STRING_BYTES: usize = 1 << 18;
 
 /// The least size of a table entry, which limits how many entries a capacity allows (RFC 9204, section 4.5.1.1).

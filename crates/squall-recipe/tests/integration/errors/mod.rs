@@ -280,7 +280,7 @@ fn quantities_out_of_range_are_reported() {
     check(
         "rate = \"1000/s\"",
         "rate = \"0/s\"",
-        "4:8: `rate` is out of range: 0/s: expected more than none",
+        "4:8: `rate` is out of range: 0/s: expected more than 0",
     );
     check(
         "rate = \"1000/s\"",
@@ -295,12 +295,12 @@ fn quantities_out_of_range_are_reported() {
     check(
         "duration = \"5s\"",
         "duration = \"0s\"",
-        "26:12: `duration` is out of range: 0s: expected more than none and at most 24h",
+        "26:12: `duration` is out of range: 0s: expected more than 0 and at most 24h",
     );
     check(
         "duration = \"5s\"",
         "duration = \"25h\"",
-        "26:12: `duration` is out of range: 25h: expected more than none and at most 24h",
+        "26:12: `duration` is out of range: 25h: expected more than 0 and at most 24h",
     );
     check(
         "\"10ms\"",

@@ -124,7 +124,7 @@ records = { small = "1300", idle = "1s" } => 19: missing key `warmup` in `record
     check_settings(
         "h1s",
         "tls = { records = { small = \"0\", warmup = \"1MiB\", idle = \"0s\" } }",
-        "24:29: `small` is out of range: 0: expected 1 to 16384 bytes\n24:58: `idle` is out of range: 0s: expected more than none and at most 24h",
+        "24:29: `small` is out of range: 0: expected 1 to 16384 bytes\n24:58: `idle` is out of range: 0s: expected more than 0 and at most 24h",
     );
 }
 

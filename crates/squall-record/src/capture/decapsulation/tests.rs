@@ -165,7 +165,7 @@ fn packet_behind_labels_and_sessions_is_found() {
 }
 
 #[test]
-fn what_is_not_read_is_named() {
+fn unsupported_protocols_are_named() {
     let l2tp = ipv4_of(UDP, &udp_to(1701, &[0; 12]));
     let pptp = ipv4_of(47, &[0x30, 1, 0x88, 0x0b, 0, 0, 0, 1]);
     // ARP in VXLAN.
@@ -257,7 +257,7 @@ fn endless_nesting_ends() {
 
 proptest! {
     #[test]
-    fn any_bytes_have_an_ip_packet_within_them_or_none(
+    fn what_is_found_in_any_bytes_is_an_ip_packet_or_nothing(
         bytes in vec(any::<u8>(), 0..80),
         tunnel in any::<prop::sample::Index>(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),

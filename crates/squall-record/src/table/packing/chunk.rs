@@ -246,7 +246,7 @@ fn put_levels(cells: &Cells, page: &mut Vec<u8>) {
 
 /// Compresses `plain` into `compressed`, replacing its content. Compared with zstd at its fast levels, LZ4 takes half
 /// the time; it needs 1 % more bytes for tables whose times differ, and a quarter to a half more for tables that are
-/// small anyway (docs/METHOD.md, "What the engines cost").
+/// small anyway (benches/RESULTS.md, "Writers").
 fn compress(
     plain: &[u8],
     room: &mut Vec<u8>,

@@ -25,7 +25,7 @@ use super::schema::Column;
 /// Rows per row group. The writer holds the packed columns of one group and the metadata of all earlier ones (about 1.3
 /// kB per column), so smaller groups would make long loads need more memory.
 pub(super) const ROW_GROUP_ROWS: usize = 256 * 1024;
-/// Rows per page. The slow step, compression, works on one page of one column at a time (docs/METHOD.md, "Writing in
+/// Rows per page. The slow step, compression, works on one page of one column at a time (docs/METHOD.md, "writes in
 /// time to spare"). A page costs some 40 bytes.
 pub(super) const PAGE_ROWS: usize = 8 * 1024;
 const _: () = assert!(ROW_GROUP_ROWS.is_multiple_of(PAGE_ROWS));

@@ -39,7 +39,7 @@ struct Peer {
     is_given_up: bool,
 }
 
-/// A connection, and what arrived on it with one datagram or was heard while something was sent.
+/// A connection, and the events on it from one received datagram or during one write.
 pub(in crate::proxy) type ConnectionEvents = (u32, Inbox<ServerEvent>);
 
 impl QuicFront {
@@ -123,7 +123,7 @@ impl QuicFront {
         self.endpoint.run_timers();
     }
 
-    /// Writes one batch, and reports what was heard and marked with it; false if nothing more can be done now.
+    /// Writes one batch, and reports the events and marks that came with it; false if nothing more can be done now.
     pub(in crate::proxy) fn write(
         &mut self,
         (log, memory): (&mut StationLog, &mut HeldMemory),
@@ -233,7 +233,7 @@ impl QuicFront {
         for &connection in self.peers.keys() {
             self.endpoint.engine.close(connection, h3::code::NO_ERROR);
         }
-        // Nothing is counted any more.
+        // From here on, held bytes need not be counted.
         let mut memory = HeldMemory::default();
         while self.write((&mut *log, &mut memory), &mut Vec::new()) {}
         for (&connection, peer) in &self.peers {

@@ -27,7 +27,7 @@ pub(super) fn settings(assignment: &Assignment, link: usize) -> Result<LinkSetti
             ..LaneSettings::default()
         };
         let further = text::settings(condition.link.of(direction), &mut traces)
-            .context("cannot understand the link of the trial")?;
+            .context("cannot parse the settings of the trial's link")?;
         further.iter().for_each(|setting| lane.apply(setting));
     }
     let schedule = match condition.schedule.as_str() {

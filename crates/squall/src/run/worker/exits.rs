@@ -55,7 +55,7 @@ pub(super) fn fault(exit: &StationExit) -> String {
         end => end.to_string(),
     };
     match exit.last_lines.as_slice() {
-        [] => format!("station {place}, {name}, {end}, without a word"),
+        [] => format!("station {place}, {name}, {end}, without any output"),
         words => format!(
             "station {place}, {name}, {end}; its last words: {}",
             words.join(" | ")

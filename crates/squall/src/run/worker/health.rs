@@ -1,8 +1,8 @@
 //! How far a trial can be trusted: the thresholds, and where each comes from.
 //!
-//! A trial that fails one is recorded and shown, but is no evidence; if it was only late, by a known time, it is evidence of
-//! larger differences. docs/METHOD.md explains each threshold. Those of a link itself are in `link::health`, those of what
-//! programs of the machine share in `machine_health`.
+//! A trial that fails one is recorded and shown, but does not count as evidence. If it was only late, by a known time,
+//! it still proves larger differences. docs/METHOD.md explains each threshold. The thresholds of the link itself are in
+//! `link::health`, those of resources that all programs of the machine share in `machine_health`.
 
 use std::collections::BTreeMap;
 
@@ -85,10 +85,10 @@ pub(super) fn judge(evidence: &Evidence) -> Validity {
     found.validity(evidence.answered > 0)
 }
 
-/// What is to be said against a trial.
+/// The objections to a trial.
 #[derive(Debug, Default)]
 struct Objections {
-    /// Why it is no evidence.
+    /// Why the trial does not count as evidence.
     reasons: Vec<String>,
     /// What was late. How much time that added to each request is known.
     doubts: Vec<String>,
@@ -212,10 +212,14 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
             "this machine failed to open {times} connections: {said}"
         ));
     }
-    if evidence.listen_dropped > 0 {
+    judge_listening(evidence.listen_dropped, reasons);
+}
+
+/// The limit of the queue is the machine's, unless a station asks for less.
+fn judge_listening(dropped: u64, reasons: &mut Vec<String>) {
+    if dropped > 0 {
         reasons.push(format!(
-            "the kernel turned {} connections away from the queue of a listening socket (net.core.somaxconn)",
-            evidence.listen_dropped
+            "the kernel turned {dropped} connections away from the queue of a listening socket (net.core.somaxconn)"
         ));
     }
 }
@@ -317,7 +321,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     let mut all = protocols.chain(hop.wire.as_ref().map(|wire| &wire.protocols));
     if answered > 0 && all.all(BTreeMap::is_empty) {
         reasons.push(format!(
-            "nothing was spoken on hop {}, and yet requests were answered",
+            "no HTTP was seen on hop {}, and yet requests were answered",
             hop.hop
         ));
     }
@@ -348,7 +352,7 @@ mod tests {
                           [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n[profile.standard]\n\
                           warmup = \"0s\"\nduration = \"1s\"\n";
 
-    /// What was in force, as far as links are concerned: nothing of it matters.
+    /// Effective settings without any content: the tests of links do not need them.
     fn nothing_used() -> EffectiveSettings {
         EffectiveSettings {
             kernel: String::new(),
@@ -364,7 +368,7 @@ mod tests {
         }
     }
 
-    /// What is said of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
+    /// The judgement of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
     /// without squall's lateness and without its disturbance.
     fn said_of_link(
         (full_share, carried_bit_per_s): (f64, Option<u64>),
@@ -551,6 +555,22 @@ mod tests {
     }
 
     #[test]
+    fn connections_that_found_a_full_queue_make_a_trial_invalid() {
+        let said = |dropped| {
+            let mut reasons = Vec::new();
+            judge_listening(dropped, &mut reasons);
+            reasons
+        };
+        assert_eq!(said(0), [""; 0]);
+        assert_eq!(
+            said(3),
+            [
+                "the kernel turned 3 connections away from the queue of a listening socket (net.core.somaxconn)"
+            ]
+        );
+    }
+
+    #[test]
     fn warning_about_a_full_link_has_its_rate_and_a_rate_to_set() {
         assert_eq!(
             limit(2_340_000_000),
@@ -563,9 +583,6 @@ mod tests {
     fn silent_hop_with_answered_requests_is_reported() {
         let said = reasons(Protocol::H1, &[], &[]);
         assert_eq!(said.len(), 1);
-        assert!(
-            said[0].starts_with("nothing was spoken on hop 2"),
-            "{said:?}"
-        );
+        assert!(said[0].starts_with("no HTTP was seen on hop 2"), "{said:?}");
     }
 }

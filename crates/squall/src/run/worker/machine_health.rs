@@ -1,4 +1,5 @@
-//! What other programs of the machine may take from a trial's hosts before the trial is no evidence.
+//! Limits on what other programs of the machine may take from a trial's hosts; beyond them the trial does not count as
+//! evidence.
 //!
 //! `machine_watch` has the facts. docs/METHOD.md explains each limit, docs/RECORD.md lists what a machine's programs share.
 
@@ -112,7 +113,7 @@ fn may_lack_memory(machine: &MachineHealth, has_own_buffers: bool) -> bool {
     in_group || in_machine
 }
 
-/// What was taken from the own processors and memory shows as lateness; these are its causes.
+/// Processor time and memory that other programs took show up as lateness; these are the causes of it.
 fn judge_taken(machine: &MachineHealth, reasons: &mut Vec<String>) {
     let throttled = machine.throttled.unwrap_or_default();
     if throttled > Duration::ZERO {

@@ -45,7 +45,7 @@ impl MachineWatch {
                 MachineHealth {
                     tcp_memory: most.tcp_memory.map(shared),
                     udp_memory: most.udp_memory.map(shared),
-                    // The queues of other programs are no concern of the trial.
+                    // The trial does not depend on the queues of other programs.
                     tcp_shortage: Some(TcpShortage {
                         pruned: 0,
                         collapsed: 0,

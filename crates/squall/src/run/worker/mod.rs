@@ -46,7 +46,7 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
         .read_to_string(&mut text)
         .context("cannot read the assignment from stdin")?;
     let assignment: Assignment =
-        serde_json::from_str(&text).context("cannot understand the assignment on stdin")?;
+        serde_json::from_str(&text).context("cannot parse the assignment on stdin")?;
     let privilege = user_namespace::acquire_privilege()?;
     // After the namespace, because entering it clears the request (prctl(2), PR_SET_PDEATHSIG).
     if !process::die_with_parent(parent)? {

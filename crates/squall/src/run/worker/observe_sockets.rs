@@ -93,7 +93,7 @@ impl Sampler {
         let time = clock::now();
         let sockets = diagnosis
             .sockets(port)
-            .context("cannot ask the kernel after a program's sockets")?;
+            .context("cannot query the kernel for a program's sockets")?;
         let sample = |socket: TcpSocket| {
             let (client, server) = match side {
                 Side::Client => (socket.local, socket.remote),

@@ -195,7 +195,7 @@ impl<'t> Programs<'t> {
         match found {
             [only] if only == asked => None,
             [] => Some(format!(
-                "station {place}, {name}, was held to processor {asked}, and /proc says nothing of it"
+                "station {place}, {name}, was held to processor {asked}, and /proc does not show where it could run"
             )),
             _ => Some(format!(
                 "station {place}, {name}, was held to processor {asked} and could run on {}: it chooses its processors \
@@ -265,7 +265,7 @@ struct StartedProgram {
     processors: Vec<usize>,
 }
 
-/// How a load generator ended that did not end with code 0.
+/// The exit report of a load generator that ended with another code than 0.
 fn failed_exit(finished: &Result<ClientReport, ClientError>) -> Option<&ExitReport> {
     let exit = match finished {
         Ok(report) => &report.exit,

@@ -31,7 +31,7 @@ fn folds_of_responses_are_replaced_with_spaces() {
     let before = |fields: &str| format!("{fields}{LENGTH}");
     let trailers = |fields: &str| format!("{CHUNK}{fields}\r\n");
     for (fields, seen) in [
-        // The case.
+        // h1-obs-fold.
         (before("X-Fold: a\r\n  b\r\n"), "x-fold: a b\n"),
         (before("X-Fold: a\r\n\tb\r\n"), "x-fold: a b\n"),
         (
@@ -130,7 +130,7 @@ fn calls() -> Vec<Call> {
     let grpc = || head(0, "application/grpc", &[]);
     let not_found = [("grpc-status", "5"), ("grpc-message", "no%20such%20name")];
     vec![
-        // The case.
+        // grpc-te-trailers.
         (
             vec![grpc(), hello(), trailers(&[("grpc-status", "0")])],
             1,

@@ -40,7 +40,7 @@ fn import_packets(home: &Path, packets: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn captures_of_others_have_the_requests_that_other_programs_read() {
+fn captures_made_elsewhere_have_the_requests_that_other_programs_find() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (case, name, keys, requests) in [

@@ -29,6 +29,7 @@ fn few_requests_are_not_faster_than_asked() {
     let url = server.url(Protocol::H1);
     // Each with the rate that was asked for, in a second, and the requests.
     let rows: [(&[&str], f64, u64); 7] = [
+        // rate-above-asked.
         (&["--rate", "1", "-D", "5s"], 1.0, 5),
         (&["--rate", "10", "-D", "1s"], 10.0, 10),
         (&["--rate", "120/m", "-D", "1s"], 2.0, 2),
@@ -73,7 +74,7 @@ fn each_connection_carries_as_many_requests_as_asked() {
     ];
     let server = Serving::start(home.path(), &listeners);
     for (protocol, requests, connections, each, opened) in [
-        // The case.
+        // one-request-per-h2-connection.
         (Protocol::H2, "40", "4", 1, 40),
         (Protocol::H1, "40", "4", 1, 40),
         (Protocol::H1s, "10", "2", 1, 10),

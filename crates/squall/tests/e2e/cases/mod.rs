@@ -63,3 +63,37 @@ fn run_with(home: &Path, arguments: &[&str], stdin: &[u8]) -> Ended {
         stderr: support::stderr(&output),
     }
 }
+
+/// A case that no test reads would show nothing.
+#[test]
+fn each_case_and_each_of_its_inputs_is_in_a_test() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut sources = entries(&tests.join("e2e/cases"));
+    sources.push(tests.join("e2e/alone/sidecar_paths.rs"));
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a source");
+    let sources: String = sources.iter().map(read).collect();
+    let cases = entries(&tests.join("data/cases"));
+    assert!(cases.len() >= 19, "{cases:?}");
+    for case in cases {
+        let named = name(&case);
+        assert!(sources.contains(&named), "no test names {named}");
+        assert!(case.join("README").is_file(), "{named} has no README");
+        for path in entries(&case) {
+            let input = name(&path);
+            let is_read = input == "README" || sources.contains(&format!("{input:?}"));
+            assert!(is_read, "no test reads {input} of {named}");
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().expect("it has a name");
+    name.to_string_lossy().into_owned()
+}

@@ -269,7 +269,7 @@ fn proxy_delay_applies_to_the_proxy_that_its_hop_leads_to() {
     assert_eq!(delay, Duration::from_secs(1));
     let no = |station: &str| {
         format!(
-            "`proxy_delay` of `{station}`, which is no proxy of squall's own: it on a hop that leads to a proxy"
+            "`proxy_delay` of `{station}`, which is not one of squall's own proxies: it on a hop that leads to a proxy"
         )
     };
     check_all(&[
@@ -303,8 +303,8 @@ fn settings_of_our_own_stations_between_programs_are_refused() {
         assert!(found.starts_with(&between(key)), "{lines}: {found}");
     }
     // The client applies the first two, and the route across the link the congestion control.
-    let heard = "http1.framing = \"chunked\"\ntcp.no_delay = false\nhop.2.tcp.congestion_control = \"reno\"";
-    variant(path, heard, StationMode::Real);
+    let applied = "http1.framing = \"chunked\"\ntcp.no_delay = false\nhop.2.tcp.congestion_control = \"reno\"";
+    variant(path, applied, StationMode::Real);
     variant(
         "client(h2load) ~h1~> nginx",
         "congestion_control = \"bbr\"",

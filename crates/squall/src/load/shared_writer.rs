@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn clerk_that_cannot_be_quick_leaves_rows_to_the_thread() {
+    fn client_leaves_rows_to_the_thread_if_the_writer_cannot_write_briefly() {
         let (writer, rows_written) = recording_writer(false);
         let (sender, rows) = queue(Capacity::Bounded(WakePolicy::Early));
         let shared = SharedWriter::new(rows, writer);
