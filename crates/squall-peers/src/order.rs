@@ -29,7 +29,7 @@ pub struct Order {
     pub upstreams: Vec<SocketAddr>,
     /// The protocol towards them.
     pub upstream_protocol: Option<Protocol>,
-    /// A hint: the most connections to its upstreams. `Invocation::notes` reports its effect.
+    /// A hint: the most connections to its upstreams, as far as the program has a setting for that.
     pub upstream_connections: Option<u32>,
     /// The certificate that it presents to its clients.
     pub certificate: Option<Certificate>,
@@ -92,8 +92,6 @@ pub struct Invocation {
     pub arguments: Vec<OsString>,
     /// Environment variables in addition to those that it inherits.
     pub environment: Vec<(String, OsString)>,
-    /// Notes for people: hints that could not be followed, and deviations from the order.
-    pub notes: Vec<String>,
     /// A warning for people if secrets are among the arguments, which every user of the machine can read.
     pub warning: Option<String>,
 }

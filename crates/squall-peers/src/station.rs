@@ -55,11 +55,6 @@ impl Station {
         self
     }
 
-    /// Its files, arguments and environment, and notes for people.
-    pub fn invocation(&self) -> &Invocation {
-        &self.invocation
-    }
-
     /// Writes its files and starts it: in `host`, or in this machine's own network without one.
     pub fn start(self, host: Option<&Host>) -> Result<RunningStation, StartError> {
         let Order { name, folder, .. } = &self.order;

@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use squall_base::plan::Speed;
 use squall_base::{BitRate, Bytes, Duration, ParseQuantityError, Probability, Rate};
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use crate::error::Mistake;
 use crate::problems::{Problems, ReportedProblem, collect_all};
@@ -119,13 +120,7 @@ impl<'d> Section<'d> {
     /// The value of `key`, if the table has one.
     pub(crate) fn field(&self, key: &str) -> Option<Field<'d>> {
         let (key, value) = self.table.get_key_value(key)?;
-        Some(Field {
-            key: key.get_ref(),
-            key_span: key.span(),
-            span: value.span(),
-            value: value.get_ref(),
-            problems: self.problems,
-        })
+        Some(Field::new(key, value, self.problems))
     }
 
     /// Reads `key`, if the table has it.
@@ -189,6 +184,20 @@ impl<'d> Section<'d> {
 }
 
 impl<'d> Field<'d> {
+    fn new(
+        key: &'d Spanned<DeString<'d>>,
+        value: &'d Spanned<DeValue<'d>>,
+        problems: &'d Problems<'d>,
+    ) -> Field<'d> {
+        Field {
+            key: key.get_ref(),
+            key_span: key.span(),
+            span: value.span(),
+            value: value.get_ref(),
+            problems,
+        }
+    }
+
     pub(crate) fn text(&self) -> Result<SpannedValue<&'d str>, ReportedProblem> {
         match self.value {
             DeValue::String(text) => Ok(self.with_span(text.as_ref())),
@@ -324,13 +333,7 @@ impl<'d> Field<'d> {
             return None;
         };
         let (key, value) = table.get_key_value(key)?;
-        Some(Field {
-            key: key.get_ref(),
-            key_span: key.span(),
-            span: value.span(),
-            value: value.get_ref(),
-            problems: self.problems,
-        })
+        Some(Field::new(key, value, self.problems))
     }
 
     /// One value, or a list of at least one.
@@ -374,13 +377,7 @@ impl<'d> Field<'d> {
         };
         let mut fields: Vec<Field<'d>> = table
             .iter()
-            .map(|(key, value)| Field {
-                key: key.get_ref(),
-                key_span: key.span(),
-                span: value.span(),
-                value: value.get_ref(),
-                problems: self.problems,
-            })
+            .map(|(key, value)| Field::new(key, value, self.problems))
             .collect();
         fields.sort_by_key(|field| field.key_span.start);
         Ok(fields)

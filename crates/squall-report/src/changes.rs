@@ -19,12 +19,7 @@ const NONE: &str = "n/a";
 /// The columns that a narrow terminal leaves out, in this order.
 const OPTIONAL: [&str; 3] = ["MDE", "95 %", "ratio"];
 
-/// The comparison as English text: the sentence first, then the cells, whose tables fit into `width` columns.
-pub fn changes(changes: &Changes, width: usize) -> String {
-    changes_in(Language::En, changes, width)
-}
-
-/// The comparison as text in a language, as [`changes`] lays it out.
+/// The comparison as text in a language: the sentence first, then the cells, whose tables fit into `width` columns.
 pub fn changes_in(language: Language, changes: &Changes, width: usize) -> String {
     let translator = Translator::of_changes(language, changes);
     let say = |text: &str| printable(&translator.say(text));

@@ -15,11 +15,6 @@ use crate::text::{Colour, Style};
 /// At most this many variants, conditions or fixes of a finding are named.
 const NAMED: usize = 3;
 
-/// The findings as text in English, its sentences wrapped at `width` characters; empty if there are none.
-pub fn findings(cells: &[CellFindings], width: usize, colour: Colour, detail: Detail) -> String {
-    findings_in(Language::En, cells, (width, colour), detail)
-}
-
 /// The findings as text in a language, its sentences wrapped at `width` columns; empty if there are none.
 pub fn findings_in(
     language: Language,
@@ -284,14 +279,18 @@ pub(crate) mod tests {
         }]
     }
 
+    fn english(cells: &[CellFindings], width: usize, detail: Detail) -> String {
+        findings_in(Language::En, cells, (width, Colour::Plain), detail)
+    }
+
     #[test]
     fn healthy_run_prints_nothing() {
-        assert_eq!(findings(&[], 100, Colour::Ansi, Detail::Usual), "");
+        assert_eq!(english(&[], 100, Detail::Usual), "");
     }
 
     #[test]
     fn finding_is_printed_with_its_cost_and_its_fix() {
-        let text = findings(&cells(), 100, Colour::Plain, Detail::Full);
+        let text = english(&cells(), 100, Detail::Full);
         let expected = "\nWhat is wrong\n  h2c <x1>, delay 25ms, loss 3%\n    TCP head-of-line blocking: grave, 84 % \
                         of the response time, in 3 of 5 trials\n      Bytes waited for others.\n      Fix: client \
                         <b>: h3 & friends\n";
@@ -304,7 +303,7 @@ pub(crate) mod tests {
         cells.push(cells[0].clone());
         cells[1].variant = "h2c x8".to_owned();
         cells[1].findings[0].finding.share.part = 0.052;
-        let text = findings(&cells, 200, Colour::Plain, Detail::Usual);
+        let text = english(&cells, 200, Detail::Usual);
         let expected = "\nWhat is wrong\n  TCP head-of-line blocking: grave, 5.2 % to 84 % of the response time; h2c <x1>, \
                         h2c x8, at delay 25ms, loss 3%\n    Fix: client <b>: h3 & friends\n";
         assert_eq!(text, expected);
@@ -314,7 +313,7 @@ pub(crate) mod tests {
     fn minor_findings_are_only_counted_except_in_the_full_report() {
         let mut cells = cells();
         cells[0].findings[0].finding.severity = Severity::Minor;
-        let text = findings(&cells, 100, Colour::Plain, Detail::Usual);
+        let text = english(&cells, 100, Detail::Usual);
         assert_eq!(text, "\nWhat is wrong\n  1 minor finding: -v\n");
     }
 

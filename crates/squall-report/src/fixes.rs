@@ -9,11 +9,6 @@ use crate::lang::{Language, Translator};
 use crate::terminal::{Detail, TerminalWriter};
 use crate::text::{Colour, Style};
 
-/// The tried fixes as text in English, its sentences wrapped at `width` characters; empty if there are none.
-pub fn fixes(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
-    fixes_in(Language::En, summary, (width, colour), detail)
-}
-
 /// The tried fixes as text in a language, its sentences wrapped at `width` columns; empty if there are none.
 pub fn fixes_in(
     language: Language,

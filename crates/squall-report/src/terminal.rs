@@ -37,11 +37,6 @@ struct TriedCondition<'a> {
     cells: Vec<ShownCell<'a>>,
 }
 
-/// The report as text in English, its sentences wrapped at `width` characters.
-pub fn terminal(summary: &RunSummary, width: usize, colour: Colour, detail: Detail) -> String {
-    terminal_in(Language::En, summary, (width, colour), detail)
-}
-
 /// The report as text in a language, its sentences wrapped at `width` columns.
 pub fn terminal_in(
     language: Language,

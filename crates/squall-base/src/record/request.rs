@@ -101,6 +101,7 @@ pub struct RequestRecord {
 
 impl RequestRecord {
     /// A measured request that was due at `intended` and taken up immediately. Nothing else has happened to it yet.
+    #[inline]
     pub fn due(request: u64, intended: Time) -> RequestRecord {
         RequestRecord {
             request,

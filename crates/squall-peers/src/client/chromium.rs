@@ -10,7 +10,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::ClientOrder;
 use super::row::{Fault, PageLine, RowContext, RowFormat, check_spoken, plain_row, status};
 use crate::driver::{Refusal, refuse_order};
@@ -50,18 +50,6 @@ pub(super) struct Chromium;
 installable!(Chromium, NAME, install: "apt-get install chromium", version: &["--version"]);
 
 impl ClientDriver for Chromium {
-    fn reported_fields(&self) -> ReportedFields {
-        ReportedFields {
-            intended: "when the page asked for it",
-            connecting: true,
-            writing: true,
-            first_byte: true,
-            response_body: true,
-            user: false,
-            protocol: true,
-        }
-    }
-
     fn rows(&self) -> (&'static str, RowFormat) {
         (ROWS, RowFormat::Chromium)
     }

@@ -9,7 +9,7 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Rate, Time};
 
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::{ClientLoad, ClientOrder};
 use super::row::{
     Fault, RowContext, RowFormat, check_spoken, earlier, later, plain_row, span, status,
@@ -35,18 +35,6 @@ pub(super) struct Curl;
 installable!(Curl, NAME, install: "apt install curl", version: &["--version"]);
 
 impl ClientDriver for Curl {
-    fn reported_fields(&self) -> ReportedFields {
-        ReportedFields {
-            intended: "when it took the transfer up, counted back from when squall read its line",
-            connecting: true,
-            writing: true,
-            first_byte: true,
-            response_body: true,
-            protocol: true,
-            ..ReportedFields::default()
-        }
-    }
-
     fn rows(&self) -> (&'static str, RowFormat) {
         (ROWS, RowFormat::Curl)
     }
@@ -172,12 +160,8 @@ fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<
             if at_once == 1 {
                 return Ok(());
             }
+            // Over HTTP/2 it uses as few connections as it can.
             invocation.arguments(["--parallel", "--parallel-max", &at_once.to_string()]);
-            if !is_http1 {
-                invocation.notes.push(format!(
-                    "curl sends {at_once} requests at once, over HTTP/2 on as few connections as it can"
-                ));
-            }
         }
     }
     Ok(())

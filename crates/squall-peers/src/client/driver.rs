@@ -1,4 +1,4 @@
-//! What squall knows about a load generator: the contract of all of them, and which parts of a row its log fills.
+//! What squall knows about a load generator: the contract of all of them.
 //!
 //! Each program has its own file next to this one. `run` starts them, `read` reads their logs.
 
@@ -8,30 +8,8 @@ use crate::driver::{Refusal, refuse_order};
 use crate::find::{Installable, Version};
 use crate::order::Invocation;
 
-/// What a program's log reports of a request, in addition to its end and its outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReportedFields {
-    /// What `intended` and `taken_up` really are.
-    pub intended: &'static str,
-    /// When its connection was open, and when it was secured.
-    pub connecting: bool,
-    /// When it was written.
-    pub writing: bool,
-    /// When the first byte of its response arrived.
-    pub first_byte: bool,
-    /// How large its response's body was.
-    pub response_body: bool,
-    /// Which virtual user sent it.
-    pub user: bool,
-    /// Which protocol was really spoken. Any other than the requested one is an error.
-    pub protocol: bool,
-}
-
 /// A load generator.
 pub trait ClientDriver: Installable {
-    /// The fields that its log reports.
-    fn reported_fields(&self) -> ReportedFields;
-
     /// Its command line and files, or why it cannot generate this load.
     fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal>;
 

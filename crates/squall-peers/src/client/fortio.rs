@@ -9,7 +9,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Time};
 
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, span, status};
 use crate::driver::{Refusal, refuse_order};
@@ -30,14 +30,6 @@ installable!(
 );
 
 impl ClientDriver for Fortio {
-    fn reported_fields(&self) -> ReportedFields {
-        ReportedFields {
-            intended: "when its thread sent it; when that was due is not told",
-            user: true,
-            ..ReportedFields::default()
-        }
-    }
-
     fn rows(&self) -> (&'static str, RowFormat) {
         (ROWS, RowFormat::Fortio)
     }
@@ -101,7 +93,6 @@ impl ClientDriver for Fortio {
 
 /// How often to send, and until when.
 fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
-    let connections = order.load.connections();
     match order.load {
         ClientLoad::Rate { rate, .. } => {
             invocation.arguments(["-qps", &format!("{:.6}", rate.per_second())]);
@@ -109,13 +100,13 @@ fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refu
         ClientLoad::Closed { .. } => invocation.arguments(["-qps", "0"]),
     }
     match order.load.end() {
-        LoadEnd::Requests(requests) if requests < u64::from(connections) => {
+        LoadEnd::Requests(requests) if requests < u64::from(order.load.connections()) => {
             return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.arguments(["-n", &requests.to_string()]),
+        // It sends one more request on each connection before it begins, and does not report it.
         LoadEnd::After(duration) => {
             invocation.arguments(["-t", &format!("{}ns", duration.as_nanos())]);
-            invocation.notes.push(format!("fortio sends {connections} requests more before it begins, which it does not tell of"));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::secrets::has_credentials;
 use squall_base::{Bytes, Duration, Time};
 
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, later, plain_row, status};
 use crate::driver::{Refusal, refuse_order};
@@ -25,13 +25,6 @@ pub(super) struct H2load;
 installable!(H2load, NAME, install: "apt install nghttp2-client", version: &["--version"]);
 
 impl ClientDriver for H2load {
-    fn reported_fields(&self) -> ReportedFields {
-        ReportedFields {
-            intended: "when its HEADERS were made; h2load's schedule is not told",
-            ..ReportedFields::default()
-        }
-    }
-
     fn rows(&self) -> (&'static str, RowFormat) {
         (ROWS, RowFormat::H2load)
     }
@@ -58,9 +51,6 @@ impl ClientDriver for H2load {
                 invocation.argument(format!(
                     "--max-concurrent-streams={}",
                     if is_http1 { 1 } else { 1 << 20 }
-                ));
-                invocation.notes.push(format!(
-                    "h2load sends {each:.3} requests a second on each connection, in bursts: its timer has 10 ms at best"
                 ));
             }
             ClientLoad::Closed { streams, .. } => {
@@ -98,22 +88,16 @@ impl ClientDriver for H2load {
 
 /// When it stops sending.
 fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
-    let connections = order.load.connections();
     match order.load.end() {
-        LoadEnd::Requests(requests) if requests < u64::from(connections) => {
+        LoadEnd::Requests(requests) if requests < u64::from(order.load.connections()) => {
             return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.argument(format!("--requests={requests}")),
-        LoadEnd::After(duration) => {
-            invocation.argument(format!(
-                "--duration={}ms",
-                duration.as_nanos().div_ceil(1_000_000)
-            ));
-            invocation.notes.push(
-                "h2load does not tell of requests that are unfinished when its time is over"
-                    .to_owned(),
-            );
-        }
+        // It does not report requests that are unfinished when its time is over.
+        LoadEnd::After(duration) => invocation.argument(format!(
+            "--duration={}ms",
+            duration.as_nanos().div_ceil(1_000_000)
+        )),
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use squall_base::plan::{Protocol, Version as Http};
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Bytes, Duration, Time};
 
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::{ClientLoad, ClientOrder, LoadEnd};
 use super::row::{Fault, RowContext, RowFormat, check_spoken, earlier, plain_row, span, status};
 use crate::driver::{Refusal, refuse_order};
@@ -35,17 +35,6 @@ installable!(
 );
 
 impl ClientDriver for K6 {
-    fn reported_fields(&self) -> ReportedFields {
-        ReportedFields {
-            intended: "when its virtual user asked for a connection; when its arrival was due is not told",
-            connecting: true,
-            writing: true,
-            first_byte: true,
-            protocol: true,
-            ..ReportedFields::default()
-        }
-    }
-
     fn rows(&self) -> (&'static str, RowFormat) {
         (ROWS, RowFormat::K6)
     }
@@ -92,9 +81,6 @@ impl ClientDriver for K6 {
                 .environment
                 .push(("GODEBUG".to_owned(), "http2client=0".into()));
         }
-        invocation
-            .notes
-            .push("k6 writes 10 kB of JSON for each request".to_owned());
         Ok(invocation)
     }
 }

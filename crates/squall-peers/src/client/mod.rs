@@ -1,10 +1,9 @@
 //! Load generators of other projects: their command lines, and what their own logs report of each request.
 //!
 //! A row contains what the program reports and no more. Whatever it does not report stays `None`, and numbers that
-//! cannot be `None` are 0 (`ReportedFields` lists which). None of the programs reports when a request should have been
-//! sent, so `intended` is the earliest time that it does report: its response times leave out the wait before that
-//! (coordinated omission). Times count from 1970 by the wall clock; `RequestRecord::count_from` converts them to a
-//! trial's. Other crates do the statistics.
+//! cannot be `None` are 0. None of the programs reports when a request should have been sent, so `intended` is the earliest
+//! time that it does report: its response times leave out the wait before that (coordinated omission). Times count from
+//! 1970 by the wall clock; `RequestRecord::count_from` converts them to a trial's. Other crates do the statistics.
 //!
 //! One of them is a browser, which can also open a page that squall has made: `open_page`.
 
@@ -21,7 +20,7 @@ mod read;
 mod row;
 mod run;
 
-pub use driver::{ClientDriver, ReportedFields};
+pub use driver::ClientDriver;
 pub use open_page::{OpenPage, PageError, find_browser};
 pub use order::{ClientLoad, ClientOrder, LoadEnd, PageOrder};
 pub use read::{ReadError, Readout};

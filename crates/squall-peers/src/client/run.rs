@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::chromium::PROFILE;
 use super::devtools::{self, BrowserTask};
-use super::driver::{ClientDriver, ReportedFields};
+use super::driver::ClientDriver;
 use super::order::ClientOrder;
 use super::read::{ReadError, Readout};
 use super::row::{RowContext, RowFormat};
@@ -39,7 +39,6 @@ pub struct Client {
     invocation: Invocation,
     rows: (PathBuf, RowFormat),
     piped_streams: PipedStreams,
-    reported_fields: ReportedFields,
     processors: Vec<usize>,
 }
 
@@ -83,8 +82,6 @@ pub struct ClientReport {
     pub expected_requests: Option<u64>,
     /// What was read in addition to them.
     pub readout: Readout,
-    /// What it reports in a row.
-    pub reported_fields: ReportedFields,
 }
 
 impl Client {
@@ -103,7 +100,6 @@ impl Client {
                 (false, true) => PipedStreams::Conversation,
                 (false, false) => PipedStreams::None,
             },
-            reported_fields: driver.reported_fields(),
             installed: installed.clone(),
             order,
             processors: Vec::new(),
@@ -114,11 +110,6 @@ impl Client {
     pub fn pinned(mut self, processors: Vec<usize>) -> Client {
         self.processors = processors;
         self
-    }
-
-    /// Its files, arguments and environment, and notes for people.
-    pub fn invocation(&self) -> &Invocation {
-        &self.invocation
     }
 
     /// Writes its files and starts it: in `host`, or in this machine's own network without one.
@@ -259,7 +250,6 @@ impl ClientRun {
                 rows,
                 expected_requests: self.client.order.load.requests(),
                 readout,
-                reported_fields: self.client.reported_fields,
             }),
             Err(source) => Err(ClientError::Rows {
                 name,

@@ -36,7 +36,7 @@ impl Driver for Caddy {
         refuse_settings(order)?;
         let handlers = match &order.answer {
             Some(answer) => answers(answer, order, &mut invocation),
-            None => passes_on(order, &mut invocation),
+            None => passes_on(order),
         };
         let mut server = json!({
             "listen": [order.listen.to_string()],
@@ -50,6 +50,7 @@ impl Driver for Caddy {
             let mut policy =
                 json!({ "fallback_sni": order.server_name, "alpn": [order.front.alpn()] });
             if let Some(path) = &order.key_log {
+                // It writes secrets of its clients only, not of its upstream.
                 policy["insecure_secrets_log"] = json!(path);
             }
             server["tls_connection_policies"] = json!([policy]);
@@ -58,11 +59,6 @@ impl Driver for Caddy {
             ] } });
         }
         apps["http"] = json!({ "servers": { "station": server } });
-        if order.key_log.is_some() && order.upstream_protocol.is_some_and(Protocol::is_secure) {
-            invocation.notes.push(
-                "caddy writes TLS secrets of its clients only, not of its upstream".to_owned(),
-            );
-        }
         let mut configuration = json!({
             "admin": { "disabled": true, "config": { "persist": false } },
             "logging": { "logs": { "default": { "level": "WARN" } } },
@@ -135,7 +131,7 @@ fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> Value
     }
 }
 
-fn passes_on(order: &Order, invocation: &mut Invocation) -> Value {
+fn passes_on(order: &Order) -> Value {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let version = match protocol {
         Protocol::H1 | Protocol::H1s => "1.1",
@@ -153,19 +149,13 @@ fn passes_on(order: &Order, invocation: &mut Invocation) -> Value {
             None => json!({ "server_name": order.server_name, "insecure_skip_verify": true }),
         };
     }
-    match order.upstream_connections {
-        Some(most) if protocol.version() == Http::Http1 => {
-            transport["max_conns_per_host"] = json!(most);
-            // Otherwise it keeps 32 of them idle, and closes those opened beyond.
-            transport["keep_alive"] = json!({ "max_idle_conns_per_host": most });
-            invocation.notes.push(format!(
-                "caddy opens at most {most} connections to each upstream, and requests wait for one (max_conns_per_host)"
-            ));
-        }
-        Some(_) => invocation.notes.push(format!(
-            "caddy opens one connection of {protocol} to its upstream until its streams run out: the hint has no effect"
-        )),
-        None => {}
+    // Over HTTP/2 and HTTP/3 it opens one connection until its streams run out: the hint has no effect.
+    if let Some(most) = order.upstream_connections
+        && protocol.version() == Http::Http1
+    {
+        transport["max_conns_per_host"] = json!(most);
+        // Otherwise it keeps 32 of them idle, and closes those opened beyond.
+        transport["keep_alive"] = json!({ "max_idle_conns_per_host": most });
     }
     let upstreams: Vec<Value> = order
         .upstreams

@@ -37,10 +37,10 @@ installable!(
 impl Driver for Envoy {
     fn configure(&self, order: &Order, _version: &Version) -> Result<Invocation, Refusal> {
         let mut invocation = Invocation::default();
-        check_key_log(order, &mut invocation)?;
+        check_key_log(order)?;
         let mut resources = json!({ "listeners": [listener(order, &mut invocation)?] });
         if order.is_proxy() {
-            resources["clusters"] = json!([cluster(order, &mut invocation)?]);
+            resources["clusters"] = json!([cluster(order)?]);
         }
         let mut configuration = json!({ "static_resources": resources });
         if order.key_log.is_some() && order.front == Protocol::H3 {
@@ -64,7 +64,7 @@ impl Driver for Envoy {
     }
 }
 
-fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refusal> {
+fn check_key_log(order: &Order) -> Result<(), Refusal> {
     if order.key_log.is_none() {
         return Ok(());
     }
@@ -74,11 +74,6 @@ fn check_key_log(order: &Order, invocation: &mut Invocation) -> Result<(), Refus
             NAME,
             "it writes secrets of its clients and of an upstream with TLS over TCP, and has neither",
         );
-    }
-    if order.upstream_protocol == Some(Protocol::H3) {
-        invocation
-            .notes
-            .push("envoy writes no secrets of an upstream of h3; the upstream may".to_owned());
     }
     Ok(())
 }
@@ -209,7 +204,7 @@ fn out_of_range(setting: Setting, bytes: u64, hop: Option<Protocol>) -> Option<&
     }
 }
 
-fn cluster(order: &Order, invocation: &mut Invocation) -> Result<Value, Refusal> {
+fn cluster(order: &Order) -> Result<Value, Refusal> {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let version = match protocol.version() {
         Http::Http1 => "http_protocol_options",
@@ -225,16 +220,8 @@ fn cluster(order: &Order, invocation: &mut Invocation) -> Result<Value, Refusal>
     // Above the default of 1,024, which would refuse requests; other requests wait for connections.
     let mut most = json!({ "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000 });
     if let Some(connections) = order.upstream_connections {
+        // Over HTTP/2 and HTTP/3, each thread opens one connection to each upstream until its streams run out.
         most["max_connections"] = json!(connections);
-        invocation.notes.push(match protocol.version() {
-            Http::Http1 => format!(
-                "envoy opens at most {connections} connections to its upstream, and requests wait for one (max_connections)"
-            ),
-            _ => format!(
-                "envoy opens one connection of {protocol} to each upstream for each thread until its streams run out, and at \
-                 most {connections} (max_connections)"
-            ),
-        });
     }
     let endpoints: Vec<Value> = order
         .upstreams

@@ -189,12 +189,6 @@ impl Driver for GenericStation {
         if let Some(configuration) = &self.configuration {
             invocation.text(CONFIGURATION, fill(configuration)?);
         }
-        if order.answer.is_some() {
-            invocation.notes.push(format!(
-                "{} answers what it is written to answer",
-                self.name
-            ));
-        }
         Ok(invocation)
     }
 

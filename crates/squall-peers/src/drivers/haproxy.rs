@@ -49,7 +49,7 @@ impl Driver for Haproxy {
         let bind = bind(order, &mut invocation);
         let (global, front, back) = match &order.answer {
             Some(answer) => answers(answer, &mut invocation),
-            None => passes_on(order, &mut invocation),
+            None => passes_on(order),
         };
         let configuration = format!(
             "global
@@ -163,7 +163,7 @@ end)
     (global, front, String::new())
 }
 
-fn passes_on(order: &Order, invocation: &mut Invocation) -> (String, String, String) {
+fn passes_on(order: &Order) -> (String, String, String) {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
     let mut flags = String::new();
     if protocol.is_secure() {
@@ -183,18 +183,11 @@ fn passes_on(order: &Order, invocation: &mut Invocation) -> (String, String, Str
     } else if protocol == Protocol::H2c {
         flags += " proto h2";
     }
-    match order.upstream_connections {
-        Some(most) if protocol.version() == Http::Http1 => {
-            flags += &format!(" maxconn {most}");
-            invocation.notes.push(format!(
-                "haproxy opens at most {most} connections to each upstream, and requests wait for one (maxconn)"
-            ));
-        }
-        Some(_) => invocation.notes.push(
-            "haproxy opens as many connections of HTTP/2 to its upstream as streams need: the hint has no effect"
-                .to_owned(),
-        ),
-        None => {}
+    // Over HTTP/2 it opens as many connections as streams need: the hint has no effect.
+    if let Some(most) = order.upstream_connections
+        && protocol.version() == Http::Http1
+    {
+        flags += &format!(" maxconn {most}");
     }
     let mut back = String::from("backend back\n");
     for (index, address) in order.upstreams.iter().enumerate() {

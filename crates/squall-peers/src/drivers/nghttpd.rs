@@ -58,10 +58,6 @@ impl Driver for Nghttpd {
             invocation.argument(certificate.key.clone());
             invocation.argument(certificate.chain.clone());
         }
-        invocation.notes.push(format!(
-            "nghttpd answers {} and nothing else",
-            answer.target
-        ));
         debug_assert!(order.settings.keys().all(|(side, _)| *side == Side::Server));
         Ok(invocation)
     }

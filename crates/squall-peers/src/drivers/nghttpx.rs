@@ -87,20 +87,11 @@ fn backends(order: &Order, invocation: &mut Invocation) {
             upstream.port()
         ));
     }
-    match order.upstream_connections {
-        Some(most) if protocol.version() == Http::Http1 => {
-            invocation.argument(format!("--backend-connections-per-frontend={most}"));
-            invocation.notes.push(format!(
-                "nghttpx opens at most {most} connections to its upstream for each thread \
-                 (--backend-connections-per-frontend)"
-            ));
-        }
-        Some(_) => invocation.notes.push(
-            "nghttpx opens one connection of HTTP/2 to its upstream for each thread until its streams run out: the \
-             hint has no effect"
-                .to_owned(),
-        ),
-        None => {}
+    // For each thread. Over HTTP/2 it opens one connection until its streams run out: the hint has no effect.
+    if let Some(most) = order.upstream_connections
+        && protocol.version() == Http::Http1
+    {
+        invocation.argument(format!("--backend-connections-per-frontend={most}"));
     }
 }
 

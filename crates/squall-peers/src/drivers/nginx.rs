@@ -76,7 +76,7 @@ impl Driver for Nginx {
         let front = front_settings(order)?;
         let (before, inside) = match &order.answer {
             Some(answer) => (String::new(), answers(answer, order, &mut invocation)),
-            None => passes_on(order, &mut invocation)?,
+            None => passes_on(order)?,
         };
         let listen = listen(order, version);
         let extra = order.extra.as_deref().unwrap_or_default();
@@ -184,14 +184,10 @@ fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> Strin
 }
 
 /// The configuration before the server, and inside it.
-fn passes_on(order: &Order, invocation: &mut Invocation) -> Result<(String, String), Refusal> {
+fn passes_on(order: &Order) -> Result<(String, String), Refusal> {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
+    // It opens more when it needs them.
     let idle = order.upstream_connections.unwrap_or(1_024);
-    if let Some(asked) = order.upstream_connections {
-        invocation.notes.push(format!(
-            "nginx keeps at most {asked} idle connections to its upstream (keepalive); it opens more when it needs them"
-        ));
-    }
     let mut upstream = String::from("    upstream squall {\n");
     for address in &order.upstreams {
         upstream += &format!("        server {address};\n");

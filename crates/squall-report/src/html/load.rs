@@ -67,11 +67,6 @@ pub struct LoadSeries<'a> {
     pub end: Time,
 }
 
-/// The whole page, in English.
-pub fn load_page(load: &LoadPage<'_>) -> String {
-    load_page_in(Language::En, load)
-}
-
 /// The whole page in a language.
 pub fn load_page_in(language: Language, load: &LoadPage<'_>) -> String {
     let plots = load_requests::plots(load);
@@ -340,6 +335,10 @@ mod tests {
     use super::*;
     use crate::load::samples::{self, Sample};
 
+    fn english(load: &LoadPage<'_>) -> String {
+        load_page_in(Language::En, load)
+    }
+
     fn page_of(variants: Vec<VariantRounds>) -> String {
         let sample = samples::mixed();
         let second = Duration::from_secs(1);
@@ -350,7 +349,7 @@ mod tests {
             p50: Some(Duration::from_millis(2)),
             ..IntervalFigures::default()
         };
-        load_page(&LoadPage {
+        english(&LoadPage {
             ended_unix_ns: 1_763_760_301_000_000_000,
             addresses: vec!["127.0.0.1:8080".to_owned()],
             series: (variants.iter())
@@ -469,7 +468,7 @@ mod tests {
     #[test]
     fn load_without_requests_has_a_page() {
         let sample = samples::empty();
-        let page = load_page(&of_one(&sample, vec![sample.series("h2", 1)]));
+        let page = english(&of_one(&sample, vec![sample.series("h2", 1)]));
         assert!(page.contains("<p class=\"answer\">0 requests"), "{page}");
         let (markup, _) = page.split_once("<script").unwrap();
         assert!(!markup.contains("NaN") && !markup.contains("class=\"plots\""));
@@ -479,7 +478,7 @@ mod tests {
     fn page_of_a_million_requests_has_less_than_5_mb() {
         let sample = samples::scattered(1_000_000);
         let series = (0..7).map(|n| sample.series(&format!("/{n}"), 1));
-        let page = load_page(&of_one(&sample, series.collect()));
+        let page = english(&of_one(&sample, series.collect()));
         assert!(page.len() < 5_000_000, "{} bytes", page.len());
         let thinned = page.matches(" of 1,000,000 requests: the slowest ").count();
         assert_eq!(thinned, 7);
@@ -493,7 +492,7 @@ mod tests {
     #[test]
     fn urls_that_share_a_colour_are_counted() {
         let sample = samples::one();
-        let page = load_page(&LoadPage {
+        let page = english(&LoadPage {
             urls_together: Some(12),
             ..of_one(&sample, vec![sample.series("h2", 1)])
         });

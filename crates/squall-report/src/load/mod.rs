@@ -24,7 +24,7 @@ use squall_analysis::load::{Generator, LoadTotals, PageTotals, SendLimits};
 use squall_base::Time;
 use squall_base::record::SideCounts;
 
-pub use crate::html::load::{LoadPage, LoadPageVariant, LoadSeries, load_page, load_page_in};
+pub use crate::html::load::{LoadPage, LoadPageVariant, LoadSeries, load_page_in};
 pub use comparison::comparison;
 pub(crate) use comparison::{quantile, sentences};
 pub use json::{

@@ -8,11 +8,6 @@ use super::facts;
 use crate::lang::{Language, Translator};
 use crate::text::printable;
 
-/// The result in English, with one section for each endpoint.
-pub fn markdown(of: &[Diagnosis]) -> String {
-    markdown_in(Language::En, of)
-}
-
 /// The result in a language, with one section for each endpoint.
 pub fn markdown_in(language: Language, of: &[Diagnosis]) -> String {
     let translator = Translator::of_probe(language, of);

@@ -19,21 +19,16 @@ use crate::text::{Colour, Style, aligned, printable};
 
 pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page, probe_page_in};
 pub use crate::html::probe_sweep::{SweepPage, sweep_page, sweep_page_in};
-pub use markdown::{markdown, markdown_in};
+pub use markdown::markdown_in;
 pub(crate) use sweep::table_of;
 #[cfg(test)]
 pub(crate) use sweep::tests as tests_of_sweeps;
-pub use sweep::{sweep_markdown, sweep_markdown_in, sweep_text, sweep_text_in};
+pub use sweep::{sweep_markdown_in, sweep_text_in};
 
 /// The widest line, so that the text fits into an e-mail and a small terminal.
 const WIDTH_AT_MOST: usize = 80;
 
-/// The result as English text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
-pub fn text(of: &[Diagnosis], width: usize, colour: Colour) -> String {
-    text_in(Language::En, of, (width, colour))
-}
-
-/// The result as text in a language, as [`text`] lays it out.
+/// The result as text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
 pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Colour)) -> String {
     let translator = Translator::of_probe(language, of);
     let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
@@ -188,7 +183,7 @@ mod tests {
 
     #[test]
     fn answer_is_in_the_first_three_lines_and_no_line_is_longer_than_80_columns() {
-        let text = text(&[silent()], 200, Colour::Plain);
+        let text = text_in(Language::En, &[silent()], (200, Colour::Plain));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "No answer");
         assert!(lines[1].starts_with("Fix: "), "{text}");
@@ -255,7 +250,7 @@ mod tests {
             stream_bytes: 65_535,
             connection_bytes: 4_194_304,
         });
-        let text = text(&[diagnosis], 80, Colour::Plain);
+        let text = text_in(Language::En, &[diagnosis], (80, Colour::Plain));
         for line in [
             "  SETTINGS: MAX_CONCURRENT_STREAMS=7\n",
             "  HTTP/3 SETTINGS: MAX_FIELD_SECTION_SIZE=65536 QPACK_BLOCKED_STREAMS=100\n",
@@ -267,14 +262,14 @@ mod tests {
 
     #[test]
     fn two_endpoints_are_side_by_side() {
-        let text = text(&[silent(), silent()], 80, Colour::Plain);
+        let text = text_in(Language::En, &[silent(), silent()], (80, Colour::Plain));
         assert_eq!(text.matches("No answer").count(), 2, "{text}");
         assert_eq!(text.matches("192.0.2.1:443").count(), 2, "{text}");
     }
 
     #[test]
     fn markdown_has_the_same_answer() {
-        let text = markdown(&[silent()]);
+        let text = markdown_in(Language::En, &[silent()]);
         assert!(text.starts_with("**No answer**"), "{text}");
         assert!(text.contains("| HTTP/2 |"), "{text}");
     }

@@ -17,12 +17,7 @@ use crate::text::{Colour, Style};
 /// Stands for an unknown figure.
 const UNKNOWN: &str = "-";
 
-/// The results as English text of at most `width` columns, or 80 if that is less.
-pub fn sweep_text(sweep: &Sweep, width: usize, colour: Colour) -> String {
-    sweep_text_in(Language::En, sweep, (width, colour))
-}
-
-/// The results as text in a language, as [`sweep_text`] lays it out.
+/// The results as text of at most `width` columns, or 80 if that is less, in a language.
 pub fn sweep_text_in(
     language: Language,
     sweep: &Sweep,
@@ -51,11 +46,6 @@ pub fn sweep_text_in(
         writer.paragraph(&mut text, Style::Plain, "  ", &said);
     }
     text
-}
-
-/// The results as Markdown, in English.
-pub fn sweep_markdown(sweep: &Sweep) -> String {
-    sweep_markdown_in(Language::En, sweep)
 }
 
 /// The results as Markdown in a language.
@@ -184,7 +174,7 @@ pub(crate) mod tests {
 
     #[test]
     fn crossover_comes_first_and_no_line_is_longer_than_80_columns() {
-        let text = sweep_text(&sweep(), 200, Colour::Plain);
+        let text = sweep_text_in(Language::En, &sweep(), (200, Colour::Plain));
         assert!(
             text.starts_with("Downloads: HTTP/1.1 is fastest at 10ms, HTTP/2 is fastest at"),
             "{text}"
@@ -201,7 +191,7 @@ pub(crate) mod tests {
 
     #[test]
     fn markdown_has_a_table_for_each_measure() {
-        let text = sweep_markdown(&sweep());
+        let text = sweep_markdown_in(Language::En, &sweep());
         assert!(text.starts_with("**Downloads: "), "{text}");
         assert!(text.contains("| delay | HTTP/1.1 | HTTP/2 |"), "{text}");
         assert!(text.contains("| 200ms | - | - |"), "{text}");

@@ -7,9 +7,10 @@ use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, RequestRecord, Validity};
-use squall_report::{Colour, Detail, TrialPoints, html, terminal};
+use squall_report::{Colour, Detail, TrialPoints, html};
 
 use crate::support::chromium::{self, Page};
+use crate::support::english::terminal;
 use crate::support::overlay;
 use crate::support::run::{Run, Size, run};
 

@@ -8,10 +8,7 @@
 use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Validity};
-use squall_report::{
-    Colour, Detail, Language, Method, findings, findings_in, html_with_method, terminal,
-    terminal_in,
-};
+use squall_report::{Colour, Detail, Language, Method, findings_in, html_with_method, terminal_in};
 use unicode_width::UnicodeWidthStr;
 
 use crate::details::{REQUEST, detailed, found};
@@ -217,23 +214,6 @@ fn findings_in_chinese_name_the_fix_as_the_program_does() {
         text.contains("    修复：client：connections = 8\n"),
         "{text}"
     );
-}
-
-#[test]
-fn english_reports_are_the_same_whether_or_not_the_language_is_named() {
-    let run = troubled();
-    let (summary, cells) = (summary(&run), [found(&run, vec![REQUEST])]);
-    for detail in [Detail::Usual, Detail::Full] {
-        let look = (80, Colour::Ansi);
-        assert_eq!(
-            terminal_in(Language::En, &summary, look, detail),
-            terminal(&summary, 80, Colour::Ansi, detail)
-        );
-        assert_eq!(
-            findings_in(Language::En, &cells, look, detail),
-            findings(&cells, 80, Colour::Ansi, detail)
-        );
-    }
 }
 
 #[test]

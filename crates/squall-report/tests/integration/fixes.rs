@@ -5,8 +5,9 @@
 
 use squall_analysis::{RunSummary, TriedCondition, TriedFix, Verdict};
 use squall_base::plan::{SettingChange, Side, UntriedFix};
-use squall_report::{Colour, Detail, fixes, html};
+use squall_report::{Colour, Detail, html};
 
+use crate::support::english::fixes;
 use crate::support::run::{Size, run};
 
 const RESULT: &str = "p99 412 ms -> 118 ms, 0.29x (0.27x to 0.31x), a proven gain by 6 pairs";

@@ -16,9 +16,9 @@ use squall_analysis::load::{
 use squall_base::record::{Outcome, RequestRecord, SideCounts, TrialRecord};
 use squall_base::{Duration, Time};
 use squall_report::load::{
-    CheckedThreshold, FinishedLoad, LoadPage, LoadPageVariant, LoadSeries, load_page,
+    CheckedThreshold, FinishedLoad, LoadPage, LoadPageVariant, LoadSeries, load_page_in,
 };
-use squall_report::{Method, html};
+use squall_report::{Language, Method, html};
 
 use crate::support::axe::{self, check};
 use crate::support::chromium::{self, Page};
@@ -90,7 +90,7 @@ fn page(variants: usize) -> String {
     });
     let command = "squall load --http 1.1,2,3 --rate 200 -D 8s https://a-server-with-a-long-name.example.com:8443/a/long/path/to/a.html";
     let machine = vec![("kernel", "6.1.0".to_owned())];
-    load_page(&LoadPage {
+    let page = LoadPage {
         ended_unix_ns: 1_763_760_301_000_000_000,
         addresses: vec![
             "https://a-server-with-a-long-name.example.com:8443/a/long/path/to/a/resource.html"
@@ -104,7 +104,8 @@ fn page(variants: usize) -> String {
             holds: false,
         }],
         method: Method::new(Some(command.to_owned()), None, machine),
-    })
+    };
+    load_page_in(Language::En, &page)
 }
 
 /// The page, opened from a file of this name; `None` without Chromium.

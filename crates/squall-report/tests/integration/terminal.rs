@@ -10,13 +10,14 @@ use squall_analysis::{Threshold, TrialReadings, TrialSource};
 use squall_base::Duration;
 use squall_base::plan::{LoadKind, Page, PageNode, PageQuestion, ThinkTime, Urgency, Users};
 use squall_base::record::{Outcome, Validity};
-use squall_report::{Colour, Detail, changes, findings, fixes, terminal};
+use squall_report::{Colour, Detail};
 use unicode_width::UnicodeWidthStr;
 
 use crate::causes;
 use crate::details::found;
 use crate::fixes::add_fixes;
 use crate::full::{self, REASON};
+use crate::support::english::{changes, findings, fixes, terminal};
 use crate::support::overlay::NAMES;
 use crate::support::run::{Run, Size, run, spoil};
 

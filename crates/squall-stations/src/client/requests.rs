@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use squall_base::plan::{SideSettings, Version};
-use squall_base::record::{BodyArrivals, Outcome, Phase, RequestRecord};
+use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, HandshakeFacts, Http2Announcements, Inbox, Request, StreamId, h3};
 use squall_linux::spans::DurationHistogram;
@@ -161,29 +161,12 @@ impl Recorder {
         request_body_bytes: u64,
     ) -> RequestRecord {
         RequestRecord {
-            request: arrival.request,
             phase: arrival.phase,
             user: arrival.user,
             what: arrival.what,
-            intended: arrival.intended,
             taken_up,
-            slot: None,
-            connected: None,
-            secured: None,
-            written_first: None,
-            written_last: None,
-            answered_first: None,
-            headers: None,
-            end: arrival.intended,
-            status: None,
-            connection: None,
-            stream: None,
-            opened_connection: false,
             request_body_bytes,
-            response_body_bytes: 0,
-            arrivals: BodyArrivals::default(),
-            outcome: Outcome::Censored,
-            error: None,
+            ..RequestRecord::due(arrival.request, arrival.intended)
         }
     }
 

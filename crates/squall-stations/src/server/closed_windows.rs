@@ -8,7 +8,6 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 
 use super::*;
-use crate::LogSinks;
 use crate::memory::MAX_BYTES;
 
 const REQUESTS: u32 = 100;
@@ -16,19 +15,9 @@ const TARGET: &[u8] = b"/?size=64MiB";
 
 fn server(stop: &StopSignal) -> Server {
     let settings = ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Plain(Version::Http2),
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(squall_base::Bytes::new(1)).unwrap(),
-        log: LogSinks::default(),
-        access: None,
-        sample_every: Duration::from_secs(60),
         // A turn ends after a second at most, for the check of idle connections.
         idle_timeout: Some(Duration::from_secs(600)),
-        seed: 0,
-        is_realtime: false,
+        ..ServerSettings::for_test(ListenerProtocol::Plain(Version::Http2), 1)
     };
     Server::listen(settings, stop.clone()).unwrap()
 }

@@ -7,7 +7,6 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use squall_base::Bytes;
 use squall_base::plan::Version;
 
 use super::*;
@@ -23,20 +22,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 #[test]
 fn connection_that_cannot_be_watched_is_closed_and_others_are_served() {
     let stop = StopSignal::new().unwrap();
-    let settings = ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Plain(Version::Http1),
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(Bytes::new(5)).unwrap(),
-        log: LogSinks::default(),
-        access: None,
-        sample_every: Duration::from_secs(1),
-        idle_timeout: None,
-        seed: 0,
-        is_realtime: false,
-    };
+    let settings = ServerSettings::for_test(ListenerProtocol::Plain(Version::Http1), 5);
     let mut server = Server::listen(settings, stop.clone()).unwrap();
     let address = server.addresses().unwrap()[0];
     let mut refused = connect(address);

@@ -10,23 +10,12 @@ use squall_http::{Inbox, ServerEvent, StreamId};
 
 use super::exchanges::{ExchangeOwner, ServerExchanges};
 use super::*;
-use crate::LogSinks;
 use crate::accept::HEAD_TIMEOUT;
 
 fn server(version: Version, stop: &StopSignal) -> Server {
     let settings = ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Plain(version),
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(squall_base::Bytes::new(5)).unwrap(),
-        log: LogSinks::default(),
-        access: None,
-        sample_every: Duration::from_secs(60),
         idle_timeout: Some(Duration::from_secs(600)),
-        seed: 0,
-        is_realtime: false,
+        ..ServerSettings::for_test(ListenerProtocol::Plain(version), 5)
     };
     Server::listen(settings, stop.clone()).unwrap()
 }

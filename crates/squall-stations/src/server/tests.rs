@@ -14,6 +14,26 @@ use crate::memory::MAX_BYTES;
 use crate::rows::{self, Capacity, RowReceiver};
 use crate::visitor::{Visitor, context, identity};
 
+impl ServerSettings {
+    /// One listener at a free port of loopback, and responses of this many bytes. Idle connections stay open.
+    pub(crate) fn for_test(protocol: ListenerProtocol, body_bytes: u64) -> ServerSettings {
+        ServerSettings {
+            listeners: vec![Listener {
+                address: SocketAddr::from(([127, 0, 0, 1], 0)),
+                protocol,
+            }],
+            side: SideSettings::default(),
+            site: Site::sized(Bytes::new(body_bytes)).unwrap(),
+            log: LogSinks::default(),
+            access: None,
+            sample_every: Duration::from_secs(60),
+            idle_timeout: None,
+            seed: 0,
+            is_realtime: false,
+        }
+    }
+}
+
 fn quic_server(
     identity: &Identity,
     stop: &StopSignal,
@@ -21,21 +41,12 @@ fn quic_server(
 ) -> (Server, RowReceiver<SocketRecord>) {
     let (sender, rows) = rows::queue(Capacity::Unbounded);
     let settings = ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Quic(identity.clone()),
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(Bytes::new(100)).unwrap(),
         log: LogSinks {
             sockets: Some(sender),
             ..LogSinks::default()
         },
-        access: None,
-        sample_every: Duration::from_secs(60),
         idle_timeout,
-        seed: 0,
-        is_realtime: false,
+        ..ServerSettings::for_test(ListenerProtocol::Quic(identity.clone()), 100)
     };
     (Server::listen(settings, stop.clone()).unwrap(), rows)
 }

@@ -6,31 +6,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
 use squall_base::plan::TlsSettings;
-use squall_base::{Bytes, Duration};
 use squall_http::tls::{ClientContext, ServerContext, Session, Trust};
 
 use super::*;
-use crate::LogSinks;
 use crate::visitor::identity;
 
 const BODY_BYTES: usize = 100_000;
 
 fn serve(stop: &StopSignal) -> (SocketAddr, JoinHandle<()>) {
     let context = ServerContext::new(&TlsSettings::default(), &["http/1.1"], &identity());
-    let settings = ServerSettings {
-        listeners: vec![Listener {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            protocol: ListenerProtocol::Secure(context.unwrap()),
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(Bytes::new(BODY_BYTES as u64)).unwrap(),
-        log: LogSinks::default(),
-        access: None,
-        sample_every: Duration::from_secs(60),
-        idle_timeout: None,
-        seed: 0,
-        is_realtime: false,
-    };
+    let protocol = ListenerProtocol::Secure(context.unwrap());
+    let settings = ServerSettings::for_test(protocol, BODY_BYTES as u64);
     let server = Server::listen(settings, stop.clone()).unwrap();
     let address = server.addresses().unwrap()[0];
     (address, thread::spawn(move || drop(server.run().unwrap())))

@@ -7,6 +7,7 @@
 
 pub mod axe;
 pub mod chromium;
+pub mod english;
 pub mod overlay;
 pub mod picture;
 pub mod run;

@@ -17,13 +17,13 @@ use std::thread;
 
 use squall_base::plan::{PoolOrder, TlsSettings, Version};
 use squall_base::record::{ExchangeRecord, SideCounts};
-use squall_base::{Bytes, Duration, Probability};
+use squall_base::{Duration, Probability};
 use squall_http::tls::{ClientContext, ServerContext, Trust};
 
 use super::*;
 use crate::LogSinks;
 use crate::rows::{self, Capacity, RowReceiver};
-use crate::server::{Listener, ListenerProtocol, Server, ServerSettings, Site};
+use crate::server::{Listener, ListenerProtocol, Server, ServerSettings};
 use crate::visitor::identity;
 use squall_base::plan::{Connections, PoolSettings};
 
@@ -39,21 +39,7 @@ fn server(stop: &StopSignal) -> Server {
 }
 
 fn server_of(protocol: ListenerProtocol, stop: &StopSignal) -> Server {
-    let settings = ServerSettings {
-        listeners: vec![Listener {
-            protocol,
-            ..listener(Version::Http2)
-        }],
-        side: SideSettings::default(),
-        site: Site::sized(Bytes::new(70_000)).unwrap(),
-        log: LogSinks::default(),
-        access: None,
-        sample_every: Duration::from_secs(1),
-        idle_timeout: None,
-        seed: 0,
-        is_realtime: false,
-    };
-    Server::listen(settings, stop.clone()).unwrap()
+    Server::listen(ServerSettings::for_test(protocol, 70_000), stop.clone()).unwrap()
 }
 
 fn settings(
