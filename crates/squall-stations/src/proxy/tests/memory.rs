@@ -50,7 +50,7 @@ impl Turned {
     }
 
     /// Takes turns with a client of HTTP/3 until the condition holds, for at most 20 s.
-    fn turn_with(&mut self, visitor: &mut Visitor, is_so: impl Fn(&Proxy, &Visitor) -> bool) {
+    pub(super) fn turn_with(&mut self, visitor: &mut Visitor, is_so: impl Fn(&Proxy, &Visitor) -> bool) {
         let give_up = clock::now() + Duration::from_secs(20);
         while !is_so(&self.0, visitor) {
             assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
