@@ -223,7 +223,7 @@ fn many_clients_together_hold_less_than_the_limit() {
         let held: usize = held.sum();
         assert!(held < SMALL_MAX_BYTES, "{held}");
     }
-    // Whoever holds little is served.
+    // A client that holds little is served.
     let (line, _) = proxy.ask(OPTIONS);
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
     let still_open = (proxy.0.connections.relay.fronts.tcp.iter().flatten()).count();
