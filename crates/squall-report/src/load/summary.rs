@@ -443,11 +443,9 @@ fn connections(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
         (load.counts.tcp_connections, "TCP"),
         (load.counts.quic_connections, "QUIC"),
     ];
-    let opened = counted_words(&opened).map(|words| match handshakes_per_s(load) {
-        Some(per_s) => format!("connections {words}; {} handshakes/s", figure::rate(per_s)),
-        None => format!("connections {words}"),
-    });
-    (opened.into_iter())
+    let opened = counted_words(&opened).map(|words| format!("connections {words}"));
+    let per_s = handshakes_per_s(load).map(|per_s| format!("handshakes/s {}", figure::rate(per_s)));
+    (opened.into_iter().chain(per_s))
         .chain(counts(load.counts))
         .map(|line| format.paragraph(Style::Plain, "", &line))
         .collect()
@@ -685,7 +683,7 @@ mod tests {
     #[test]
     fn connection_for_each_request_shows_the_rate_of_handshakes() {
         let text = summary(&samples::connections().finished(), &FORMAT);
-        let line = "\nconnections 50 TCP; 25 handshakes/s\nhandshakes 50 full\n";
+        let line = "\nconnections 50 TCP\nhandshakes/s 25\nhandshakes 50 full\n";
         assert!(text.contains(line), "{text}");
         // A single handshake has no rate.
         let text = summary(&samples::one().finished(), &FORMAT);

@@ -111,7 +111,7 @@ fn each_connection_carries_as_many_requests_as_asked() {
         assert_eq!(handshakes, expected, "{protocol} {setting}: {shown}");
         // The first connections are opened before the load, and a single handshake has no rate.
         let in_advance: u32 = connections.parse().expect("a number");
-        let has_rate = shown.contains(" handshakes/s");
+        let has_rate = shown.contains("\nhandshakes/s ");
         assert_eq!(
             has_rate,
             opened > in_advance + 1,
