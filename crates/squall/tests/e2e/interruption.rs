@@ -249,7 +249,7 @@ fn server_under_nohup_ignores_a_hangup() {
     let ignored = (status.lines()).find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = u64::from_str_radix(ignored.unwrap_or_default().trim(), 16);
     // Bit n-1 stands for signal n (proc(5)).
-    let hangup = 1 << (Signal::SIGHUP as u64 - 1);
+    let hangup: u64 = 1 << (Signal::SIGHUP as u64 - 1);
     assert_eq!(ignored.expect("a set of signals") & hangup, hangup);
     // A second signal that it heeds would have ended it with an error.
     assert!(ended.success(), "{ended}");
