@@ -264,6 +264,14 @@ fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
     };
     proxy.turn_with(&mut large, |proxy, _| held(proxy) > 10_000);
     assert_eq!(proxy.closed_to_save_memory(), 0);
+    // It waits for the upstream, so no upload on this connection is its client's fault.
+    let fronts = &proxy.0.connections.relay.fronts;
+    let (connection, bytes) = fronts.quic[0].held().next().unwrap();
+    let at = FrontKey::Quic {
+        listener: 0,
+        connection,
+    };
+    assert_eq!(fronts.backlog_bytes(at), bytes);
 
     let mut others = 0;
     let memory = &mut proxy.0.connections.relay.fronts.memory;
