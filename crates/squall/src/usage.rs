@@ -63,6 +63,8 @@ fn owners(name: &str, commands: &clap::Command) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use clap::{Arg, Command};
     use squall_base::text::is_terminal_control;
 
@@ -125,5 +127,50 @@ mod tests {
         for name in ["run", "report", "explain", "load", "probe"] {
             assert!(spelled.contains(&name), "{name}: {spelled:?}");
         }
+    }
+    /// The long flags of a command and of those below it.
+    fn flags_of(command: &Command) -> BTreeSet<String> {
+        let own = command.get_arguments();
+        let own = own.filter_map(Arg::get_long_and_visible_aliases).flatten();
+        let own = own.map(|name| format!("--{name}"));
+        own.chain(command.get_subcommands().flat_map(flags_of))
+            .collect()
+    }
+
+    #[test]
+    fn pages_of_load_and_serve_describe_each_flag_and_none_that_is_gone() {
+        // Of other programs that the pages mention, and clap's own.
+        const FOREIGN: [&str; 5] = ["--help", "--log-file", "--path", "--strict", "--test"];
+        let words = |page: &'static str| -> BTreeSet<&'static str> {
+            page.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .collect()
+        };
+        let serve = words(include_str!("../../../docs/SERVE.md"));
+        let load = words(include_str!("../../../docs/LOAD.md"));
+        let both: BTreeSet<&str> = serve.union(&load).copied().collect();
+        let commands = <crate::Cli as clap::CommandFactory>::command();
+        for (name, page) in [
+            ("serve", &serve),
+            ("proxy", &serve),
+            ("fetch", &both),
+            ("load", &both),
+        ] {
+            let command = commands.find_subcommand(name).expect("a command");
+            for flag in command.get_arguments() {
+                let Some(long) = flag.get_long() else {
+                    continue;
+                };
+                let short = flag.get_short().map(|letter| format!("-{letter}"));
+                let is_described = page.contains(format!("--{long}").as_str())
+                    || short.is_some_and(|short| page.contains(short.as_str()));
+                assert!(is_described, "squall {name} --{long}");
+            }
+        }
+        let known = flags_of(&commands);
+        let is_flag = |word: &&str| word.starts_with("--") && word.trim_matches('-') != "";
+        let gone = both.iter().copied().filter(is_flag);
+        let gone = gone.filter(|word| !known.contains(*word) && !FOREIGN.contains(word));
+        let gone: Vec<&str> = gone.collect();
+        assert!(gone.is_empty(), "{gone:?}");
     }
 }

@@ -15,7 +15,7 @@ squall_base::words! {
         Minor = "minor",
         /// Less than [`Severity::GRAVE_FROM`].
         Serious = "serious",
-        /// At least that much, or the trial is not evidence at all.
+        /// At least that much.
         Grave = "grave",
     }
 }

@@ -37,12 +37,13 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         })
     };
     let response = percentiles(&|row| row.end.since(row.intended));
-    let without_own =
-        || percentiles(&|row| row.end.since(row.taken_up) - late.within(row.taken_up, row.end));
+    let own =
+        |row: &RequestRow| row.taken_up.since(row.intended) + late.within(row.taken_up, row.end);
+    let without_own = || percentiles(&|row| row.end.since(row.intended) - own(row));
     let fault = lag_fault(&case.health().schedule_lag, response, without_own)?;
     let mut costs = Costs::default();
     for row in case.measured() {
-        costs.add(row.request, row.taken_up.since(row.intended));
+        costs.add(row.request, own(row));
     }
     let numbers = vec![
         number("lag at the tail", fault.lag.as_millis_f64(), "ms"),
@@ -58,7 +59,7 @@ mod tests {
     use squall_base::record::{LateSpan, LateSpans};
 
     use super::super::Severity;
-    use super::super::made::{TestTrial, ms};
+    use super::super::made::{TestTrial, is_near, ms};
 
     /// A trial whose requests from `first` on were taken up late.
     fn lag(millis: u64, first: usize) -> TestTrial {
@@ -73,10 +74,24 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_above_the_limit_is_grave() {
-        let finding = lag(3, 0).finding("generator_late").unwrap();
-        assert_eq!(finding.severity, Severity::Grave);
-        assert!(!finding.evidence.requests.is_empty(), "{finding:?}");
+    fn severity_of_a_lag_follows_from_the_time_that_it_cost() {
+        // Each request takes 50 ms.
+        for (millis, severity) in [(3, Severity::Serious), (20, Severity::Grave)] {
+            let finding = lag(millis, 0).finding("generator_late").unwrap();
+            assert_eq!(finding.severity, severity, "{finding:?}");
+            assert!(is_near(finding.share.part, millis as f64 / 50.0));
+            assert!(!finding.evidence.requests.is_empty(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn lag_of_a_single_request_is_named_and_minor() {
+        let mut made = lag(10, 99);
+        made.requests[99].end += ms(10);
+        let finding = made.finding("generator_late").unwrap();
+        assert_eq!(finding.severity, Severity::Minor);
+        assert!(is_near(finding.share.part, 10.0 / 5_010.0));
+        assert_eq!(finding.evidence.requests, [99]);
     }
 
     #[test]
@@ -98,7 +113,9 @@ mod tests {
             until: request.taken_up + ms(3),
         });
         made.trial.health.link_late = Some(LateSpans::of(spans.collect(), Time::ZERO));
-        assert!(made.finding("generator_late").is_some());
+        let finding = made.finding("generator_late").unwrap();
+        assert!(!finding.evidence.requests.is_empty(), "{finding:?}");
+        assert!(finding.share.part > 0.05, "{finding:?}");
     }
 
     #[test]

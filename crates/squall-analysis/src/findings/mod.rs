@@ -74,7 +74,6 @@ pub use records::Records;
 use crate::causes::Attribution;
 use case::Case;
 use detector::{Detector, Scope};
-use finding::Detection;
 
 /// Every pathology: first squall's own machinery, then the application's protocols, the transport, the path.
 const DETECTORS: [&Detector; 33] = [
@@ -149,7 +148,7 @@ pub fn find(
             findings.extend(detection.map(|detection| Finding {
                 name: detector.name.to_owned(),
                 title: detector.title.to_owned(),
-                severity: severity(detector, &detection),
+                severity: Severity::of(detection.part),
                 share: CostShare {
                     part: detection.part,
                     of: detection.of,
@@ -166,15 +165,6 @@ pub fn find(
     }
     findings.sort_by(Finding::worst_first);
     findings
-}
-
-/// A late generator invalidates the trial, whatever its share.
-fn severity(detector: &Detector, detection: &Detection) -> Severity {
-    if detector.name == generator_late::DETECTOR.name {
-        Severity::Grave
-    } else {
-        Severity::of(detection.part)
-    }
 }
 
 #[cfg(test)]

@@ -119,8 +119,8 @@ fn logged_time_includes_the_delay() {
         Protocol::H3,
     ] {
         let home = TempDir::new().expect("a temporary folder");
-        let listens = [&format!("--{protocol}"), "0", "--access-log", "access.log"];
-        let server = served::Serving::start(home.path(), &listens);
+        let log = ["--access-log", "access.log"];
+        let server = served::Serving::of(home.path(), protocol, &log);
         let url = server.url(protocol) + TARGET;
         let began = Instant::now();
         let output = ask(home.path(), "fetch", protocol, &["-o", "body"], &url);

@@ -1,15 +1,17 @@
-//! HTTP/2 clients that open no window for what they request. They delay no other client of `squall proxy`; once they are
-//! gone, it and `squall serve` return their memory to the kernel, and that of HTTP/3's clients. How much they may take is
-//! tested in squall-stations.
+//! HTTP/2 and HTTP/3 clients that open no window for what they request. They delay no other client of `squall proxy`; once
+//! they are gone, it and `squall serve` return their memory to the kernel. How much they may take is tested in
+//! squall-stations, and here for clients of HTTP/3 in front of a proxy.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::hostile_quic_rules::{AUTHORITY, SCHEME, field, headers};
 use crate::raw_http2::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, frame};
+use crate::raw_quic::RawClient;
 use crate::serving::{Serving, connect};
 use crate::support::{run_squall, seat, stderr, wait_for};
 
@@ -21,6 +23,13 @@ const LEAST_KIB: u64 = 5_000;
 
 /// The least that 200 connections of HTTP/3 cost, in KiB: 15 KiB each.
 const LEAST_HTTP3_KIB: u64 = 3_000;
+
+const SILENT_HTTP3_CLIENTS: usize = 20;
+
+/// What responses that wait for them cost a proxy, in KiB. Each of its 256 connections to the upstream is read until 64 KiB
+/// wait; the proxy prepares as much again for each stream, and keeps the requests. Whole responses are 10 MiB each.
+const LEAST_WAITING_KIB: u64 = 256 * 64 / 2;
+const MOST_WAITING_KIB: u64 = 128 * 1024;
 
 /// A client that has sent this many requests for this target, all of which have arrived.
 fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
@@ -88,6 +97,41 @@ fn check_http3(serving: Serving) {
     serving.check_ends_well();
 }
 
+/// Clients of HTTP/3 whose windows are zero, each with as many requests as the proxy allows.
+fn check_silent_http3(proxy: Serving) {
+    const GET: &[u8] = &[0xd1];
+    const NO_ERROR: u64 = 0x100;
+    let target = field(":path", "/?size=10MiB");
+    let head = headers(&[GET, SCHEME, &target, AUTHORITY]);
+    let before_kib = proxy.resident_kib();
+    let mut clients: Vec<RawClient> = (0..SILENT_HTTP3_CLIENTS)
+        .map(|_| {
+            let mut client = RawClient::connect(proxy.address("h3"), 0);
+            for number in 0..client.conn.peer_streams_left_bidi() {
+                client.send_all(4 * number, &head, true);
+            }
+            client
+        })
+        .collect();
+    let cost_kib = || proxy.peak_kib().saturating_sub(before_kib);
+    wait_for("responses that wait", || {
+        clients.iter_mut().for_each(RawClient::turn);
+        (cost_kib() > LEAST_WAITING_KIB).then_some(())
+    });
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(500) {
+        clients.iter_mut().for_each(RawClient::turn);
+    }
+    let cost_kib = cost_kib();
+    assert!(cost_kib < MOST_WAITING_KIB, "{cost_kib} KiB");
+    for client in &mut clients {
+        let _ = client.conn.close(true, NO_ERROR, b"");
+        client.flush();
+    }
+    check_returns(&proxy, before_kib, cost_kib);
+    proxy.check_ends_well();
+}
+
 /// Waits until the server has given back half of what its clients cost; usually that takes 3 s.
 fn check_returns(serving: &Serving, before_kib: u64, cost_kib: u64) {
     wait_for(&format!("the return of half of {cost_kib} KiB"), || {
@@ -110,6 +154,8 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
         // Connections to the upstream stay.
         let few = [&soon[..], &["--to", &to, "--connections", "4"]].concat();
         scope.spawn(move || check_http3(Serving::of("proxy", &["h3"], &few)));
+        let silent = ["--idle-timeout", "10s", "--to", &to];
+        scope.spawn(move || check_silent_http3(Serving::of("proxy", &["h3"], &silent)));
     });
 }
 

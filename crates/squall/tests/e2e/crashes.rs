@@ -2,20 +2,18 @@
 //! once.
 
 use std::fs;
-use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
-use squall_base::record::{FailedAttempt, ProcessEnd, RequestRecord, StationRecord};
-use squall_record::RunFolder;
+use serde_json::json;
+use squall_base::record::{ProcessEnd, RequestRecord, StationRecord};
 use tempfile::TempDir;
 
-use crate::paths::processes_below;
+use crate::processes::process_below;
 use crate::stand_ins::{path_from, write_program};
 use crate::support::{
-    begin_run, check_exit_code, only_run, read_trials, recipe, run_recipe_in, run_whatever, seat,
-    squall, stderr, stdout, wait_for,
+    begin_run, check_exit_code, failed_attempts, only_run, profile, read_trials, recipe,
+    run_recipe_in, run_whatever, seat, squall, stderr, stdout, summary_of, wait_for, write_recipe,
 };
 
 /// A recipe whose server is a shell script, which serves nothing.
@@ -30,11 +28,6 @@ fn script(script: &str, ready: &str) -> String {
     let station =
         format!("[station.own]\ncommand = \"/bin/sh -c '{script}'\"\nready = \"{ready}\"\n");
     text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station
-}
-
-fn attempts(run: &Path) -> Vec<FailedAttempt> {
-    let folder = RunFolder::open(run).expect("the run's folder");
-    folder.failed_attempts().expect("its attempts")
 }
 
 #[test]
@@ -57,7 +50,7 @@ fn a_server_that_crashes_in_each_attempt_fails_the_run_and_its_logs_are_kept() {
     let record = &run.only("x").record;
     let name = record.trial.folder();
     assert_eq!(record.attempt, 2, "it is repeated once");
-    let kept = attempts(&run.folder);
+    let kept = failed_attempts(&run.folder);
     assert_eq!(kept.len(), 1);
     assert_eq!((kept[0].attempt, kept[0].failure.as_ref()), (1, None));
     for (exits, folder) in [
@@ -94,7 +87,7 @@ fn a_program_that_ends_before_it_is_ready_ends_the_run_and_its_logs_are_kept() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("own ended with code 7 after"), "{said}");
     let folder = only_run(home.path());
-    let kept = attempts(&folder);
+    let kept = failed_attempts(&folder);
     assert_eq!(kept.len(), 2, "it is tried twice");
     for attempt in kept {
         assert!(attempt.failure.is_some());
@@ -120,9 +113,7 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
         "duration = \"1s\"\ndrain = \"1s\"",
     );
     let child = begin_run(home.path(), &text);
-    let worker = wait_for("a worker", || {
-        processes_below(child.id(), "squall").first().copied()
-    });
+    let worker = wait_for("a worker", || process_below(child.id(), "squall"));
     kill(Pid::from_raw(worker), Signal::SIGKILL).expect("it still ran");
     let output = child.wait_with_output().expect("the run ends");
     let (said, shown) = (stderr(&output), stdout(&output));
@@ -137,7 +128,7 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
         "{said}"
     );
     assert!(shown.contains("did not finish"), "{shown}");
-    let kept = attempts(&folder);
+    let kept = failed_attempts(&folder);
     assert_eq!(kept.len(), 1);
     assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
 }
@@ -162,9 +153,8 @@ fn a_program_that_is_killed_when_asked_for_its_version_does_not_end_the_run() {
     let script = UNTOLD.replace("SQUALL", env!("CARGO_BIN_EXE_squall"));
     write_program(&programs, "nginx", &script);
     let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> nginx\"\n";
-    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
-    let text = recipe("50/s", "delay = \"2ms\"", &[variant], profile);
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    let text = recipe("50/s", "delay = \"2ms\"", &[variant], &profile("500ms", 1));
+    write_recipe(home.path(), &text);
     let output = squall(home.path())
         .args(["run", "./recipe.toml"])
         .env("PATH", path_from(&programs))
@@ -183,8 +173,7 @@ fn a_program_that_is_killed_when_asked_for_its_version_does_not_end_the_run() {
     assert_eq!(version, Some(StationRecord::UNKNOWN_VERSION), "{said}");
     assert!(trial.requests.len() > 10, "{said}");
     assert!(trial.measured().all(RequestRecord::succeeded), "{said}");
-    let summary = fs::read(run.join("summary.json")).expect("summary.json");
-    let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+    let summary = summary_of(&run);
     let warnings = summary["warnings"].as_array().expect("warnings");
     let warning = warnings.iter().find(|it| it["is"] == "unknown_versions");
     let warning = warning.expect("a warning");

@@ -9,7 +9,8 @@ use squall_record::{RunFolder, TrialFolder, read_plan, write_plan};
 use tempfile::TempDir;
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, recipe, run_recipe, run_squall, seat, stderr, stdout,
+    FinishedRun, H1, H2C_X1, profile, recipe, run_recipe, run_squall, seat, short_recipe, stderr,
+    stdout,
 };
 use crate::view::Viewing;
 
@@ -24,11 +25,8 @@ fn damage(path: &Path) -> Vec<u8> {
 
 /// A short run of one variant.
 fn run_of(variant: &str) -> FinishedRun {
-    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"";
-    run_recipe(
-        &recipe("100/s", "delay = \"5ms\"", &[variant], profile),
-        &[],
-    )
+    let text = recipe("100/s", "delay = \"5ms\"", &[variant], &profile("500ms", 1));
+    run_recipe(&text, &[])
 }
 
 /// The only trial of a run.
@@ -152,9 +150,7 @@ fn no_export_and_no_view_shows_anything_of_a_damaged_record() {
 #[test]
 fn compare_names_the_keys_in_which_the_plans_differ() {
     let _seat = seat();
-    let profile = "warmup = \"0s\"\nduration = \"300ms\"\ndrain = \"1s\"";
-    let text = recipe("100/s", "delay = \"1ms\"", &[H1], profile);
-    let run = run_recipe(&text, &[]);
+    let run = run_recipe(&short_recipe(&[H1], 1), &[]);
     let mut plan = read_plan(run.folder.join("plan.json")).expect("the plan");
     plan.variants[0].hops[0].client.tcp.no_delay = false;
     plan.requests[0].method = "PUT".to_owned();

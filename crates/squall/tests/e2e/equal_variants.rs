@@ -3,11 +3,7 @@
 //!
 //! Two runs are compared in `alone::compare`; squall-analysis does the same with simulated trials (`a_a`).
 
-use std::fs;
-
-use serde_json::Value;
-
-use crate::support::{H1, recipe, run_recipe, seat, stdout};
+use crate::support::{H1, recipe, run_recipe, seat, stdout, summary_of};
 
 /// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each.
 ///
@@ -38,8 +34,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     let profile = "warmup = \"20ms\"\nduration = \"190ms\"\ndrain = \"1s\"\nrepetitions = 6";
     let conditions = "delay = [\"1ms\", \"2ms\"]\nloss = [\"0%\", \"2%\"]";
     let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &["-v"]);
-    let text = fs::read(run.folder.join("summary.json")).expect("summary.json");
-    let summary: Value = serde_json::from_slice(&text).expect("summary.json is JSON");
+    let summary = summary_of(&run.folder);
     let (mut comparisons, mut shown, mut seem) = (0, 0, 0);
     for condition in summary["conditions"].as_array().expect("conditions") {
         for verdict in condition["verdicts"].as_array().expect("verdicts") {

@@ -18,6 +18,7 @@ use squall_base::record::Cause;
 use crate::explain::explain;
 use crate::support::{
     FinishedRun, H1, H2C_X1, python_with, recipe, run_recipe, run_squall, seat, stderr, stdout,
+    summary_of,
 };
 
 /// The times that are compared, by their names in the page's columns. In summary.json and the columns of `export`, `_ns`
@@ -64,11 +65,6 @@ fn list(value: &Value) -> &[Value] {
 /// A time of summary.json: what is known of it.
 fn time(value: &Value) -> Option<u64> {
     value["exact"].as_u64().or(value["at_least"].as_u64())
-}
-
-fn summary_of(run: &Path) -> Value {
-    let summary = fs::read(run.join("summary.json")).expect("summary.json");
-    serde_json::from_slice(&summary).expect("JSON")
 }
 
 /// The cells of all conditions, each with the number of its condition.

@@ -5,16 +5,17 @@
 //! are not needed: a server here sends HTTP/2 frames as they do.
 
 use std::fs;
+use std::process::Output;
 
 use squall_base::plan::Protocol;
-use squall_base::record::{FrameLayer, Outcome, Way};
+use squall_base::record::{FrameLayer, Outcome, RequestRecord, Way};
 use squall_record::{read_frames, read_requests};
 use tempfile::TempDir;
 
 use crate::hostile_servers::SETTINGS;
 use crate::served::{Serving, ask};
+use crate::stand_ins::answering;
 use crate::support::{seat, stderr, stdout};
-use crate::verbose::answering;
 
 /// An empty message with its prefix.
 const MESSAGE: &[u8] = &[0; 5];
@@ -52,17 +53,36 @@ fn home() -> TempDir {
     home
 }
 
+/// Makes a call with `squall fetch` or `squall load`, with these further flags.
+fn call(home: &TempDir, command: &str, protocol: Protocol, flags: &[&str], url: &str) -> Output {
+    ask(
+        home.path(),
+        command,
+        protocol,
+        &[flags, &CALL].concat(),
+        url,
+    )
+}
+
+/// Makes one call with `squall load`. Returns its output and its rows. The servers here begin with their SETTINGS only when
+/// they are asked, so a connection in advance would wait for them.
+fn load(home: &TempDir, flags: &[&str], url: &str) -> (Output, Vec<RequestRecord>) {
+    let own = ["-c", "1", "--on-demand", "--output", "rows.parquet"];
+    let flags = [&own, flags].concat();
+    let output = call(home, "load", Protocol::H2c, &flags, url);
+    let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");
+    (output, rows)
+}
+
 #[test]
 fn acceptance_of_trailers_is_sent_over_every_protocol_and_a_response_without_grpc_is_a_failure() {
     let _seat = seat();
     let home = home();
     let protocols = [Protocol::H1, Protocol::H2c, Protocol::H2, Protocol::H3];
     for protocol in protocols {
-        let listener = format!("--{protocol}");
-        let server = Serving::start(home.path(), &[&listener, "0"]);
+        let server = Serving::of(home.path(), protocol, &[]);
         let url = server.url(protocol);
-        let arguments = [&["-v"], &CALL[..]].concat();
-        let output = ask(home.path(), "fetch", protocol, &arguments, &url);
+        let output = call(&home, "fetch", protocol, &["-v"], &url);
         let said = stderr(&output);
         assert!(said.contains("te: trailers"), "{protocol}: {said}");
         // The server answers with 200 and a body of its own.
@@ -83,17 +103,14 @@ fn call_of_several_messages_is_sent_whole_in_several_frames() {
     const DATA: u64 = 0;
     let _seat = seat();
     let home = home();
-    let home = home.path();
     let length: u32 = 12_000;
     let prefix = [&[0][..], &length.to_be_bytes()].concat();
     let message = [prefix, vec![b'm'; 12_000]].concat();
     let messages = message.repeat(3);
-    fs::write(home.join("message"), &messages).expect("a file");
+    fs::write(home.path().join("message"), &messages).expect("a file");
     for protocol in [Protocol::H2c, Protocol::H2, Protocol::H3] {
-        let listener = format!("--{protocol}");
-        let server = Serving::start(home, &[&listener, "0", "--echo"]);
-        let url = server.url(protocol);
-        let output = ask(home, "fetch", protocol, &CALL, &url);
+        let server = Serving::of(home.path(), protocol, &["--echo"]);
+        let output = call(&home, "fetch", protocol, &[], &server.url(protocol));
         let (said, back) = (stderr(&output), &output.stdout);
         assert!(
             *back == messages,
@@ -104,12 +121,11 @@ fn call_of_several_messages_is_sent_whole_in_several_frames() {
         assert_eq!(output.status.code(), Some(1), "{protocol}: {said}");
         assert!(said.contains("the gRPC call failed"), "{protocol}: {said}");
     }
-    let server = Serving::start(home, &["--h2c", "0", "--echo"]);
-    let flags = ["-n", "1", "-c", "1", "--frames-to", "frames.parquet"];
-    let flags = [&flags[..], &CALL].concat();
+    let server = Serving::of(home.path(), Protocol::H2c, &["--echo"]);
+    let flags = ["--frames-to", "frames.parquet"];
     let url = server.url(Protocol::H2c);
-    let output = ask(home, "load", Protocol::H2c, &flags, &url);
-    let frames = read_frames(home.join("frames.parquet")).expect("frames.parquet");
+    let output = call(&home, "load", Protocol::H2c, &flags, &url);
+    let frames = read_frames(home.path().join("frames.parquet")).expect("frames.parquet");
     let sent = frames.iter().map(|row| &row.frame).filter(|frame| {
         (frame.way, frame.layer, frame.kind) == (Way::Sent, FrameLayer::Http2, DATA)
     });
@@ -140,23 +156,11 @@ fn call_is_judged_by_its_status_in_the_trailers_or_the_head() {
     for (pieces, failure) in cases {
         let home = home();
         let url = format!("http://{}/demo.Greeter/SayHello", answering(pieces));
-        let arguments = [&["-v", "--timeout", "20s"], &CALL[..]].concat();
-        let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
+        let flags = ["-v", "--timeout", "20s"];
+        let fetched = call(&home, "fetch", Protocol::H2c, &flags, &url);
         let said = stderr(&fetched);
-        // The server begins with its SETTINGS only when it is asked, so a connection in advance would wait for them.
-        let flags = [
-            "-n",
-            "1",
-            "-c",
-            "1",
-            "--on-demand",
-            "--output",
-            "rows.parquet",
-        ];
-        let arguments = [&flags[..], &CALL[..]].concat();
-        let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
+        let (loaded, rows) = load(&home, &[], &url);
         let counted = stdout(&loaded);
-        let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");
         let became: Vec<_> = (rows.iter())
             .map(|row| (row.outcome, row.status, row.error.as_deref()))
             .collect();
@@ -190,23 +194,10 @@ fn gaps_between_the_messages_of_a_stream_are_measured() {
     let _seat = seat();
     let home = home();
     let url = format!("http://{}/demo.Greeter/SayHellos", answering(&STREAM));
-    let flags = [
-        "-n",
-        "1",
-        "-c",
-        "1",
-        "--on-demand",
-        "--output",
-        "rows.parquet",
-        "--json",
-        "figures.json",
-    ];
-    let arguments = [&flags[..], &CALL[..]].concat();
-    let loaded = ask(home.path(), "load", Protocol::H2c, &arguments, &url);
+    let (loaded, rows) = load(&home, &["--json", "figures.json"], &url);
     let shown = stdout(&loaded);
     assert!(loaded.status.success(), "{shown}{}", stderr(&loaded));
     assert!(shown.contains("first chunk"), "{shown}");
-    let rows = read_requests(home.path().join("rows.parquet")).expect("rows.parquet");
     let [row] = rows.as_slice() else {
         panic!("{rows:?}");
     };
@@ -227,8 +218,7 @@ fn gaps_between_the_messages_of_a_stream_are_measured() {
     let figures: serde_json::Value = serde_json::from_slice(&figures).expect("JSON");
     assert_eq!(figures["gap_ns"]["count"], arrivals.count - 1);
 
-    let arguments = [&["--gaps"][..], &CALL[..]].concat();
-    let fetched = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
+    let fetched = call(&home, "fetch", Protocol::H2c, &["--gaps"], &url);
     let said = stderr(&fetched);
     assert!(fetched.status.success(), "{said}");
     assert!(

@@ -5,8 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 
 use squall_base::plan::TlsVersion;
 use squall_base::record::Outcome;
@@ -17,6 +16,7 @@ use tempfile::TempDir;
 use crate::bare_tls::{BareTls, server_context};
 use crate::bounded;
 use crate::hostile_servers::{MOST, MOST_KIB, RESET, SETTINGS};
+use crate::stand_ins;
 use crate::support::{seat, squall};
 
 const REQUESTS: usize = 200;
@@ -90,19 +90,10 @@ fn check(scheme: &str, address: SocketAddr) {
 
 /// Serves every client, over TLS if there is a context for it, and resets its streams with this code.
 fn start(tls: Option<ServerContext>, code: u8) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-    let address = listener.local_addr().expect("its address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let tls = tls.clone();
-            // The client may disconnect at any time.
-            thread::spawn(move || match tls {
-                None => serve(stream, code),
-                Some(context) => serve_tls(stream, &context, code),
-            });
-        }
-    });
-    address
+    stand_ins::serve(move |stream| match &tls {
+        None => serve(stream, code),
+        Some(context) => serve_tls(stream, context, code),
+    })
 }
 
 fn serve(mut stream: TcpStream, code: u8) -> io::Result<()> {

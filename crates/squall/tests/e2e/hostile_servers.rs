@@ -4,9 +4,8 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use squall_base::plan::TlsVersion;
@@ -17,6 +16,7 @@ use squall_record::read_requests;
 use crate::bare_tls::{BareTls, server_context};
 use crate::bounded::{self, ClientOutput, check_each};
 use crate::raw_quic::{self, CONTROL, ENDLESS_HEADERS, RawServer, Unfinished};
+use crate::stand_ins;
 use crate::support::squall;
 
 /// `--timeout` of fetch; `-D` and `--drain` of load.
@@ -349,14 +349,7 @@ fn http3_answers() -> Vec<Server> {
 
 /// Serves every TCP client, for as long as the test runs.
 fn start(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-    let address = listener.local_addr().expect("its address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream, says, then));
-        }
-    });
-    address
+    stand_ins::serve(move |stream| serve(stream, says, then))
 }
 
 /// The client may disconnect at any time.
@@ -377,17 +370,8 @@ fn serve(mut stream: TcpStream, says: &[&[u8]], then: Then) {
 
 /// Like [`start`], over TLS.
 fn start_tls(says: &'static [&'static [u8]], then: Then) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-    let address = listener.local_addr().expect("its address");
     let context = server_context(TlsVersion::Tls13, "h2");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let context = context.clone();
-            // The client may disconnect at any time.
-            thread::spawn(move || serve_tls(stream, &context, says, then));
-        }
-    });
-    address
+    stand_ins::serve(move |stream| serve_tls(stream, &context, says, then))
 }
 
 fn serve_tls(

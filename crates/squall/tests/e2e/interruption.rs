@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 use squall_base::record::Validity;
 use tempfile::TempDir;
 
+use crate::processes::{self, worker_with_client};
 use crate::support::{
-    H1, H2C_X1, check_exit_code, check_validity, only_run, read_trials, recipe, seat, squall,
-    stderr, stdout, wait_for,
+    H1, H2C_X1, check_exit_code, check_validity, only_run, profile, read_trials, recipe, seat,
+    squall, stderr, stdout, summary_of, wait_for, write_recipe,
 };
 
 /// Longer than a runner takes to end on a busy machine.
@@ -37,13 +37,8 @@ impl Interrupted {
     /// Starts a run and waits until the link of its second trial is running.
     fn in_second_trial() -> Interrupted {
         let home = TempDir::new().expect("a temporary folder");
-        let text = recipe(
-            "100/s",
-            "delay = \"1ms\"",
-            &[H1, H2C_X1],
-            "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"1s\"",
-        );
-        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        let text = recipe("100/s", "delay = \"1ms\"", &[H1, H2C_X1], &profile("2s", 1));
+        write_recipe(home.path(), &text);
         let runner = squall(home.path())
             .args(["run", "./recipe.toml"])
             .env(OF_RUN, home.path())
@@ -62,8 +57,8 @@ impl Interrupted {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 name.starts_with("0001-") && name.ends_with(".partial")
             });
-            let worker = child_of(runner.id())?;
-            (is_second && has_thread(worker, "squall-client")).then_some(worker)
+            let worker = worker_with_client(runner.id())?;
+            is_second.then(|| Pid::from_raw(worker))
         });
         let namespaces = network_namespaces(home.path());
         assert!(namespaces.len() > 1, "the hosts are namespaces");
@@ -96,42 +91,14 @@ impl Interrupted {
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// The only child of a process.
-fn child_of(parent: u32) -> Option<Pid> {
-    let is_child = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.lines().any(|line| {
-            line.strip_prefix("PPid:")
-                .is_some_and(|p| p.trim() == parent.to_string())
-        })
-    };
-    processes()
-        .find(is_child)
-        .map(|pid| Pid::from_raw(pid as i32))
-}
-
-fn has_thread(process: Pid, name: &str) -> bool {
-    let tasks = fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-    names.any(|comm| comm.trim() == name)
-}
-
 /// The network namespaces of all threads of the run in this folder. A process that has ended has none.
 fn network_namespaces(home: &Path) -> BTreeSet<PathBuf> {
     let mark = [OF_RUN.as_bytes(), b"=", home.as_os_str().as_bytes()].concat();
-    let is_of_run = |pid: &u32| {
+    let is_of_run = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|it| it == mark)
     };
-    let tasks = processes().filter(is_of_run).flat_map(|pid| {
+    let tasks = processes::all().filter(is_of_run).flat_map(|pid| {
         fs::read_dir(format!("/proc/{pid}/task"))
             .into_iter()
             .flatten()
@@ -191,8 +158,7 @@ fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
         // Nothing is said about a variant that has no trial.
         let pair = "No pair of valid trials yet: h2c x1 and h1";
         assert!(shown.contains(pair), "{shown}");
-        let summary = fs::read(only_run(home.path()).join("summary.json")).expect("a summary");
-        let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+        let summary = summary_of(&only_run(home.path()));
         assert_eq!(summary["answer"]["confidence"], "unknown", "{shown}");
         resume(&home);
     }

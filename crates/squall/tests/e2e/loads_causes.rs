@@ -1,16 +1,15 @@
 //! What a load reports about its connections by default, and how it counts requests that never get a response.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
-use std::thread;
 
 use serde_json::Value;
 use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask};
+use crate::stand_ins::serve;
 use crate::support::{seat, squall, stderr, stdout};
 
 fn figures(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Value {
@@ -94,19 +93,12 @@ fn kernel_counters_of_connections_are_reported_without_a_socket_table() {
 
 /// A server that responds only to the first request of each connection.
 fn falls_silent() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("its address");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            thread::spawn(move || {
-                let mut buffer = [0; 4096];
-                let _ = stream.read(&mut buffer);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-                // Until the client disconnects.
-                while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
-            });
-        }
+    let address = serve(|mut stream| {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        // Until the client disconnects.
+        while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     });
     format!("http://{address}/")
 }

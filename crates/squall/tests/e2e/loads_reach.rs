@@ -3,7 +3,7 @@
 //! `localhost` gets two addresses in a private mount namespace of the command, which requires root.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -14,6 +14,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking};
+use crate::stand_ins::{Asked, serve};
 use crate::support::{have, is_root, run_squall, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
@@ -189,38 +190,51 @@ fn automatic_version_choice_is_explained() {
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }
 
-/// An HTTP proxy that opens this many tunnels. Returns its address, and in the end where they led.
-fn tunnelling_proxy(count: usize) -> (SocketAddr, JoinHandle<Vec<String>>) {
+/// A proxy that opens this many tunnels. `agree` reads what a client asks for and answers it, and returns what that was and
+/// where the tunnel leads. Returns the proxy's address, and in the end what its clients asked for.
+fn proxy<T: Send + 'static>(
+    count: usize,
+    agree: impl Fn(&mut TcpStream) -> (T, SocketAddr) + Send + 'static,
+) -> (SocketAddr, JoinHandle<Vec<T>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("its address");
     let proxy = thread::spawn(move || {
-        let mut led_to = Vec::new();
+        let mut asked = Vec::new();
         let mut relays = Vec::new();
         for _ in 0..count {
             let (mut near, _) = listener.accept().expect("a client");
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") {
-                near.read_exact(&mut byte).expect("a head");
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8(head).expect("a request");
-            assert!(head.starts_with("CONNECT "), "{head}");
-            let authority = head.split(' ').nth(1).expect("an authority").to_owned();
-            let far = TcpStream::connect(&authority).expect("the server listens");
-            near.write_all(b"HTTP/1.1 200 OK\r\n\r\n")
-                .expect("it reads");
+            let (what, far) = agree(&mut near);
+            let far = TcpStream::connect(far).expect("the server listens");
             let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
             relays.push(relay(clone(&near), clone(&far)));
             relays.push(relay(far, near));
-            led_to.push(authority);
+            asked.push(what);
         }
         for relay in relays {
             relay.join().expect("it relays");
         }
-        led_to
+        asked
     });
     (address, proxy)
+}
+
+/// An HTTP proxy that opens this many tunnels. Returns its address, and in the end where they led.
+fn tunnelling_proxy(count: usize) -> (SocketAddr, JoinHandle<Vec<SocketAddr>>) {
+    proxy(count, |near| {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            near.read_exact(&mut byte).expect("a head");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).expect("a request");
+        assert!(head.starts_with("CONNECT "), "{head}");
+        let authority = head.split(' ').nth(1).expect("an authority");
+        let far: SocketAddr = authority.parse().expect("an address");
+        near.write_all(b"HTTP/1.1 200 OK\r\n\r\n")
+            .expect("it reads");
+        (far, far)
+    })
 }
 
 fn relay(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
@@ -243,7 +257,7 @@ fn connections_go_through_the_tunnels_of_a_proxy() {
         let output = server.ask(home.path(), "load", protocol, &arguments);
         assert!(output.status.success(), "{protocol}: {}", stdout(&output));
         let led_to = proxy.join().expect("it relays");
-        assert_eq!(led_to, vec![server.address(protocol.name()).to_string(); 2]);
+        assert_eq!(led_to, [server.address(protocol.name()); 2]);
     }
     let url = server.url(Protocol::H3);
     let output = ask(
@@ -305,27 +319,12 @@ fn read_socks_request(near: &mut TcpStream) -> SocksRequest {
 
 /// A SOCKS5 proxy that opens this many tunnels to `far`. Returns its address, and in the end what it was asked for.
 fn socks_proxy(count: usize, far: SocketAddr) -> (SocketAddr, JoinHandle<Vec<SocksRequest>>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let address = listener.local_addr().expect("its address");
-    let proxy = thread::spawn(move || {
-        let mut asked = Vec::new();
-        let mut relays = Vec::new();
-        for _ in 0..count {
-            let (mut near, _) = listener.accept().expect("a client");
-            asked.push(read_socks_request(&mut near));
-            let far = TcpStream::connect(far).expect("the server listens");
-            near.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 9])
-                .expect("it reads");
-            let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
-            relays.push(relay(clone(&near), clone(&far)));
-            relays.push(relay(far, near));
-        }
-        for relay in relays {
-            relay.join().expect("it relays");
-        }
-        asked
-    });
-    (address, proxy)
+    proxy(count, move |near| {
+        let asked = read_socks_request(near);
+        near.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 9])
+            .expect("it reads");
+        (asked, far)
+    })
 }
 
 #[test]
@@ -385,15 +384,13 @@ fn refusal_of_a_socks_proxy_is_in_words() {
         ),
     ];
     for (answer, words) in cases {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let through = format!("socks5h://{}", listener.local_addr().expect("its address"));
-        let proxy = thread::spawn(move || {
-            let (mut near, _) = listener.accept().expect("a client");
-            near.read_exact(&mut [0; 3]).expect("a greeting");
-            near.write_all(answer).expect("it reads");
+        let address = serve(move |mut near| {
+            near.read_exact(&mut [0; 3])?;
+            near.write_all(answer)?;
             // Until the client disconnects.
-            let _ = io::copy(&mut near, &mut io::sink());
+            io::copy(&mut near, &mut io::sink())
         });
+        let through = format!("socks5h://{address}");
         let arguments = ["--proxy", &through];
         let output = ask(
             home.path(),
@@ -408,23 +405,17 @@ fn refusal_of_a_socks_proxy_is_in_words() {
             said.contains("connect_failed") && said.contains(words),
             "{said}"
         );
-        proxy.join().expect("it answers");
     }
 }
 
 /// Responds to each request on a connection until its client closes it. Returns how many there were.
-fn respond(mut stream: UnixStream) -> usize {
+fn respond(stream: &UnixStream) -> usize {
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let mut requests = 0;
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while let Ok(1) = stream.read(&mut byte) {
-        head.push(byte[0]);
-        if head.ends_with(b"\r\n\r\n") {
-            requests += 1;
-            head.clear();
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-            stream.write_all(answer).expect("it reads");
-        }
+    while let Ok(Some(_)) = Asked::read(&mut reader) {
+        requests += 1;
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        writer.write_all(answer).expect("it reads");
     }
     requests
 }
@@ -436,7 +427,7 @@ fn load_goes_to_a_unix_socket() {
     let listener = UnixListener::bind(home.path().join("server.sock")).expect("a socket");
     let server = thread::spawn(move || {
         let streams = [(); 2].map(|()| listener.accept().expect("a client").0);
-        let answering = streams.map(|stream| thread::spawn(move || respond(stream)));
+        let answering = streams.map(|stream| thread::spawn(move || respond(&stream)));
         answering.map(|one| one.join().expect("it responds"))
     });
     let arguments = ["-n", "6", "-c", "2", "--unix-socket", "server.sock"];

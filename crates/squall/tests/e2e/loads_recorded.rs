@@ -3,14 +3,18 @@
 //!
 //! What an import leaves out is tested in squall-record; the choice of hosts by `load::hosts`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::mpsc;
 
 use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
+use crate::stand_ins::{Asked, serve};
 use crate::support::{seat, squall, stderr, stdout};
 
 fn run(home: &Path, arguments: &[&str]) -> Output {
@@ -19,6 +23,15 @@ fn run(home: &Path, arguments: &[&str]) -> Output {
         .stdin(Stdio::null())
         .output()
         .expect("squall starts")
+}
+
+/// Responds to each request on a connection until its client closes it.
+fn respond(stream: &TcpStream) -> io::Result<()> {
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    while Asked::read(&mut reader)?.is_some() {
+        writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
+    }
+    Ok(())
 }
 
 /// A HAR file with a GET of each URL, 1 ms apart.
@@ -86,6 +99,53 @@ fn recording_of_http_and_https_goes_where_the_command_says() {
 
     let output = run(home, &[&load[..], &["--hosts", "a.test", &secure]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+/// When a client reaches it, and before it responds, the server reads what the load has printed so far.
+#[test]
+fn hosts_that_get_load_are_named_before_a_client_reaches_a_server() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let home = home.path();
+    for (log, has_url) in [("url", true), ("no-url", false)] {
+        let (sender, printed) = mpsc::channel();
+        let file = home.join(log);
+        let server = serve(move |stream| {
+            let so_far = fs::read_to_string(&file).expect("what was printed");
+            sender.send(so_far).expect("the test waits for it");
+            respond(&stream)
+        });
+        let host = if has_url {
+            "http://shop.test".to_owned()
+        } else {
+            format!("http://{server}")
+        };
+        let script = format!(
+            r#"{{"requests": [{{"method": "GET", "url": "{host}/a"}}, {{"method": "GET", "url": "http://cdn.test/b"}}],
+            "steps": [{{"at": 0, "request": 0}}, {{"at": 0, "request": 1}}]}}"#
+        );
+        fs::write(home.join("s.json"), script).expect("a file");
+        let url = format!("http://{server}/");
+        let (to, goes) = if has_url {
+            let goes = format!("the load goes to http://{server}: 1 request of the script\n");
+            ([url.as_str(), "-q"], goes)
+        } else {
+            let goes = format!("the load goes to the recorded hosts: http://{server} (1)\n");
+            (["--hosts", "127.0.0.1"], goes)
+        };
+        let status = squall(home)
+            .args(["load", "--script", "s.json"])
+            .args(to)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(home.join(log)).expect("a file"))
+            .status()
+            .expect("squall starts");
+        let first = printed.try_recv().expect("a client came");
+        assert!(status.success(), "{first}");
+        let left_out = "left out: 1 request to other hosts: http://cdn.test (1)";
+        assert!(first.starts_with(&(goes + left_out)), "{log}: {first}");
+    }
 }
 
 #[test]

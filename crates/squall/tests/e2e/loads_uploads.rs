@@ -66,15 +66,8 @@ fn concurrent_uploads_of_a_large_file_use_little_memory() {
         let home = TempDir::new().expect("a temporary folder");
         let file = File::create(home.path().join("large")).expect("a file");
         file.set_len(LENGTH).expect("it is sparse");
-        let listener = format!("--{}", protocol.name());
-        let arguments = [
-            listener.as_str(),
-            "0",
-            "--sink",
-            "--access-log",
-            "access.log",
-        ];
-        let server = Serving::start(home.path(), &arguments);
+        let arguments = ["--sink", "--access-log", "access.log"];
+        let server = Serving::of(home.path(), protocol, &arguments);
         let child = squall(home.path())
             .arg("load")
             .args(speaking(protocol))
@@ -256,8 +249,7 @@ fn file_that_shrinks_during_upload_fails_its_requests_with_a_message() {
         let path = home.path().join("large");
         let file = File::create(&path).expect("a file");
         file.set_len(512 * MIB).expect("it is sparse");
-        let listener = format!("--{}", protocol.name());
-        let server = Serving::start(home.path(), &[&listener, "0", "--sink"]);
+        let server = Serving::of(home.path(), protocol, &["--sink"]);
         let child = squall(home.path())
             .arg("load")
             .args(speaking(protocol))

@@ -87,6 +87,7 @@ mod probe_hostile;
 mod probe_manners;
 mod probe_nginx;
 mod probe_outputs;
+mod processes;
 mod programs;
 mod protocols;
 mod proxies;

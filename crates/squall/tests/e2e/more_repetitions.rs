@@ -9,7 +9,8 @@ use squall_record::{RunFolder, read_json, read_plan};
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, check_exit_code, only_run, read_trials, recipe, run_squall, seat, stderr, stdout,
+    H1, H2C_X1, check_exit_code, only_run, read_trials, run_squall, seat, short_recipe, stderr,
+    stdout, write_recipe,
 };
 
 /// The folders of the complete trials, with what each trial.json says.
@@ -35,10 +36,9 @@ fn resume(run: &Path, repetitions: &str) -> Output {
 fn complete_run_gets_more_repetitions_and_reports_all_of_them() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
-    let profile = "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 1";
-    let text = recipe("50/s", "delay = \"2ms\"", &[H1, H2C_X1], profile);
+    let text = short_recipe(&[H1, H2C_X1], 1);
     let text = text.replacen("question", "measure = \"response time mean\"\nquestion", 1);
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    write_recipe(home.path(), &text);
     let output = run_squall(home.path(), ["run", "./recipe.toml", "--seed", "7"]);
     let run = only_run(home.path());
     check_exit_code(&output, &read_trials(&run));

@@ -4,8 +4,7 @@
 //! What the engines do with each message is tested in squall-http.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use squall_base::plan::Protocol;
@@ -13,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::served::ask;
 use crate::serving::Serving;
+use crate::stand_ins::serve;
 use crate::support::{seat, stderr, stdout};
 
 /// Reads a head, with its empty line; empty if the peer has closed.
@@ -29,21 +29,14 @@ fn head(stream: &mut TcpStream) -> String {
 
 /// A server that answers each request with this head and `ok`, and closes the connection unless it says `keep-alive`.
 fn old_server(answer: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let address = listener.local_addr().expect("its address");
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                while !head(&mut stream).is_empty() {
-                    let written = stream.write_all(format!("{answer}\r\n\r\nok").as_bytes());
-                    if written.is_err() || !answer.contains("keep-alive") {
-                        break;
-                    }
-                }
-            });
+    serve(move |mut stream| {
+        while !head(&mut stream).is_empty() {
+            let written = stream.write_all(format!("{answer}\r\n\r\nok").as_bytes());
+            if written.is_err() || !answer.contains("keep-alive") {
+                break;
+            }
         }
-    });
-    address
+    })
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Paths of several stations, squall's own and real ones, across one link.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,9 +11,10 @@ use squall_base::plan::Side;
 use squall_record::{RunFolder, read_causes, read_exchanges};
 use tempfile::TempDir;
 
+use crate::processes::process_below;
 use crate::support::{
-    FinishedRun, TrialFiles, begin_run, have, only_run, recipe, run_recipe, run_squall, seat,
-    squall, stderr, stdout,
+    FinishedRun, TrialFiles, begin_run, failed_attempts, have, only_run, recipe, run_recipe,
+    run_squall, seat, squall, stderr, stdout, write_recipe,
 };
 
 /// The six paths of Twilio's published experiment.
@@ -165,7 +165,7 @@ fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
     let home = TempDir::new().expect("a temporary folder");
     let refused = |path: &str, folders: Option<&str>| {
         let text = recipe("10/s", "", &[&variant(("x", path))], "duration = \"1s\"");
-        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        write_recipe(home.path(), &text);
         let mut command = squall(home.path());
         command.args(["run", "./recipe.toml"]);
         if let Some(folders) = folders {
@@ -190,37 +190,6 @@ fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
     ] {
         assert!(said.contains(part), "{said}");
     }
-}
-
-/// The process of this name among the descendants of `below`.
-pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
-    processes_below(below, name).first().copied()
-}
-
-/// All such processes.
-pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
-    let stat = |pid: i32| -> Option<(String, i32)> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (start, rest) = text.rsplit_once(") ")?;
-        let name = start.split_once('(')?.1.to_owned();
-        Some((name, rest.split(' ').nth(1)?.parse().ok()?))
-    };
-    let all = fs::read_dir("/proc").expect("this system's processes");
-    let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    let is_below = |pid: &i32| {
-        let pid = *pid;
-        let Some((found, mut parent)) = stat(pid) else {
-            return false;
-        };
-        while found == name && parent > 1 {
-            if parent == below as i32 {
-                return true;
-            }
-            parent = stat(parent).map_or(0, |(_, above)| above);
-        }
-        false
-    };
-    all.filter(is_below).collect()
 }
 
 #[test]
@@ -265,8 +234,7 @@ fn killed_program_is_reported_and_the_run_continues() {
         shown.contains("haproxy was killed by SIGKILL in trial"),
         "{shown}"
     );
-    let kept = RunFolder::open(&run).and_then(|run| run.failed_attempts());
-    let kept = kept.expect("the failed attempts");
+    let kept = failed_attempts(&run);
     let log = run
         .join(kept[0].folder())
         .join(&kept[0].station_exits[0].log);

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::served::Serving;
 use crate::serving;
-use crate::support::{is_root, recipe, run_recipe, run_squall, seat, squall, stderr};
+use crate::support::{is_root, profile, recipe, run_recipe, run_squall, seat, squall, stderr};
 
 /// Bits of capabilities (linux/capability.h).
 const NET_ADMIN: u64 = 1 << 12;
@@ -188,8 +188,7 @@ fn worker_and_programs_of_a_trial_have_no_right_that_they_do_not_need() {
         env!("CARGO_BIN_EXE_squall")
     );
     let variant = "[[variant]]\nname = \"mine\"\npath = \"client ~h1~> mine\"\n";
-    let profile = "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"\nrepetitions = 1";
-    let text = recipe("50/s", "delay = \"2ms\"", &[variant], profile);
+    let text = recipe("50/s", "delay = \"2ms\"", &[variant], &profile("500ms", 1));
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station;
     let run = run_recipe(&text, &[]);
     let trial = run

@@ -9,7 +9,7 @@ use squall_linux::scheduling::usable_processors;
 use squall_record::{RunFolder, read_frames};
 use tempfile::TempDir;
 
-use crate::paths::processes_below;
+use crate::processes::processes_below;
 use crate::support::{
     begin_run, check_exit_code, check_validity, have, only_run, read_trials, recipe, run_recipe,
     run_recipe_in, seat, stderr, wait_for,

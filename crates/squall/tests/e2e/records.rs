@@ -67,8 +67,8 @@ fn capture(
         .chain(windows)
         .flat_map(|setting| ["--set", setting])
         .collect();
-    let kind = format!("--{protocol}");
-    let server = Serving::start(home.path(), &[&[&kind, "0", "--sink"], &sets[..]].concat());
+    let sink = [&["--sink"], &sets[..]].concat();
+    let server = Serving::of(home.path(), protocol, &sink);
     let port = server.address(protocol.name()).port();
     let capture = Capture::start(home.path(), &format!("tcp port {port}"));
     let url = format!("{}/?{query}", server.url(protocol));

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::stand_ins::{path_from, write_program};
 use crate::support::{
-    H1, have, only_run, peers, read_trials, recipe, seat, squall, stderr, stdout,
+    H1, have, only_run, peers, read_trials, recipe, seat, short_recipe, squall, stderr, stdout,
 };
 
 const SECRETS: [&str; 2] = ["hidden-word-1", "hidden-word-2"];
@@ -44,9 +44,7 @@ fn with_secrets(folder: &Path) -> Vec<PathBuf> {
 /// A home with a short recipe whose request has a secret header field and a secret in its query.
 fn home() -> TempDir {
     let home = TempDir::new().expect("a temporary folder");
-    let profile = "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 1";
-    let text = recipe("50/s", "delay = \"2ms\"", &[H1], profile);
-    let text = text
+    let text = short_recipe(&[H1], 1)
         .replace(
             "target = \"/\"",
             &format!("target = \"/?token={}\"", SECRETS[0]),

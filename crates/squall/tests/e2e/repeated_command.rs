@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::support::{H1, recipe, run_squall, seat, stderr};
+use crate::support::{H1, run_squall, seat, short_recipe, stderr};
 
 fn run(home: &Path, arguments: &[&str]) -> PathBuf {
     let output = run_squall(home, arguments);
@@ -39,8 +39,7 @@ fn text_of(page: &str, tag: &str) -> String {
 
 fn home(change: impl Fn(String) -> String) -> TempDir {
     let home = TempDir::new().expect("a temporary folder");
-    let profile = "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"\nrepetitions = 2";
-    let text = recipe("50/s", "delay = \"2ms\"", &[H1], profile);
+    let text = short_recipe(&[H1], 2);
     fs::write(home.path().join("my recipe.toml"), change(text)).expect("the recipe is written");
     home
 }

@@ -10,7 +10,9 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
-use crate::support::{H1, H2C_X1, recipe, run_recipe, run_squall, seat, squall, stderr, stdout};
+use crate::support::{
+    H1, H2C_X1, profile, recipe, run_recipe, run_squall, seat, squall, stderr, stdout, summary_of,
+};
 
 /// A schema of docs/schemas, with the keywords of JSON Schema that they use.
 struct Schema {
@@ -145,10 +147,10 @@ fn results_of_a_run_are_written_for_other_tools() {
         "1000/s",
         "delay = \"5ms\"",
         &[H1, H2C_X1],
-        "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"",
+        &profile("500ms", 1),
     );
     let run = run_recipe(&text, &[]);
-    let summary = read_value(&run.folder.join("summary.json"));
+    let summary = summary_of(&run.folder);
     check("summary", &summary);
     let findings = read_value(&run.folder.join("findings.json"));
     check("findings", &findings);

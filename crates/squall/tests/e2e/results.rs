@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe,
-    run_squall, seat, squall, stderr, stdout,
+    run_squall, seat, short_recipe, squall, stderr, stdout, summary_of,
 };
 
 fn short_run() -> FinishedRun {
@@ -95,9 +95,7 @@ fn report_can_be_regenerated_and_printed_as_json() {
         "the same records, the same report"
     );
     let summary: serde_json::Value = serde_json::from_slice(&again.stdout).expect("JSON on stdout");
-    let saved = fs::read(run.folder.join("summary.json")).expect("summary.json");
-    let saved: serde_json::Value = serde_json::from_slice(&saved).expect("summary.json is JSON");
-    assert_eq!(summary, saved);
+    assert_eq!(summary, summary_of(&run.folder));
 }
 
 #[test]
@@ -205,13 +203,7 @@ fn load_and_probe_are_chinese_only_if_a_flag_asks_for_it() {
 #[test]
 fn progress_of_a_run_is_chinese_if_a_flag_asks_for_it() {
     let _seat = seat();
-    let text = recipe(
-        "50/s",
-        "delay = \"2ms\"",
-        &[H1],
-        "warmup = \"0s\"\nduration = \"200ms\"\ndrain = \"1s\"",
-    );
-    let run = run_recipe(&text, &["--lang", "zh"]);
+    let run = run_recipe(&short_recipe(&[H1], 1), &["--lang", "zh"]);
     let said = stderr(&run.output);
     for part in [
         "：1 次试验，最多约 0:",

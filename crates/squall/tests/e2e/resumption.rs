@@ -20,8 +20,7 @@ const CONNECTIONS: u64 = 5;
 /// The numbers of full and resumed handshakes of a load, with these flags on client and server.
 fn handshakes(protocol: Protocol, client: &[&str], server: &[&str]) -> (u64, u64) {
     let home = TempDir::new().expect("a temporary folder");
-    let listener = format!("--{}", protocol.name());
-    let server = Serving::start(home.path(), &[&[&*listener, "0"], server].concat());
+    let server = Serving::of(home.path(), protocol, server);
     let url = server.url(protocol);
     let load = [
         "--rate",

@@ -55,6 +55,12 @@ impl Serving {
         }
     }
 
+    /// Starts a server of this protocol alone, with these further arguments.
+    pub(crate) fn of(home: &Path, protocol: Protocol, arguments: &[&str]) -> Serving {
+        let listener = format!("--{protocol}");
+        Serving::start(home, &[&[&listener, "0"], arguments].concat())
+    }
+
     /// The address of the listener of that kind, for example `https`.
     pub(crate) fn address(&self, kind: &str) -> SocketAddr {
         let found = self.listeners.iter().find(|(name, _)| name == kind);

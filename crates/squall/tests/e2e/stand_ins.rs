@@ -4,11 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
+
+use crate::hostile_servers::has_headers;
 
 /// Writes a shell script as a program of this name; creates the folder if it is missing.
 pub(crate) fn write_program(folder: &Path, name: &str, script: &str) {
@@ -38,6 +41,38 @@ pub(crate) fn serve<T>(with: impl Fn(TcpStream) -> T + Clone + Send + 'static) -
         }
     });
     address
+}
+
+/// A server that waits for each client's HTTP/2 request or HTTP/1.1 head, and then sends these pieces, 30 ms apart.
+pub(crate) fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
+    serve(move |stream| send_pieces(stream, pieces))
+}
+
+fn send_pieces(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut heard = Vec::new();
+    let is_asked = |heard: &[u8]| {
+        if heard.starts_with(b"PRI ") {
+            has_headers(heard)
+        } else {
+            heard.ends_with(b"\r\n\r\n")
+        }
+    };
+    while !is_asked(&heard) {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        heard.extend_from_slice(&buffer[..count]);
+    }
+    for piece in pieces {
+        stream.write_all(piece)?;
+        thread::sleep(Duration::from_millis(30));
+    }
+    // Until the client disconnects.
+    io::copy(&mut stream, &mut io::sink())?;
+    Ok(())
 }
 
 /// A request over HTTP/1.1, as a server read it.

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 use serde_json::Value;
-use squall_base::record::{PacketRecord, Phase, RequestRecord, TrialRecord, Validity};
-use squall_record::{RunFolder, read_packets, read_requests};
+use squall_base::record::{
+    FailedAttempt, PacketRecord, Phase, RequestRecord, TrialRecord, Validity,
+};
+use squall_record::{RunFolder, read_json, read_packets, read_requests};
 use tempfile::TempDir;
 
 pub(crate) use crate::machine::{bench, quiet_seat, seat};
@@ -52,7 +54,8 @@ pub(crate) fn begin_run(home: &Path, text: &str) -> Child {
         .expect("squall starts")
 }
 
-fn write_recipe(home: &Path, text: &str) {
+/// Writes a recipe into `home`, as recipe.toml.
+pub(crate) fn write_recipe(home: &Path, text: &str) {
     fs::write(home.join("recipe.toml"), text).expect("the recipe is written");
 }
 
@@ -214,6 +217,17 @@ pub(crate) fn only_run(home: &Path) -> PathBuf {
     runs.remove(0)
 }
 
+/// The summary of a run.
+pub(crate) fn summary_of(run: &Path) -> Value {
+    read_json(run.join("summary.json")).expect("summary.json")
+}
+
+/// The failed attempts that a run has kept.
+pub(crate) fn failed_attempts(run: &Path) -> Vec<FailedAttempt> {
+    let attempts = RunFolder::open(run).and_then(|run| run.failed_attempts());
+    attempts.expect("the failed attempts")
+}
+
 /// Every complete trial of a run.
 pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
     let folder = RunFolder::open(run).expect("a run's folder");
@@ -325,6 +339,19 @@ pub(crate) fn recipe(rate: &str, conditions: &str, variants: &[&str], profile: &
          [response]\nstatus = 200\nbody = \"1KiB\"\n[conditions]\n{conditions}\n{}\n[profile.standard]\n{profile}\n",
         variants.concat()
     )
+}
+
+/// A profile without a warm-up.
+pub(crate) fn profile(duration: &str, repetitions: u32) -> String {
+    format!(
+        "warmup = \"0s\"\nduration = \"{duration}\"\ndrain = \"1s\"\nrepetitions = {repetitions}"
+    )
+}
+
+/// A recipe with ten requests in each trial.
+pub(crate) fn short_recipe(variants: &[&str], repetitions: u32) -> String {
+    let profile = profile("200ms", repetitions);
+    recipe("50/s", "delay = \"2ms\"", variants, &profile)
 }
 
 pub(crate) const H1: &str =

@@ -12,7 +12,9 @@ use squall_record::{RunFolder, read_json, read_plan};
 use tempfile::TempDir;
 
 use crate::result_files::check;
-use crate::support::{check_exit_code, read_trials, run_recipe, run_squall, seat, stderr, stdout};
+use crate::support::{
+    check_exit_code, read_trials, run_recipe, run_squall, seat, stderr, stdout, write_recipe,
+};
 
 /// The fewest pairs that can prove a difference.
 const PAIRS: usize = 6;
@@ -119,7 +121,7 @@ fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
 #[test]
 fn dry_run_announces_the_trials_of_fixes() {
     let home = TempDir::new().expect("a temporary folder");
-    fs::write(home.path().join("recipe.toml"), RECIPE).expect("the recipe is written");
+    write_recipe(home.path(), RECIPE);
     let dry = |flag: &str| run_squall(home.path(), ["run", "./recipe.toml", "--dry-run", flag]);
     let said = stdout(&dry("--try-fix=2"));
     assert!(

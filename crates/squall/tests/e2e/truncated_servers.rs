@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use squall_record::read_requests;
 use crate::bare_tls::{BareTls, CUTS, Cut, server_context};
 use crate::bounded::{self, ClientOutput, check_each};
 use crate::hostile_servers::{HEADERS, SETTINGS, has_headers};
+use crate::stand_ins::serve;
 use crate::support::squall;
 
 /// `--timeout` of fetch; `-D` and `--drain` of load.
@@ -149,19 +150,8 @@ impl Case {
     }
 
     fn start(self) -> SocketAddr {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-        let address = listener.local_addr().expect("its address");
         let context = server_context(self.version, self.body.alpn);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let context = context.clone();
-                // Its client may disconnect at any time.
-                thread::spawn(move || {
-                    let _ = self.serve(stream, &context);
-                });
-            }
-        });
-        address
+        serve(move |stream| self.serve(stream, &context))
     }
 
     fn serve(self, stream: TcpStream, context: &ServerContext) -> io::Result<()> {

@@ -4,18 +4,15 @@
 //! The layout, and the output for one request, is tested in `fetch`.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use squall_base::plan::Protocol;
 use squall_record::read_requests;
 use tempfile::TempDir;
 
-use crate::hostile_servers::has_headers;
 use crate::served::{Serving, ask};
+use crate::stand_ins::answering;
 use crate::support::{have, seat, squall, stderr, stdout};
 
 /// The paths of requests in the order in which `-v` reports them sent, each with its stream over HTTP/2 and HTTP/3.
@@ -42,8 +39,7 @@ fn load_prints_each_request_when_it_is_sent() {
     let _seat = seat();
     for protocol in [Protocol::H1, Protocol::H2c, Protocol::H3] {
         let home = TempDir::new().expect("a temporary folder");
-        let kind = format!("--{protocol}");
-        let server = Serving::start(home.path(), &[&kind, "0", "--access-log", "access.log"]);
+        let server = Serving::of(home.path(), protocol, &["--access-log", "access.log"]);
         let url = server.url(protocol);
         let (a, b) = (format!("{url}/a"), format!("{url}/b"));
         let arguments = [
@@ -108,8 +104,7 @@ fn load_prints_the_connection_of_each_line() {
         (Protocol::H3, "The negotiated protocol: h3"),
     ] {
         let home = TempDir::new().expect("a temporary folder");
-        let kind = format!("--{protocol}");
-        let server = Serving::start(home.path(), &[&kind, "0"]);
+        let server = Serving::of(home.path(), protocol, &[]);
         let arguments = [
             "-v",
             "-n",
@@ -148,45 +143,6 @@ fn load_prints_the_connection_of_each_line() {
         let others = said.lines().filter(|line| line.starts_with("[ "));
         assert_eq!(others.count(), 0, "{said}");
     }
-}
-
-/// A server that waits for each client's HTTP/2 request or HTTP/1.1 head, and then sends these pieces, 30 ms apart.
-pub(crate) fn answering(pieces: &'static [&'static [u8]]) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
-    let address = listener.local_addr().expect("its address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || answer(stream, pieces));
-        }
-    });
-    address
-}
-
-fn answer(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut heard = Vec::new();
-    let is_asked = |heard: &[u8]| {
-        if heard.starts_with(b"PRI ") {
-            has_headers(heard)
-        } else {
-            heard.ends_with(b"\r\n\r\n")
-        }
-    };
-    while !is_asked(&heard) {
-        let mut buffer = [0; 4096];
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(());
-        }
-        heard.extend_from_slice(&buffer[..count]);
-    }
-    for piece in pieces {
-        stream.write_all(piece)?;
-        thread::sleep(Duration::from_millis(30));
-    }
-    // Until the client disconnects.
-    io::copy(&mut stream, &mut io::sink())?;
-    Ok(())
 }
 
 /// SETTINGS (100 streams) and SETTINGS (a window of 100,000), one after the other.

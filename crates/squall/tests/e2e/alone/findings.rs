@@ -4,7 +4,6 @@
 //! Problems that do not depend on that are in `findings`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
@@ -17,7 +16,10 @@ use squall_record::{RunFolder, read_exchanges, read_frames, read_json};
 use tempfile::TempDir;
 
 use crate::findings::{Expected, LATE, any, check, recipe, shown, variants};
-use crate::support::{FinishedRun, only_run, quiet_seat, read_trials, run_recipe, squall};
+use crate::processes::worker_with_client;
+use crate::support::{
+    FinishedRun, only_run, quiet_seat, read_trials, run_recipe, squall, write_recipe,
+};
 
 /// Variants over a round trip of 40 ms, most of which have a problem with their windows.
 fn window_variants() -> String {
@@ -162,7 +164,7 @@ fn reports_a_late_generator() {
         &variants(&[("h1", "h1", "")]),
         "2s",
     );
-    fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+    write_recipe(home.path(), &text);
     let mut command = squall(home.path());
     let command = command.args(["run", "./recipe.toml"]);
     let mut runner = command
@@ -173,7 +175,9 @@ fn reports_a_late_generator() {
     // Each attempt is a separate worker, which is stopped for a while in the middle of its load.
     let mut stopped = BTreeSet::new();
     while runner.try_wait().expect("it can be waited for").is_none() {
-        if let Some(worker) = worker_of(runner.id()).filter(|worker| stopped.insert(*worker)) {
+        if let Some(worker) =
+            worker_with_client(runner.id()).filter(|worker| stopped.insert(*worker))
+        {
             sleep(Duration::from_millis(700));
             let worker = Pid::from_raw(worker);
             if kill(worker, Signal::SIGSTOP).is_ok() {
@@ -197,16 +201,4 @@ fn reports_a_late_generator() {
         .expect("it is found");
     assert_eq!(late.severity, Severity::Grave);
     assert!(!late.evidence.requests.is_empty());
-}
-
-/// The worker of a run, once its client is running.
-fn worker_of(runner: u32) -> Option<i32> {
-    let children = fs::read_to_string(format!("/proc/{runner}/task/{runner}/children")).ok()?;
-    let worker: i32 = children.split_whitespace().next()?.parse().ok()?;
-    let tasks = fs::read_dir(format!("/proc/{worker}/task")).ok()?;
-    let names = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
-    let mut names = names.filter(|name| name.trim() == "squall-client");
-    names.next().map(|_| worker)
 }

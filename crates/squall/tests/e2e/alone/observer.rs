@@ -27,11 +27,8 @@ struct Both {
 fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
     let home = TempDir::new().expect("a temporary folder");
     write_body(home.path(), "body.bin", 50_000);
-    let kind = format!("--{protocol}");
-    let server = Serving::start(
-        home.path(),
-        &[&[&kind, "0", "--body", "40000"], sets].concat(),
-    );
+    let body = [&["--body", "40000"], sets].concat();
+    let server = Serving::of(home.path(), protocol, &body);
     let port = server.address(protocol.name()).port();
     let capture = Capture::start(home.path(), &format!("port {port}"));
     let watching = Watching::start();

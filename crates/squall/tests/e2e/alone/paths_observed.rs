@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::alone::observer::check_tshark;
 use crate::observed::{Comparison, Cuts, Delay, Imported, Rows, check_same_bytes};
-use crate::paths::process_below;
+use crate::processes::process_below;
 use crate::scheduled::{Schedule, Watching};
 use crate::support::{
     FinishedRun, check_validity, have, is_root, quiet_seat, read_trials, recipe, run_recipe,
@@ -433,7 +433,7 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
             )],
             "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
         );
-        fs::write(home.path().join("recipe.toml"), text).expect("the recipe is written");
+        write_recipe(home.path(), &text);
         let child = squall(home.path())
             .args(["run", "./recipe.toml", "--output", asked])
             .stdout(Stdio::piped())

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::cases::{run, text};
 use crate::findings::shown;
 use crate::support::{
-    FinishedRun, TrialFiles, have, only_run, quiet_seat, read_trials, run_recipe, seat,
+    FinishedRun, TrialFiles, have, only_run, quiet_seat, read_trials, run_recipe, seat, summary_of,
 };
 
 /// What holds back requests that share a connection with losses.
@@ -57,8 +57,7 @@ fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts
         "{said}"
     );
     assert!(said.contains("Loss taken for congestion"), "{said}");
-    let summary = fs::read(only_run(home.path()).join("summary.json")).expect("a summary");
-    let summary: Value = serde_json::from_slice(&summary).expect("JSON");
+    let summary = summary_of(&only_run(home.path()));
     let cells = summary["causes"]["conditions"][0].as_array();
     for cell in cells.expect("cells") {
         // The first band has all requests.
@@ -143,20 +142,39 @@ fn check_path(run: &FinishedRun, trial: &TrialFiles) {
     assert!(unknown < 0.2, "{name}: {unknown}");
 }
 
-/// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them, and a finding says so. Returns
-/// the names of all findings.
-fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Vec<String> {
-    let name = &trial.record.trial.variant.name;
-    let connection = share(run, trial, &OF_THE_CONNECTION);
+/// Checks that these causes have more than this share of the time, that the hosts have little of it, and that this finding
+/// says so. Returns the names of all findings.
+fn check_explained(
+    run: &FinishedRun,
+    trial: &TrialFiles,
+    (causes, more_than): (&[Cause], f64),
+    finding: &str,
+) -> Vec<String> {
+    let variant = &trial.record.trial.variant;
+    let name = &variant.name;
+    let explained = share(run, trial, causes);
     let host = share(run, trial, &[Cause::Host]);
-    eprintln!("{name}: cwnd, loss and hol {connection:.3}, host {host:.3}");
-    assert!(connection > 0.5, "{name}: {connection}");
-    assert!(host < 0.2, "{name}: {host}");
+    eprintln!("{name}: {causes:?} {explained:.3}, host {host:.3}");
+    assert!(explained > more_than, "{name}: {explained}");
+    // Envoys pause now and then over HTTP/3, even without loss (FINDINGS.md).
+    let has_quic = variant.hops.iter().any(|hop| hop.protocol == Protocol::H3);
+    let host_at_most = if has_quic { 0.5 } else { 0.2 };
+    assert!(host < host_at_most, "{name}: {host}");
     let findings = shown(run, name, &|_| true).into_iter();
     let names: Vec<String> = findings.map(|it| it.name).collect();
-    let is_named = names.iter().any(|name| name == "single_connection");
-    assert!(is_named, "{name}: {names:?}");
+    assert!(names.iter().any(|it| it == finding), "{name}: {names:?}");
     names
+}
+
+/// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them.
+fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Vec<String> {
+    check_explained(run, trial, (&OF_THE_CONNECTION, 0.5), "single_connection")
+}
+
+/// Checks a path on which each request waits only for its own losses, over HTTP/1.1 or HTTP/3. FINDINGS.md has 10 to 33 % of
+/// the time for them.
+fn check_own_losses(run: &FinishedRun, trial: &TrialFiles) {
+    check_explained(run, trial, (&[Cause::Loss], 0.02), "own_loss");
 }
 
 #[test]
@@ -169,9 +187,12 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     assert_eq!(run.trials.len(), 7);
     for trial in &run.trials {
         check_path(&run, trial);
-    }
-    for variant in ["2 envoys h2c", "2 envoys h2"] {
-        let names = check_shared_connection(&run, run.only(variant));
+        let variant = &trial.record.trial.variant.name;
+        if !["2 envoys h2c", "2 envoys h2"].contains(&variant.as_str()) {
+            check_own_losses(&run, trial);
+            continue;
+        }
+        let names = check_shared_connection(&run, trial);
         // The pool must not be blamed for what the connection caused.
         let is_blamed = names.iter().any(|name| name == "pool_exhaustion");
         assert!(!is_blamed, "{variant}: {names:?}");

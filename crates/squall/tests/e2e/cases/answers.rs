@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use super::{Ended, file, run};
 use crate::hostile_servers::SETTINGS;
+use crate::stand_ins::answering;
 use crate::support::seat;
-use crate::verbose::answering;
 
 /// The command of the cases, with what it sends and receives. A lost server ends it.
 const FETCH: [&str; 4] = ["fetch", "-v", "--timeout", "20s"];
