@@ -8,6 +8,7 @@
 mod choice;
 mod life;
 mod rows;
+mod sender;
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,9 @@ use crate::causes::{ConnectionTrace, Detail, PathInputs};
 use crate::explain::{Explanation, NearRecords, follow_near, follow_requests};
 use crate::thinned::Thinned;
 pub use choice::{ChosenRequests, DETAILED_AT_MOST, DetailCandidates, choose_detailed};
+pub use rows::FrameTick;
 use rows::RowCollector;
-pub use rows::{FrameTick, SenderRows, SenderSample, WindowLevel};
+pub use sender::{SenderRows, SenderSample, WindowLevel};
 
 /// A request in full.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, version_name};
 use super::small::between;
-use super::transfer::median_span;
+use super::spans::median_span;
 use super::windows::was_wanted;
 use crate::wire::http2::{DATA, END_STREAM, WINDOW_UPDATE};
 use crate::wire::quic::{MAX_DATA, MAX_STREAM_DATA, STREAM};

@@ -16,10 +16,9 @@ use super::endpoint::{Endpoint, http3_problem};
 use super::fault::{Fault, Found, Matters};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
-use super::quic::QuicFacts;
-use super::signs::{Case, Signs, times};
+use super::signs::{Case, Signs, lost_of, quic_losses, share};
 use super::small::{self, Pauses};
-use super::transfer::median_span;
+use super::spans::{median_span, times};
 use crate::figure;
 
 /// All rules.
@@ -433,20 +432,6 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
 /// A share of packets or segments that costs time.
 const LOSS: f64 = 0.01;
 
-fn share(part: u64, of: u64) -> f64 {
-    part as f64 / of.max(1) as f64
-}
-
-/// Evidence of a loss with its share: `sent again: 30 of 1,000 segments with data (3.0 %)`.
-fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
-    format!(
-        "{what}: {} of {} {unit} ({:.1} %)",
-        figure::count(part),
-        figure::count(of),
-        share(part, of) * 100.0
-    )
-}
-
 fn loss(case: &Case<'_>) -> Option<Signs> {
     let (is_tcp, mut evidence) = tcp_loss(case);
     let (is_quic, of_quic) = quic_loss(case);
@@ -508,26 +493,6 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     let is_down =
         late >= LOST && quic.late_times >= LOSSES && share(late, quic.stream_frames) >= LOSS;
     (is_up || is_down, quic_losses(&quic))
-}
-
-/// What QUIC lost, as evidence.
-pub(super) fn quic_losses(quic: &QuicFacts) -> Vec<String> {
-    let mut evidence = vec![
-        lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
-        lost_of(
-            "the server's data that came late over QUIC",
-            quic.late_frames,
-            quic.stream_frames,
-            "STREAM frames",
-        ),
-    ];
-    if quic.dropped_here > 0 {
-        evidence.push(format!(
-            "{} were dropped by this machine, whose receive buffer was full",
-            figure::counted(quic.dropped_here, "datagram", "datagrams")
-        ));
-    }
-    evidence
 }
 
 fn buffered_upload(case: &Case<'_>) -> Option<Signs> {

@@ -7,12 +7,11 @@
 use squall_base::Duration;
 use squall_base::plan::Version;
 
-use super::detect::quic_losses;
 use super::detect_windows;
 use super::endpoint::{Endpoint, VersionFacts};
 use super::fault::{Fault, Matters};
 use super::observed::{Step, StepKind, version_name};
-use super::signs::{Case, Signs, rate};
+use super::signs::{Case, Signs, quic_losses, rate};
 use super::transfer::{Rates, Upload};
 use crate::figure;
 

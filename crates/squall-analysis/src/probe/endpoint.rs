@@ -10,7 +10,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
-use super::addresses::{FamilyFacts, HttpsAnswer, OtherName};
+use super::addresses::{FamilyFacts, OtherName};
 use super::announced::AnnouncedWindows;
 use super::client_windows::ClientWindows;
 use super::concurrency::Concurrency;
@@ -18,7 +18,7 @@ use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
 use super::limits::UploadLimits;
-use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::observed::{Http3Reach, HttpsAnswer, Observations, Step, StepKind, version_name};
 use super::packets::PacketFacts;
 use super::priorities::{Priorities, priorities};
 use super::product::{self, Recognised};
@@ -26,7 +26,8 @@ use super::quic::QuicFacts;
 use super::quic_transport::QuicTransport;
 use super::record_sizes::RecordSizes;
 use super::small::{self, Latency, ShortConnection};
-use super::transfer::{self, Losses, Rates, Upload, median, median_span};
+use super::spans::{median, median_span};
+use super::transfer::{self, Losses, Rates, Upload};
 use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
 
 /// What a probe found out. Times are in nanoseconds in JSON.

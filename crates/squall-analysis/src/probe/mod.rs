@@ -40,6 +40,7 @@ mod quic_transport;
 mod record_sizes;
 mod signs;
 mod small;
+mod spans;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -53,7 +54,7 @@ use serde::Serialize;
 
 use crate::summary::Schema;
 
-pub use addresses::{FamilyFacts, HttpsAnswer, HttpsService, OtherName};
+pub use addresses::{FamilyFacts, OtherName};
 pub use announced::AnnouncedWindows;
 pub use client_windows::ClientWindows;
 pub use concurrency::Concurrency;
@@ -67,8 +68,8 @@ pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
 pub use keep_alive::{IdleConnection, KeepAlive};
 pub use limits::UploadLimits;
 pub use observed::{
-    Chain, Handshake, Head, Http3Reach, Observations, Piece, ReceivedRecord, Step, StepKind,
-    TransportParameters, version_name,
+    Chain, Handshake, Head, Http3Reach, HttpsAnswer, HttpsService, Observations, Piece,
+    ReceivedRecord, Step, StepKind, TransportParameters, version_name,
 };
 pub use packets::{PacketFacts, Segment};
 pub use priorities::{PRIORITY_DOWNLOADS, PRIORITY_WINDOW, Priorities, is_urgent};

@@ -11,7 +11,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, version_name};
-use super::transfer::median_span;
+use super::spans::median_span;
 
 /// The longest response whose bytes a sender may always send at once: ten segments are 14 kB.
 const SHORT_RESPONSE: u64 = 10_000;
