@@ -12,7 +12,7 @@ use squall_record::{copy_private, read_packets};
 
 use super::arguments::Part;
 use super::destination::{in_place_of, write_to};
-use super::drops_of;
+use super::rows::drops_of;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 use crate::trials::SelectedTrial;

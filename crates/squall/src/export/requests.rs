@@ -18,6 +18,7 @@ use squall_record::read_plan;
 
 use super::arguments::RequestFormat;
 use super::destination::write_to;
+use super::rows::requests_of;
 use crate::outcome::BadInput;
 use crate::trials::SelectedTrial;
 
@@ -84,7 +85,7 @@ impl Load {
                 Version::Http2 => "HTTP/2",
                 Version::Http3 => "HTTP/3",
             },
-            rows: super::requests_of(selected)?,
+            rows: requests_of(selected)?,
             kinds: request_kinds(selected),
         })
     }

@@ -25,6 +25,9 @@ use crate::outcome::BadInput;
 use crate::recordings::{self, read_page};
 use crate::script_hosts::{self, HostChoice, RoutedScript};
 
+/// The method and URL of each request of a load.
+pub(super) type RequestNames = &'static [(String, String)];
+
 /// One variant of a load, ready to run.
 pub(super) struct Plan {
     pub(super) protocol: Protocol,

@@ -27,12 +27,10 @@ use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 use super::arguments::Outputs;
 use super::failed_files::FailedFiles;
 use super::parts::{DrawnLoad, Parts};
+use super::plan::RequestNames;
 use super::shared_writer::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
 use super::words::Format;
 use crate::background;
-
-/// The method and URL of each request of a load.
-pub(super) type RequestNames = &'static [(String, String)];
 
 /// The origin of all recorded times, by both clocks.
 #[derive(Clone, Copy, Debug)]

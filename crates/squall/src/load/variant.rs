@@ -27,10 +27,10 @@ use squall_stations::client::{
 
 use super::arguments::Arguments;
 use super::failed_files::FailedFiles;
-use super::plan::Plan;
+use super::plan::{Plan, RequestNames};
 use super::result::LoadResult;
 use super::screen::Screen;
-use super::tables::{Epoch, FinalSums, RequestNames, Tables};
+use super::tables::{Epoch, FinalSums, Tables};
 use crate::awake::{self, MeasurementKind};
 use crate::client::spin::{self, SpinGrant};
 use crate::client::{LinePrefix, VerbosePrinter};

@@ -100,7 +100,8 @@ pub(super) fn write_page(
 pub(super) fn write_sweep(
     path: &Path,
     language: Language,
-    (started_unix_ns, took): (u64, Duration),
+    started_unix_ns: u64,
+    took: Duration,
     sweep: &Sweep,
 ) -> Result<()> {
     let it = SweepPage {

@@ -1,11 +1,11 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
 //! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` what names
-//! lead to, `https_record` what DNS says about HTTP/3, `robots` what robots.txt allows, `drive` is the course of a probe, and
+//! lead to, `https_record` what DNS says about HTTP/3 (`record_name`: of which name), `robots` what robots.txt allows, `drive` is the course of a probe, and
 //! `behaviour` has its last steps. `step` is one load of the embedded client in it, and `observer` sees what that receives.
 //! `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
 //! squall-analysis' `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command
-//! behind a link, and `sweep` behind several, for a `range` in the link's settings. It says what it will send before it
+//! behind a link, and `sweep` behind several, for a `range` in the link's settings; `service` has their command lines. It says what it will send before it
 //! sends anything.
 
 mod addresses;
@@ -20,8 +20,10 @@ mod https_record;
 mod observer;
 mod plan;
 mod range;
+mod record_name;
 mod recording;
 mod robots;
+mod service;
 mod step;
 mod sweep;
 

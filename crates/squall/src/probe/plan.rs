@@ -10,7 +10,7 @@ use squall_base::{Bytes, Duration};
 use squall_http::{Body, Scheme};
 
 use super::arguments::{Arguments, UploadForm};
-use super::https_record::record_name;
+use super::record_name::record_name;
 use crate::client::{
     ConnectionFlags, FieldValue, Http, HttpUrl, Payload, PreparedRequest, RequestFlags,
     encode_fields,
