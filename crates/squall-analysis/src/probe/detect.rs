@@ -13,7 +13,7 @@ use squall_base::record::Outcome;
 use super::detect_slow;
 use super::detect_windows;
 use super::endpoint::{Endpoint, http3_problem};
-use super::fault::{Fault, Found, Matters};
+use super::fault::{DetectedFault, Fault, Relevance};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
 use super::signs::{Case, Signs, lost_of, quic_losses, share};
@@ -51,15 +51,16 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
 ];
 
 /// All faults, the most important one first.
-pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<Found> {
+pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<DetectedFault> {
     let case = Case { seen, endpoint };
     let signs = RULES.iter().filter_map(|rule| rule(&case));
-    let mut found: Vec<Found> = signs.map(|signs| with_fix(signs, seen, endpoint)).collect();
-    found.sort_by_key(Found::rank);
+    let mut found: Vec<DetectedFault> =
+        signs.map(|signs| with_fix(signs, seen, endpoint)).collect();
+    found.sort_by_key(DetectedFault::rank);
     found
 }
 
-fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
+fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> DetectedFault {
     let general = match signs.fault {
         Fault::NoAnswer => no_answer_fix(seen),
         Fault::ErrorStatus if may_expect_tls(seen) => {
@@ -72,7 +73,7 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         let setting = product::setting(recognised.product, signs.fault)?;
         Some(format!("{}: {setting}", recognised.product.name()))
     });
-    Found {
+    DetectedFault {
         fault: signs.fault,
         matters: signs.matters,
         sentence: signs.sentence,
@@ -101,7 +102,7 @@ fn no_answer(case: &Case<'_>) -> Option<Signs> {
     let evidence = evidence.collect();
     Some(Signs {
         fault: Fault::NoAnswer,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!("{} gave no HTTP response.", case.seen.url),
         evidence,
         lost: None,
@@ -142,7 +143,7 @@ fn error_status(case: &Case<'_>) -> Option<Signs> {
     let head = case.seen.heads.iter().find(|head| head.status >= 400)?;
     Some(Signs {
         fault: Fault::ErrorStatus,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "Over {} the server answers this URL with status {}: what was measured is that response.",
             version_name(head.version),
@@ -165,7 +166,7 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
     })?;
     Some(Signs {
         fault: Fault::Stalled,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "A download over {} stopped before its end.",
             version_name(step.version)
@@ -210,7 +211,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
         let middle = middle?;
         Some(Signs {
             fault: Fault::DelayedAck,
-            matters: Matters::Here,
+            matters: Relevance::Here,
             sentence: format!(
                 "Short responses over {} come in two parts, {} apart: the second one waits for a delayed acknowledgement.",
                 version_name(*version),
@@ -233,7 +234,7 @@ fn small_records(case: &Case<'_>) -> Option<Signs> {
     }
     Some(Signs {
         fault: Fault::SmallRecords,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "Downloads come in TLS records of {} bytes on average, where 16,384 are possible.",
             figure::count(bytes)
@@ -255,7 +256,7 @@ fn small_frames(case: &Case<'_>) -> Option<Signs> {
         .filter(|bytes| *bytes < BYTES)?;
     Some(Signs {
         fault: Fault::SmallFrames,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "Downloads over HTTP/2 come in DATA frames of {} bytes.",
             figure::count(bytes)
@@ -273,7 +274,7 @@ fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
     let is_clear = lost >= round_trip && idle.after_pause >= times(idle.warm, 1.2);
     is_clear.then(|| Signs {
         fault: Fault::IdleSlowStart,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "After a pause, the same {} bytes take {} instead of {}: the server's congestion window is small again.",
             figure::count(idle.bytes),
@@ -305,8 +306,8 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     let matters = match is_late {
         // Its initial window is larger.
         Some(false) => return long_handshake(flight),
-        Some(true) => Matters::Here,
-        None => Matters::FartherAway,
+        Some(true) => Relevance::Here,
+        None => Relevance::FartherAway,
     };
     Some(Signs {
         fault: Fault::LargeCertificate,
@@ -332,7 +333,7 @@ fn long_handshake(flight: u64) -> Option<Signs> {
     const LONG: u64 = 10_000;
     (flight > LONG).then(|| Signs {
         fault: Fault::LargeCertificate,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "The server sends {} bytes in each TLS handshake, most of them certificates.",
             figure::count(flight)
@@ -360,7 +361,7 @@ fn old_tls(case: &Case<'_>) -> Option<Signs> {
     let round_trip = case.long_round_trip();
     Some(Signs {
         fault: Fault::OldTls,
-        matters: round_trip.map_or(Matters::FartherAway, |_| Matters::Here),
+        matters: round_trip.map_or(Relevance::FartherAway, |_| Relevance::Here),
         sentence: format!(
             "The server speaks TLS {}: its handshake takes a round trip more than that of TLS 1.3.",
             tls.cipher.replacen(' ', " with ", 1)
@@ -381,7 +382,7 @@ fn udp_blocked(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::UdpBlocked,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: sentence.to_owned(),
         evidence: vec![why.to_owned()],
         lost: None,
@@ -417,7 +418,7 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::Bufferbloat,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "During {transfers} a round trip takes {} instead of {}: a queue on the way fills up.",
             figure::time(idle + lost),
@@ -438,7 +439,7 @@ fn loss(case: &Case<'_>) -> Option<Signs> {
     evidence.extend(of_quic);
     (is_tcp || is_quic).then(|| Signs {
         fault: Fault::Loss,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: "Packets are lost on the way, so senders slow down and wait for repairs."
             .to_owned(),
         evidence,
@@ -505,7 +506,7 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
         let round_trip = case.endpoint.round_trip.unwrap_or_default();
         (wait >= MORE && wait >= times(round_trip, 3.0)).then(|| Signs {
             fault: Fault::BufferedUpload,
-            matters: Matters::Here,
+            matters: Relevance::Here,
             sentence: format!(
                 "Once a long upload over {} has arrived, its response takes {} more than that to a short one: something stores the body before it passes it on, or works on it only then.",
                 facts.version,
@@ -537,7 +538,7 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::NoMultiplexing,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence,
         evidence: vec![evidence.to_owned()],
         lost: None,
@@ -555,7 +556,7 @@ fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
     let pair = pairs.find(|pair| !pair.is_concurrent)?;
     Some(Signs {
         fault: Fault::NoConcurrency,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "Over {} the server handles the requests of a connection one after the other: a second one waits until the first is answered.",
             pair.version
@@ -598,9 +599,9 @@ fn short_connections(case: &Case<'_>) -> Option<Signs> {
     Some(Signs {
         fault: Fault::ShortConnections,
         matters: if is_few {
-            Matters::Here
+            Relevance::Here
         } else {
-            Matters::Overhead
+            Relevance::Overhead
         },
         sentence: format!(
             "The server ends a connection after {} ({how}), and clients connect again.",
@@ -622,7 +623,7 @@ fn no_compression(case: &Case<'_>) -> Option<Signs> {
             .any(|word| kind.ends_with(*word));
     (is_text && coding.coding.is_empty() && coding.bytes >= BYTES).then(|| Signs {
         fault: Fault::NoCompression,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "{} bytes of {kind} were sent without compression, although the request allowed gzip and br.",
             figure::count(coding.bytes)
@@ -640,7 +641,7 @@ fn slow_server(case: &Case<'_>) -> Option<Signs> {
     let lost = later - case.endpoint.round_trip.unwrap_or_default();
     (lost >= SLOW).then(|| Signs {
         fault: Fault::SlowServer,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "The server takes {} to begin its response, over every version and on open connections too.",
             figure::time(lost)

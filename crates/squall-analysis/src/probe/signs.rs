@@ -7,7 +7,7 @@ use squall_base::Duration;
 use squall_base::plan::Unit;
 
 use super::endpoint::Endpoint;
-use super::fault::{Fault, Matters};
+use super::fault::{Fault, Relevance};
 use super::observed::Observations;
 use super::quic::QuicFacts;
 use crate::figure;
@@ -25,7 +25,7 @@ pub(super) struct Case<'a> {
 /// A fault with its evidence; its fix is looked up later.
 pub(super) struct Signs {
     pub(super) fault: Fault,
-    pub(super) matters: Matters,
+    pub(super) matters: Relevance,
     pub(super) sentence: String,
     pub(super) evidence: Vec<String>,
     pub(super) lost: Option<Duration>,

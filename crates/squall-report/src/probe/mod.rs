@@ -11,13 +11,13 @@ mod markdown;
 mod sweep;
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Diagnosis, Found, Matters};
+use squall_analysis::probe::{DetectedFault, Diagnosis, Relevance};
 
 use crate::lang::{Language, Translator};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style, aligned, printable};
 
-pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page, probe_page_in};
+pub use crate::html::probe::{ProbeCost, ProbePage, ProbedEndpoint, probe_page, probe_page_in};
 pub use crate::html::probe_sweep::{SweepPage, sweep_page, sweep_page_in};
 pub use markdown::markdown_in;
 pub(crate) use sweep::table_of;
@@ -60,7 +60,7 @@ pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Co
 fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     let verdict = &diagnosis.verdict;
     let style = match diagnosis.faults.first() {
-        Some(first) if first.matters == Matters::Here => Style::Warning,
+        Some(first) if first.matters == Relevance::Here => Style::Warning,
         _ => Style::Bold,
     };
     writer.paragraph(text, style, "", &verdict.headline);
@@ -93,11 +93,11 @@ fn others(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
 }
 
 /// A fault in a few words, with how much it matters.
-pub(crate) fn headline(found: &Found) -> String {
+pub(crate) fn headline(found: &DetectedFault) -> String {
     let matters = match found.matters {
-        Matters::Here => String::new(),
-        Matters::FartherAway => " (for clients farther away)".to_owned(),
-        Matters::Overhead => " (overhead)".to_owned(),
+        Relevance::Here => String::new(),
+        Relevance::FartherAway => " (for clients farther away)".to_owned(),
+        Relevance::Overhead => " (overhead)".to_owned(),
     };
     let title = found.fault.title();
     match found.lost {
@@ -209,9 +209,9 @@ mod tests {
             address: "192.0.2.1:443".to_owned(),
             ..Observations::default()
         });
-        let found = |fault: Fault| Found {
+        let found = |fault: Fault| DetectedFault {
             fault,
-            matters: Matters::FartherAway,
+            matters: Relevance::FartherAway,
             sentence: format!("{url} is slow."),
             evidence: vec![format!("asked: {url}")],
             lost: Some(Duration::from_millis(2_460)),

@@ -18,7 +18,7 @@ use super::causes::Causes;
 use super::connection::{Connection, Shared, TurnResult};
 use super::lane::{Lanes, Pools, shared_pools};
 use super::punctuality::LagMeter;
-use super::requests::Failure;
+use super::requests::RequestFailure;
 use super::settings::TargetedRequest;
 use super::timeout::RequestTimeout;
 use crate::dial::{Availability, ConnectionKey, OpenError};
@@ -265,7 +265,7 @@ impl Traffic {
                 if !self.shared.settings.dial(target).is_cause_of(&error) {
                     *self.machine_errors.entry(advised).or_default() += 1;
                 }
-                let failure = Failure::new(Outcome::ConnectFailed, message);
+                let failure = RequestFailure::new(Outcome::ConnectFailed, message);
                 if let Some(request) = first {
                     self.shared.recorder.fail(request, &failure, clock::now());
                 }
@@ -285,7 +285,7 @@ impl Traffic {
         };
         let message = error.to_string();
         *self.machine_errors.entry(message.clone()).or_default() += 1;
-        let failure = Failure::new(Outcome::ConnectFailed, message);
+        let failure = RequestFailure::new(Outcome::ConnectFailed, message);
         self.pools.report(at, Availability::Over, 0);
         if let Some(connection) = self.pools.remove(at) {
             connection.fail_all(&failure, &mut self.shared);
@@ -425,7 +425,7 @@ impl Traffic {
 
     /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.
     pub(super) fn end(&mut self, now: Time) {
-        let failure = Failure::new(Outcome::Censored, String::new());
+        let failure = RequestFailure::new(Outcome::Censored, String::new());
         for pool in self.pools.iter_mut() {
             for connection in pool.connections.iter_mut().flatten() {
                 for request in connection.take_unfinished() {

@@ -51,7 +51,7 @@ pub(super) struct Plan {
 
 /// What the user asked for: the arguments, which have been checked, and the files that are read once for all plans.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PlanInputs<'a> {
     pub(super) arguments: &'a Arguments,
     /// The requests of `--targets`.
     pub(super) targets: &'a [ScriptRequest],
@@ -79,11 +79,11 @@ struct PlanBuilder<'a> {
 impl Plan {
     /// The plan for one version of HTTP; `address_book` chooses the addresses.
     pub(super) fn new(
-        asked: Asked<'_>,
+        asked: PlanInputs<'_>,
         http: Option<Http>,
         address_book: &mut AddressBook,
     ) -> Result<Plan> {
-        let Asked {
+        let PlanInputs {
             arguments,
             targets: described,
             script,

@@ -34,7 +34,7 @@ use anyhow::Result;
 use squall_analysis::probe::Diagnosis;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, privileges};
-use squall_report::probe::{ProbedEndpoint, Spent, markdown_in, text_in};
+use squall_report::probe::{ProbeCost, ProbedEndpoint, markdown_in, text_in};
 
 pub(crate) use arguments::Arguments;
 use plan::Plan;
@@ -131,7 +131,7 @@ fn results(
         let diagnosis = Diagnosis::of(&seen);
         results.has_answers &= seen.has_response();
         if arguments.report.is_some() {
-            let spent = Spent {
+            let spent = ProbeCost {
                 took: clock::now().since(begun),
                 ..recording.spent()
             };

@@ -22,7 +22,7 @@ use squall_stations::client::{
 };
 use squall_stations::rows::{self, Capacity, RowReceiver};
 
-use super::observer::{SharedSeen, StepObserver};
+use super::observer::{SharedObservations, StepObserver};
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::client::{
@@ -154,7 +154,7 @@ pub(super) struct RunningStep {
     receivers: Receivers,
     /// TLS secrets that are kept for a capture.
     secrets: Option<Receiver<Vec<String>>>,
-    seen: SharedSeen,
+    seen: SharedObservations,
 }
 
 impl Environment<'_> {
@@ -210,7 +210,7 @@ impl Environment<'_> {
     }
 
     fn start_at(&mut self, target: Target, task: Task, time: Duration) -> Result<RunningStep> {
-        let seen = SharedSeen::default();
+        let seen = SharedObservations::default();
         let stop = StopSignal::new()?;
         let observer = StepObserver {
             seen: seen.clone(),

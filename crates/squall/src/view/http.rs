@@ -48,7 +48,7 @@ pub(super) fn serve(listener: &TcpListener, port: u16, site: &Arc<Site>) {
             thread::sleep(RETRY_AFTER);
             continue;
         };
-        let place = Place::take(&server);
+        let permit = ConnectionPermit::take(&server);
         if place.has_no_room() {
             continue;
         }
@@ -64,15 +64,15 @@ pub(super) fn serve(listener: &TcpListener, port: u16, site: &Arc<Site>) {
     }
 }
 
-/// The place of a connection among those that the server has at once.
-struct Place {
+/// One of the connections that the server may have at once.
+struct ConnectionPermit {
     server: Arc<Server>,
     others: usize,
 }
 
-impl Place {
-    fn take(server: &Arc<Server>) -> Place {
-        Place {
+impl ConnectionPermit {
+    fn take(server: &Arc<Server>) -> ConnectionPermit {
+        ConnectionPermit {
             server: Arc::clone(server),
             others: server.connections.fetch_add(1, Ordering::AcqRel),
         }
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.server.connections.fetch_sub(1, Ordering::AcqRel);
     }
