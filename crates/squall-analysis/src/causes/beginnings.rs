@@ -40,7 +40,7 @@ impl PathBeginnings {
     pub fn add_frame(&mut self, row: &FirstFrameCells) {
         if row.is_first() {
             self.inputs
-                .add_first_sent(row.hop, (row.side, row.connection), row.time);
+                .add_first_sent(row.hop, row.side, row.connection, row.time);
         }
     }
 

@@ -208,7 +208,7 @@ pub(super) fn push_openings(page: &mut String, openings: &[Opening], round_trip:
     begin(page, area.bottom + 18.0, &label);
     push_ticks(page, most, &area);
     for (place, opening) in openings.iter().enumerate() {
-        push_opening(page, opening, (unit, most), (&area, place));
+        push_opening(page, opening, unit, most, &area, place);
     }
     page.push_str("</svg>\n</figure>\n");
 }
@@ -238,8 +238,10 @@ fn push_ticks(page: &mut String, most: f64, area: &Area) {
 fn push_opening(
     page: &mut String,
     opening: &Opening,
-    (unit, most): (Unit, f64),
-    (area, place): (&Area, usize),
+    unit: Unit,
+    most: f64,
+    area: &Area,
+    place: usize,
 ) {
     let top = area.top + ROW * place as f64;
     page.push_str(&format!(

@@ -103,7 +103,8 @@ impl Listener {
         side: &SideSettings,
         wants: InboxOptions,
         seed: u64,
-        (reactor, token): (&Reactor, u64),
+        reactor: &Reactor,
+        token: u64,
     ) -> Result<Bound, StationError> {
         let protocol = match self.protocol {
             ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
@@ -158,8 +159,8 @@ impl TcpAcceptor {
             };
             let number = *next_number;
             *next_number = number.wrapping_add(1);
-            let accepted = (stream, address);
-            let connection = TcpConnection::new(number, accepted, &self.protocol, side, wants)?;
+            let connection =
+                TcpConnection::new(number, stream, address, &self.protocol, side, wants)?;
             return Ok(Accepted::Connection(connection));
         }
         Ok(Accepted::Later)

@@ -90,7 +90,8 @@ pub(crate) struct TcpConnection {
 impl TcpConnection {
     pub(super) fn new(
         number: u32,
-        (stream, address): (TcpStream, SocketAddr),
+        stream: TcpStream,
+        address: SocketAddr,
         protocol: &TcpProtocol,
         side: &SideSettings,
         wants: InboxOptions,

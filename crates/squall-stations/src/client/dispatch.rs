@@ -110,8 +110,8 @@ impl Traffic {
         if settings.pool_per_user && settings.pool.warm > 0 {
             for user in settings.share.members(users) {
                 for target in 0..settings.targets.len() as u32 {
-                    let owner = (target, user);
-                    self.lanes.find_or_create(&mut self.pools, owner, settings);
+                    self.lanes
+                        .find_or_create(&mut self.pools, target, user, settings);
                 }
             }
         }
@@ -157,8 +157,12 @@ impl Traffic {
     fn enqueue(&mut self, arrival: Arrival, taken_up: Time, lag_meter: &mut LagMeter) {
         let template = &self.shared.settings.requests[arrival.what as usize];
         let body_bytes = template.request.body().length().unwrap_or(0);
-        let owner = (template.target, arrival.user);
-        let pool = (self.lanes).find_or_create(&mut self.pools, owner, &self.shared.settings);
+        let pool = self.lanes.find_or_create(
+            &mut self.pools,
+            template.target,
+            arrival.user,
+            &self.shared.settings,
+        );
         let request = self
             .shared
             .recorder

@@ -38,7 +38,8 @@ impl Lanes {
     pub(super) fn find_or_create(
         &mut self,
         pools: &mut Pools,
-        (target, user): (u32, u32),
+        target: u32,
+        user: u32,
         settings: &ClientSettings,
     ) -> u32 {
         if !settings.pool_per_user {

@@ -192,7 +192,8 @@ impl Connections {
             quic.set_scarce(fronts.memory.is_scarce());
             let more = quic.read(
                 &mut self.buffers,
-                (&mut fronts.log, &mut fronts.memory),
+                &mut fronts.log,
+                &mut fronts.memory,
                 &mut fronts.accepted,
                 &mut arrived,
             );
@@ -549,7 +550,7 @@ impl Connections {
             let fronts = &mut self.relay.fronts;
             let quic = &mut fronts.quic[place];
             quic.set_scarce(fronts.memory.is_scarce());
-            let more = quic.write((&mut fronts.log, &mut fronts.memory), &mut arrived);
+            let more = quic.write(&mut fronts.log, &mut fronts.memory, &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }

@@ -191,7 +191,7 @@ impl Proxy {
         let token = LISTENERS << KIND_SHIFT | index;
         let wants = self.connections.front_inbox.wants();
         let side = &self.connections.front_side;
-        let bound = match listener.bind(side, wants, seed, (&self.reactor, token))? {
+        let bound = match listener.bind(side, wants, seed, &self.reactor, token)? {
             Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
             Bound::Quic(endpoint) => {
                 let fronts = &mut self.connections.relay.fronts.quic;

@@ -46,7 +46,7 @@ pub(super) fn export_capture(
     ));
     let epoch = selected.record.epoch_unix_ns;
     write_to(Some(output), |out| {
-        write_packet_headers(out, epoch, (packets.as_slice(), drops.as_slice()), hop)
+        write_packet_headers(out, epoch, packets.as_slice(), drops.as_slice(), hop)
     })
 }
 

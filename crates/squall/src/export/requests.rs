@@ -190,8 +190,8 @@ fn export_har(load: &Load, output: Option<&Path>) -> Result<()> {
             body: kind.body.as_deref(),
         }
     };
-    let about = (load.name.as_str(), load.started);
     write_to(output, |out| {
-        write_har(out, load.epoch_unix_ns, about, &load.rows, asked)
+        let (epoch, title) = (load.epoch_unix_ns, load.name.as_str());
+        write_har(out, epoch, title, load.started, &load.rows, asked)
     })
 }

@@ -86,7 +86,8 @@ fn automatic(
     let urls = Plan::new(asked, None, address_book)?.target_urls;
     let arguments = asked.arguments;
     let http = resolve_auto(
-        (&arguments.connection, &arguments.request),
+        &arguments.connection,
+        &arguments.request,
         &urls,
         address_book,
     )?;

@@ -154,6 +154,6 @@ fn print(arguments: &Arguments, diagnoses: &[Diagnosis]) -> Result<()> {
         return output::print(markdown_in(arguments.language(), diagnoses));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    let look = (display::narrow_width(), colour);
-    output::print(text_in(arguments.language(), diagnoses, look))
+    let width = display::narrow_width();
+    output::print(text_in(arguments.language(), diagnoses, width, colour))
 }

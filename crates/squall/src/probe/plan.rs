@@ -159,7 +159,7 @@ impl Plan {
             Version::Http2 => Http::Two,
             Version::Http3 => Http::Three,
         };
-        let (protocol, _) = self.connection.protocol(Some(http), self.url.scheme)?;
+        let protocol = (self.connection.protocol(Some(http), self.url.scheme)?).protocol;
         let side = self.connection.settings(protocol, &self.possible)?;
         Ok((protocol, side))
     }

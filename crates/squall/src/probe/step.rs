@@ -26,7 +26,8 @@ use super::observer::{SharedObservations, StepObserver};
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::client::{
-    AddressBook, HttpUrl, LinePrefix, PreparedRequest, TlsCredentials, VerbosePrinter, single,
+    AddressBook, HttpUrl, LinePrefix, PreparedRequest, ProtocolChoice, TlsCredentials,
+    VerbosePrinter, single,
 };
 use crate::interrupt;
 
@@ -195,8 +196,11 @@ impl Environment<'_> {
     ) -> Result<Target> {
         let (protocol, side) = self.spoken(kind, version)?;
         let flags = &self.plan.connection;
-        let spoken = (protocol, true);
-        TlsCredentials::target(flags, url, spoken, &side, self.address_book)
+        let choice = ProtocolChoice {
+            protocol,
+            is_strict: true,
+        };
+        TlsCredentials::target(flags, url, choice, &side, self.address_book)
     }
 
     /// The protocol of a step, and the client's settings for it.
@@ -275,7 +279,10 @@ impl Environment<'_> {
 
     fn settings(&mut self, target: Target, task: &Task, time: Duration) -> Result<ClientSettings> {
         let (protocol, side) = self.spoken(task.kind, task.version)?;
-        let spoken = (protocol, true);
+        let choice = ProtocolChoice {
+            protocol,
+            is_strict: true,
+        };
         self.recording.watch(target.packets_to());
         let Some(first) = task.requests.first() else {
             bail!("a step without a request");
@@ -302,13 +309,7 @@ impl Environment<'_> {
             workload,
             requests: requests.collect(),
             sample_every: SAMPLE_EVERY,
-            ..single(
-                target,
-                spoken,
-                side,
-                first.request.clone(),
-                (observed, time),
-            )
+            ..single(target, choice, side, first.request.clone(), observed, time)
         })
     }
 }

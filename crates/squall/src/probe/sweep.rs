@@ -185,8 +185,9 @@ fn print(arguments: &Arguments, sweep: &Sweep) -> Result<()> {
         return output::print(sweep_markdown_in(arguments.language(), sweep));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    let look = (display::narrow_width(), colour);
-    output::print(sweep_text_in(arguments.language(), sweep, look))
+    let width = display::narrow_width();
+    let text = sweep_text_in(arguments.language(), sweep, width, colour);
+    output::print(text)
 }
 
 #[cfg(test)]

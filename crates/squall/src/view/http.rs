@@ -49,14 +49,14 @@ pub(super) fn serve(listener: &TcpListener, port: u16, site: &Arc<Site>) {
             continue;
         };
         let permit = ConnectionPermit::take(&server);
-        if place.has_no_room() {
+        if permit.has_no_room() {
             continue;
         }
         let started = thread::Builder::new()
             .name("squall-viewer".to_owned())
             .spawn(move || {
                 // Only the client is affected if its connection fails, and it sees that.
-                let _ = place.server.converse(socket);
+                let _ = permit.server.converse(socket);
             });
         if started.is_err() {
             thread::sleep(RETRY_AFTER);
