@@ -20,6 +20,7 @@ use squall_linux::socket::{self, SocketError};
 
 use crate::error::StationError;
 pub(crate) use quic::{Handshake, QuicEndpoint};
+use tcp::TcpProtocol;
 pub(crate) use tcp::{Drained, Received, TcpConnection, Written};
 
 /// Where a station listens and which protocol it speaks there.
@@ -50,12 +51,6 @@ pub(crate) enum Bound {
 pub(crate) struct TcpAcceptor {
     listener: TcpListener,
     protocol: TcpProtocol,
-}
-
-/// What the connections of a TCP listener speak.
-enum TcpProtocol {
-    Plain(Version),
-    Secure(tls::ServerContext),
 }
 
 /// What waited at a listener.

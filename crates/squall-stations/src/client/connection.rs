@@ -14,12 +14,17 @@ use squall_linux::reactor::ReadyEvent;
 use super::causes::{Causes, WindowWatch};
 use super::in_flight::{EventContext, InFlightRequests};
 use super::requests::{Observation, Recorder, RequestFailure};
-use super::upload::{ActiveUpload, UploadProgress};
-use super::{ClientSettings, TargetedRequest, Uploads};
+use super::settings::{ClientSettings, TargetedRequest};
+use super::upload::{ActiveUpload, UploadProgress, Uploads};
 use crate::Buffers;
 use crate::dial::{Availability, DialedConnection, IoOutcome, OpenError, Target, Transport};
 use crate::error::StationError;
 use crate::log::StationLog;
+
+/// Reads of one connection before others get their turn: 1 MiB.
+const READS_A_TURN: usize = 16;
+/// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
+const WRITES_A_TURN: usize = 16;
 
 /// What a connection can do next. An error: it is closed, and the requests in flight on it failed for this reason.
 pub(crate) type TurnResult = Result<Availability, RequestFailure>;
@@ -251,7 +256,7 @@ impl Connection {
 
     fn read(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         self.dialed.has_unread = true;
-        for read in 0..super::READS_A_TURN {
+        for read in 0..READS_A_TURN {
             let (now, outcome) = self
                 .dialed
                 .transport
@@ -312,7 +317,7 @@ impl Connection {
 
     fn write(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         self.has_unwritten = true;
-        for _ in 0..super::WRITES_A_TURN {
+        for _ in 0..WRITES_A_TURN {
             if !self.active_uploads.is_empty() {
                 self.feed(shared)?;
             }

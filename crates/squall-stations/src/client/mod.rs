@@ -57,9 +57,7 @@ use stall::StallTimeout;
 pub use start_line::StartBarrier;
 use turn::{Pace, Sampling};
 pub use upload::Upload;
-
-/// Bodies that are not in the requests themselves, by place among the requests.
-pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
+pub(crate) use upload::Uploads;
 
 /// Delay from all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
@@ -67,10 +65,6 @@ const START_AFTER: Duration = Duration::from_millis(10);
 const FAILED: u64 = u64::MAX - 1;
 /// The reactor's token for the signal to end the load early.
 const STOP: u64 = u64::MAX - 2;
-/// Reads of one connection before others get their turn: 1 MiB.
-const READS_A_TURN: usize = 16;
-/// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
-const WRITES_A_TURN: usize = 16;
 
 /// What a client did, in addition to its records.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use squall_load::Choice;
 
 use super::back::BackConnection;
 use super::event_batch::EventBatch;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::exchange::{BackState, ProxyExchange};
 use super::front::{ConnectionEvents, QuicFront, ReadOutcome, ResetReason};
-use super::keys::{BackKey, FrontKey};
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::settings::{Failure, ProxyReport, Timeouts};
 use super::{Connections, KIND_SHIFT, UPSTREAMS};
 use crate::accept::HEAD_TIMEOUT;

@@ -9,9 +9,9 @@ use squall_http::{Inbox, StreamId};
 use squall_linux::clock;
 
 use super::access::entry;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::exchange::{BackState, ProxyExchange};
 use super::front::ResetReason;
-use super::keys::{BackKey, FrontKey};
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::relay::Relay;
 use super::settings::Failure;
 

@@ -29,6 +29,7 @@ mod saving;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod upload_pace;
 
 use std::io;
 use std::net::SocketAddr;

@@ -8,12 +8,12 @@ use squall_http::h3;
 use squall_http::{Inbox, ServerEvent, StreamId};
 use squall_linux::clock;
 
-use super::OpenExchanges;
+use super::open::OpenExchanges;
 use crate::Buffers;
 use crate::accept::{Handshake, QuicEndpoint};
 use crate::log::StationLog;
 use crate::memory::HeldMemory;
-use crate::proxy::exchange::ExchangeKey;
+use crate::proxy::keys::ExchangeKey;
 
 /// A listener for HTTP/3.
 pub(in crate::proxy) struct QuicFront {
