@@ -14,7 +14,7 @@ use squall_record::append_private;
 use super::arguments::Arguments;
 use super::plan::Plan;
 use super::range::Range;
-use super::service::{LinkCapture, PCAP, Service, wait, without_flags};
+use super::service::{LinkCaptureFiles, PCAP, Service, wait, without_flags};
 use super::sweep;
 use crate::interrupt;
 use crate::outcome::{BadInput, CommandOutcome, FAILED};
@@ -69,7 +69,7 @@ fn captured(
         own.push(temporary.clone().into_os_string());
     }
     let keys = own_log.or(needs_log.then_some(temporary.as_path()));
-    let capture = LinkCapture {
+    let capture = LinkCaptureFiles {
         path,
         keys: keys.filter(|_| plan.is_secure()),
     };

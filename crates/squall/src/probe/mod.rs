@@ -39,7 +39,7 @@ use squall_report::probe::{ProbeCost, ProbedEndpoint, markdown_in, text_in};
 pub(crate) use arguments::Arguments;
 use plan::Plan;
 use recording::Recording;
-use step::Environment;
+use step::StepEnvironment;
 
 use crate::client::AddressBook;
 use crate::key_log::KeyLog;
@@ -121,7 +121,7 @@ fn results(
         let begun = clock::now();
         let time = std::time::Duration::from(plan.duration);
         let mut address_book = AddressBook::until(Instant::now() + time);
-        let mut seen = drive::observe(Environment {
+        let mut seen = drive::observe(StepEnvironment {
             plan,
             address_book: &mut address_book,
             recording: &mut *recording,

@@ -30,7 +30,7 @@ pub(super) struct Service {
 }
 
 /// A capture that a link makes, and the file from which the link takes the TLS secrets.
-pub(super) struct LinkCapture<'a> {
+pub(super) struct LinkCaptureFiles<'a> {
     pub(super) path: &'a Path,
     pub(super) keys: Option<&'a Path>,
 }
@@ -58,7 +58,7 @@ impl Service {
     pub(super) fn command(
         &self,
         link: &str,
-        capture: Option<&LinkCapture<'_>>,
+        capture: Option<&LinkCaptureFiles<'_>>,
         own: Vec<OsString>,
     ) -> Command {
         let port = self.port;
@@ -148,7 +148,7 @@ mod tests {
             squall: PathBuf::from("/squall"),
             port: 8_443,
         };
-        let capture = LinkCapture {
+        let capture = LinkCaptureFiles {
             path: Path::new("a.pcapng"),
             keys: Some(Path::new("a.keys")),
         };

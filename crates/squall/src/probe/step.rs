@@ -73,7 +73,7 @@ pub(super) struct StepRecords {
 }
 
 /// What all steps of a probe share.
-pub(super) struct Environment<'a> {
+pub(super) struct StepEnvironment<'a> {
     pub(super) plan: &'a Plan,
     pub(super) address_book: &'a mut AddressBook,
     pub(super) recording: &'a mut Recording,
@@ -158,7 +158,7 @@ pub(super) struct RunningStep {
     seen: SharedObservations,
 }
 
-impl Environment<'_> {
+impl StepEnvironment<'_> {
     /// Runs a step for at most `time`.
     pub(super) fn run(&mut self, url: &HttpUrl, task: Task, time: Duration) -> Result<StepRecords> {
         let running = self.start(url, task, time)?;
