@@ -1,7 +1,10 @@
 //! Compares a run with an earlier one: what changed in the cells that both have, and how certain that is.
 //!
-//! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, valid trials are
-//! compared as pairs. Otherwise the runs are compared as two groups, which takes more trials to show the same change.
+//! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, trials are
+//! compared as pairs, and a pair with a doubtful trial counts as within a run (`verdict`). Otherwise the valid trials of the
+//! runs are compared as two groups, which takes more trials to show the same change; what a lateness can have done to a
+//! difference is known of pairs only. Figures that are limits of the emulated path are left out.
+//!
 //! Holm's correction covers each figure separately, since a reader looks at one. `verdict` says what makes a verdict.
 //! Whether the two runs were made on comparable machines is left to the caller.
 
@@ -10,7 +13,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use squall_base::Duration;
-use squall_base::plan::{Condition, Statistic};
+use squall_base::plan::{Condition, Measure as PlanMeasure, Statistic, Targets};
 use squall_base::splitmix::splitmix64;
 
 use crate::cell::CellSummary;
@@ -25,7 +28,9 @@ use crate::threshold::{Aggregate, Latency, Measure, Percentile, Reading, Thresho
 use crate::threshold_text::ThresholdError;
 use crate::trial::TrialStats;
 use crate::value::log_nanos;
-use crate::verdict::{Difference, LEVEL, Overload, Pair, Ratio, UnknownReason};
+use crate::verdict::{
+    ComparedPairs, Difference, LEVEL, Overload, Pair, Ratio, TrialPair, UnknownReason, with_rates,
+};
 
 squall_base::words! {
     /// A figure that is compared.
@@ -67,9 +72,9 @@ pub struct CellChange {
     pub condition: Condition,
     /// True if the trials of both runs were paired by seed.
     pub is_paired: bool,
-    /// Valid trials of the earlier run.
+    /// Valid trials of the earlier run, and doubtful ones whose p99 is compared.
     pub trials_before: u64,
-    /// Valid trials of the later run.
+    /// The same of the later run.
     pub trials_after: u64,
     /// Which run could not carry the load, if either: the variant stands for the later run, the baseline for the earlier
     /// one. Under overload latencies grow with the duration, so a change is one of how fast they grow.
@@ -231,14 +236,13 @@ impl CellChange {
     fn of(before: &CellSummary, after: &CellSummary) -> CellChange {
         let old: Vec<&TrialStats> = before.valid_trials().collect();
         let new: Vec<&TrialStats> = after.valid_trials().collect();
-        let same =
-            |a: &TrialStats, b: &TrialStats| a.repetition == b.repetition && a.seed == b.seed;
-        let pairs: Vec<(&TrialStats, &TrialStats)> = new
-            .iter()
-            .filter_map(|a| Some((*a, *old.iter().find(|b| same(a, b))?)))
-            .collect();
         // A trial without a partner is left out of the pairs. Where the runs share seeds, a missing partner was invalid.
         let shared = all_seeds_shared(before, after);
+        let pairs = if shared {
+            pairs_of(before, after)
+        } else {
+            Vec::new()
+        };
         let figures = ChangeFigure::ALL.map(|figure| {
             if shared {
                 FigureChange::of_pairs(figure, &pairs)
@@ -246,13 +250,19 @@ impl CellChange {
                 FigureChange::of_groups(figure, &old, &new)
             }
         });
+        let compared = ComparedPairs::of(PlanMeasure::USUAL, &pairs);
+        let doubtful = |trial: &TrialStats| u64::from(trial.validity.is_doubtful());
+        let trials = compared.trials.iter();
+        let (more_new, more_old) = trials.fold((0, 0), |(new, old), (after, before)| {
+            (new + doubtful(after), old + doubtful(before))
+        });
         CellChange {
             variant: after.variant.clone(),
             condition: after.condition.clone(),
             is_paired: shared,
-            trials_before: old.len() as u64,
-            trials_after: new.len() as u64,
-            overload: Overload::of(after, before),
+            trials_before: old.len() as u64 + more_old,
+            trials_after: new.len() as u64 + more_new,
+            overload: Overload::of(&with_rates(after), &with_rates(before)),
             figures: figures.to_vec(),
         }
     }
@@ -274,6 +284,22 @@ impl CellChange {
     }
 }
 
+/// The trials of both cells that may count, later run first, in pairs of equal seeds.
+fn pairs_of<'a>(before: &'a CellSummary, after: &'a CellSummary) -> Vec<TrialPair<'a>> {
+    let counts = |trial: &&TrialStats| trial.is_valid() || trial.validity.is_doubtful();
+    let pair = |a: &'a TrialStats| {
+        let same = |b: &&TrialStats| b.repetition == a.repetition && b.seed == a.seed;
+        let partner = before.trials.iter().filter(counts).find(same)?;
+        Some((a, partner))
+    };
+    after
+        .trials
+        .iter()
+        .filter(counts)
+        .filter_map(pair)
+        .collect()
+}
+
 /// True if the cells have a repetition in common, and each common repetition has the same seed in both.
 fn all_seeds_shared(before: &CellSummary, after: &CellSummary) -> bool {
     let mut both = after.trials.iter().filter_map(|a| {
@@ -291,43 +317,64 @@ fn seed_of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> u64 {
 }
 
 impl FigureChange {
-    fn of_pairs(figure: ChangeFigure, pairs: &[(&TrialStats, &TrialStats)]) -> FigureChange {
-        let seed = seed_of(pairs.iter().map(|(after, _)| *after));
-        let old: Vec<&TrialStats> = pairs.iter().map(|(_, before)| *before).collect();
-        let new: Vec<&TrialStats> = pairs.iter().map(|(after, _)| *after).collect();
-        let mut change = FigureChange::empty(figure, &old, &new);
-        let logs: Option<Vec<f64>> = pairs
-            .iter()
+    fn of_pairs(figure: ChangeFigure, pairs: &[TrialPair<'_>]) -> FigureChange {
+        match figure.statistic() {
+            Some(statistic) => {
+                let measure = PlanMeasure::ResponseTime(statistic, Targets::ALL);
+                FigureChange::of_latencies(figure, measure, pairs)
+            }
+            None => FigureChange::of_rates(figure, pairs),
+        }
+    }
+
+    fn of_latencies(
+        figure: ChangeFigure,
+        measure: PlanMeasure,
+        pairs: &[TrialPair<'_>],
+    ) -> FigureChange {
+        let has_value = |trial: &TrialStats| trial.value(measure).is_some();
+        if !(pairs.iter()).all(|(after, before)| has_value(after) && has_value(before)) {
+            return FigureChange {
+                finding: Difference::Unknown(UnknownReason::TooFewRequests),
+                ..FigureChange::unjudged(figure, pairs)
+            };
+        }
+        let compared = ComparedPairs::of(measure, pairs);
+        if compared.pairs.is_empty() && compared.doubtful > 0 {
+            return FigureChange {
+                finding: Difference::Unknown(UnknownReason::Doubtful),
+                ..FigureChange::unjudged(figure, pairs)
+            };
+        }
+        let mut change = FigureChange::unjudged(figure, &compared.trials);
+        let logs: Option<Vec<f64>> = (compared.pairs.iter()).map(Pair::exact_log_ratio).collect();
+        let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
+        let seed = seed_of(compared.trials.iter().map(|(after, _)| *after));
+        (change.finding, change.p) = Difference::of(&compared.pairs, effect.as_ref(), seed);
+        // A hidden value has no ratio.
+        if !matches!(change.finding, Difference::Unknown(_)) {
+            change.ratio = Ratio::of(&compared.pairs, effect.as_ref());
+        }
+        change
+    }
+
+    /// What lateness of squall did to a rate is not known, so only valid trials count.
+    fn of_rates(figure: ChangeFigure, pairs: &[TrialPair<'_>]) -> FigureChange {
+        let is_valid = |(after, before): &&TrialPair<'_>| after.is_valid() && before.is_valid();
+        let valid: Vec<TrialPair<'_>> = pairs.iter().filter(is_valid).copied().collect();
+        if valid.is_empty() && !pairs.is_empty() {
+            return FigureChange {
+                finding: Difference::Unknown(UnknownReason::Doubtful),
+                ..FigureChange::unjudged(figure, pairs)
+            };
+        }
+        let mut change = FigureChange::unjudged(figure, &valid);
+        let logs: Option<Vec<f64>> = (valid.iter())
             .map(|(after, before)| Some(log(figure, after)? - log(figure, before)?))
             .collect();
         let effect = logs.as_ref().and_then(|logs| Effect::of_pairs(logs));
-        if figure == ChangeFigure::Rate {
-            change.judge_rates(&logs.unwrap_or_default(), effect, seed);
-            return change;
-        }
-        let values: Option<Vec<Pair>> = pairs
-            .iter()
-            .map(|(after, before)| {
-                Some(Pair {
-                    repetition: after.repetition,
-                    variant: figure.latency(after)??.into(),
-                    baseline: figure.latency(before)??.into(),
-                    own_error: figure.own_error_ns(after) + figure.own_error_ns(before),
-                    is_doubtful: false,
-                    is_limited: false,
-                })
-            })
-            .collect();
-        match values {
-            Some(values) => {
-                (change.finding, change.p) = Difference::of(&values, effect.as_ref(), seed);
-                // A hidden value has no ratio.
-                if !matches!(change.finding, Difference::Unknown(_)) {
-                    change.ratio = Ratio::of(&values, effect.as_ref());
-                }
-            }
-            None => change.finding = Difference::Unknown(UnknownReason::TooFewRequests),
-        }
+        let seed = seed_of(valid.iter().map(|(after, _)| *after));
+        change.judge_rates(&logs.unwrap_or_default(), effect, seed);
         change
     }
 
@@ -370,6 +417,12 @@ impl FigureChange {
             Difference::Same
         };
         change
+    }
+
+    /// A figure with the medians of these pairs, and no conclusion yet.
+    fn unjudged(figure: ChangeFigure, pairs: &[TrialPair<'_>]) -> FigureChange {
+        let (new, old): (Vec<&TrialStats>, Vec<&TrialStats>) = pairs.iter().copied().unzip();
+        FigureChange::empty(figure, &old, &new)
     }
 
     /// A figure with its medians, and no conclusion yet.

@@ -563,21 +563,21 @@ impl Comparison {
 }
 
 /// A variant's trial and that of its baseline.
-type TrialPair<'a> = (&'a TrialStats, &'a TrialStats);
+pub(crate) type TrialPair<'a> = (&'a TrialStats, &'a TrialStats);
 
 /// The pairs that are compared, with their trials, and how many were left out.
-struct ComparedPairs<'a> {
-    pairs: Vec<Pair>,
-    trials: Vec<TrialPair<'a>>,
+pub(crate) struct ComparedPairs<'a> {
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) trials: Vec<TrialPair<'a>>,
     /// Pairs left out because the emulated path itself was the bottleneck. They count if their limits leave nothing open, or if
     /// there are no others.
     limited: u64,
     /// Pairs left out because squall itself may have made or hidden their difference.
-    doubtful: u64,
+    pub(crate) doubtful: u64,
 }
 
 impl<'a> ComparedPairs<'a> {
-    fn of(measure: Measure, trials: &[TrialPair<'a>]) -> ComparedPairs<'a> {
+    pub(crate) fn of(measure: Measure, trials: &[TrialPair<'a>]) -> ComparedPairs<'a> {
         let with_value = trials
             .iter()
             .filter_map(|(a, b)| Some((Pair::of(measure, a, b)?, (*a, *b))));
@@ -617,7 +617,7 @@ impl<'a> ComparedPairs<'a> {
 }
 
 /// The cell, with the rates of its doubtful trials if it has no better ones.
-fn with_rates(cell: &CellSummary) -> Cow<'_, CellSummary> {
+pub(crate) fn with_rates(cell: &CellSummary) -> Cow<'_, CellSummary> {
     match cell.as_if_valid() {
         Some(shown) if cell.is_doubtful() => Cow::Owned(shown),
         _ => Cow::Borrowed(cell),

@@ -17,12 +17,29 @@ pub(crate) const CLOSED: &str =
     "closed to save memory: the connections held 1 GiB of requests and responses";
 
 /// The bytes that all connections of a station hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeldMemory {
     bytes: usize,
+    ample_bytes: usize,
+    max_bytes: usize,
+}
+
+impl Default for HeldMemory {
+    fn default() -> HeldMemory {
+        HeldMemory::of_limits(AMPLE_BYTES, MAX_BYTES)
+    }
 }
 
 impl HeldMemory {
+    /// With these limits in place of [`AMPLE_BYTES`] and [`MAX_BYTES`].
+    pub(crate) fn of_limits(ample_bytes: usize, max_bytes: usize) -> HeldMemory {
+        HeldMemory {
+            bytes: 0,
+            ample_bytes,
+            max_bytes,
+        }
+    }
+
     /// Replaces what one connection held by what it holds now.
     pub(crate) fn update(&mut self, held: &mut usize, now_holds: usize) {
         self.bytes = self.bytes.saturating_sub(*held).saturating_add(now_holds);
@@ -31,12 +48,12 @@ impl HeldMemory {
 
     /// Whether each stream should hold only [`SCARCE_BYTES`].
     pub(crate) fn is_scarce(&self) -> bool {
-        self.bytes >= AMPLE_BYTES
+        self.bytes >= self.ample_bytes
     }
 
     /// Whether a connection must be closed.
     pub(crate) fn is_exceeded(&self) -> bool {
-        self.bytes >= MAX_BYTES
+        self.bytes >= self.max_bytes
     }
 }
 

@@ -2,14 +2,18 @@
 //! it.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use squall_base::plan::{SideSettings, TlsSettings};
 use squall_http::tls::{Identity, Trust, Validity};
-use squall_http::{ClientEvent, Inbox, InboxOptions, h3};
+use squall_http::{Body, ClientEvent, Inbox, InboxOptions, Request, Scheme, h3};
 use squall_linux::clock;
 
 /// How long a turn waits for a datagram.
 const WAIT: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// More than the congestion window allows at first, about ten packets, and less than the server's limit for a head.
+const LONG_HEAD_BYTES: usize = 40_000;
 
 /// The identity of test servers: "server".
 pub(crate) fn identity() -> Identity {
@@ -65,6 +69,26 @@ impl Visitor {
                 self.socket.send(datagram).unwrap();
             }
         }
+    }
+
+    /// Sends the first part of a request's head, within one HEADERS frame. The rest follows only in further turns, once the
+    /// server has acknowledged what it has.
+    pub(crate) fn begin_head(&mut self) {
+        // An X takes eight bits in the Huffman code, too (RFC 7541, appendix B).
+        let fields = [("x-long".to_owned(), "X".repeat(LONG_HEAD_BYTES))];
+        let get = Request::new("GET", Scheme::Https, "server", "/", &fields, Body::EMPTY).unwrap();
+        self.engine.submit(&Arc::new(get)).unwrap();
+        self.turn();
+        let mut events = self.inbox.events.iter();
+        assert!(!events.any(|event| matches!(event, ClientEvent::RequestWritten { .. })));
+    }
+
+    /// The code with which the server has reset a request.
+    pub(crate) fn reset_code(&self) -> Option<u64> {
+        self.inbox.events.iter().find_map(|event| match event {
+            ClientEvent::StreamReset { code, .. } => Some(*code),
+            _ => None,
+        })
     }
 
     pub(crate) fn has_answer(&self) -> bool {

@@ -38,12 +38,11 @@ fn set_handler(handler: impl FnMut() + Send + 'static) -> Result<()> {
 
 /// Like [`watch`], but an interrupt also requests `stop`. Call it once.
 pub(crate) fn watch_and_signal(stop: StopSignal) -> Result<()> {
-    ctrlc::set_handler(move || {
+    set_handler(move || {
         if REQUESTED.swap(true, Ordering::AcqRel) || stop.request().is_err() {
             std::process::exit(i32::from(INTERRUPTED));
         }
     })
-    .context("cannot watch for Ctrl-C")
 }
 
 pub(crate) fn is_requested() -> bool {

@@ -39,6 +39,7 @@ pub struct LoadTotals {
     body_bytes_out: u64,
     body_bytes_in: u64,
     succeeded_in_window: u64,
+    handshakes: u64,
     shortest: Option<Duration>,
     response: Latencies,
     service: Latencies,
@@ -131,6 +132,7 @@ impl LoadTotals {
     /// Counts everything about a request but its spans, which it adds to `spans`.
     fn count(&mut self, request: &RequestRecord, spans: &mut SpanColumns) {
         self.count_in_window(request);
+        self.count_handshake(request);
         if request.phase == Phase::Warmup {
             self.warmup += 1;
             return;
@@ -200,6 +202,23 @@ impl LoadTotals {
         }
     }
 
+    /// Counts the handshake of a connection that was opened for this request, if it completed within the measured phase: that
+    /// of TLS or QUIC, in the clear that of TCP.
+    fn count_handshake(&mut self, request: &RequestRecord) {
+        if !request.opened_connection {
+            return;
+        }
+        let (from, to) = (self.phase.from, self.phase.to);
+        let is_measured = |time: Time| time >= from && to.is_none_or(|to| time <= to);
+        if request
+            .secured
+            .or(request.connected)
+            .is_some_and(is_measured)
+        {
+            self.handshakes += 1;
+        }
+    }
+
     /// Adds all of `other`'s requests, such as those of another thread of the same load.
     pub fn merge(&mut self, other: &LoadTotals) {
         self.warmup += other.warmup;
@@ -215,6 +234,7 @@ impl LoadTotals {
         self.body_bytes_out += other.body_bytes_out;
         self.body_bytes_in += other.body_bytes_in;
         self.succeeded_in_window += other.succeeded_in_window;
+        self.handshakes += other.handshakes;
         self.shortest = self.shortest.into_iter().chain(other.shortest).min();
         self.response.merge(&other.response);
         self.service.merge(&other.service);
@@ -285,6 +305,12 @@ impl LoadTotals {
     /// The failures of requests without a response, and of gRPC calls.
     pub fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Connections that were opened for requests and whose handshake completed within the measured phase: that of TLS or
+    /// QUIC, in the clear that of TCP. Those that were opened before the load are not among them.
+    pub fn handshakes(&self) -> u64 {
+        self.handshakes
     }
 
     /// Body bytes of requests that were written to a socket completely.
@@ -539,6 +565,46 @@ mod tests {
         assert_eq!((totals.warmup(), totals.requests()), (1_000, 2_000));
         assert_eq!(totals.achieved_per_s(at(3_100_000)), Some(1_000.0));
         assert_eq!(totals.achieved_per_s(at(900_000)), None);
+    }
+
+    #[test]
+    fn handshakes_are_those_of_requests_that_opened_a_connection_in_the_measured_phase() {
+        let opened = |from: u64, is_secure: bool| RequestRecord {
+            connected: Some(at(from + 100)),
+            secured: is_secure.then(|| at(from + 300)),
+            opened_connection: true,
+            ..answered(from, 900)
+        };
+        let reused = RequestRecord {
+            opened_connection: false,
+            ..opened(1_000, true)
+        };
+        let reset = RequestRecord {
+            status: None,
+            outcome: Outcome::StreamReset,
+            ..opened(1_100, true)
+        };
+        let mut totals = LoadTotals::new(MeasuredPhase {
+            from: at(1_000),
+            to: Some(at(2_000)),
+        });
+        for request in [
+            // TCP's handshake was before, that of TLS was not.
+            opened(800, true),
+            opened(600, true),
+            opened(890, false),
+            opened(900, false),
+            reused,
+            reset,
+            opened(1_700, true),
+            opened(1_701, true),
+        ] {
+            totals.add(&request);
+        }
+        assert_eq!(totals.handshakes(), 4);
+        assert_eq!(totals.per_s(totals.handshakes(), at(2_500)), Some(4_000.0));
+        totals.merge(&totals.clone());
+        assert_eq!(totals.handshakes(), 8);
     }
 
     #[test]

@@ -77,7 +77,8 @@ impl PacketFacts {
         let mut sums = Sums::default();
         for segment in segments {
             let flow = flows.entry((segment.client, segment.server)).or_default();
-            if !segment.is_from_server && segment.flags & (SYN | ACK) == SYN {
+            let begins = !segment.is_from_server && segment.flags & (SYN | ACK) == SYN;
+            if begins && flow.syn != Some(segment.seq) {
                 // The port is used again.
                 sums.add(std::mem::take(flow));
             }
@@ -147,6 +148,10 @@ struct Gap {
 /// One connection.
 #[derive(Default)]
 struct Flow {
+    /// The sequence number of this machine's SYN.
+    syn: Option<u32>,
+    /// When it was sent, until an answer shows the round trip. `None` if it was sent again: an answer may be to either of them
+    /// (Karn's algorithm; RFC 6298, section 3).
     syn_sent: Option<Time>,
     round_trip: Option<Duration>,
     /// The sequence number behind everything that the server has sent.
@@ -171,7 +176,8 @@ impl Flow {
     /// A packet from this machine.
     fn sent(&mut self, segment: &Segment) {
         if segment.flags & SYN != 0 {
-            self.syn_sent = Some(segment.at);
+            let is_repeated = self.syn.replace(segment.seq).is_some();
+            self.syn_sent = (!is_repeated).then_some(segment.at);
             self.sent = Some(segment.seq.wrapping_add(1));
             return;
         }
@@ -205,7 +211,7 @@ impl Flow {
 
     fn acknowledge(&mut self, segment: &Segment) {
         if segment.flags & SYN != 0 {
-            // A repeated one says nothing.
+            // Only the first answer says something.
             let sent = self.syn_sent.take();
             let took = sent.map(|sent| segment.at.since(sent));
             self.round_trip = took.or(self.round_trip);
@@ -408,10 +414,53 @@ mod tests {
         assert_eq!(found.zero_window, ms(30));
     }
 
+    /// The SYN is sent again 3 ms before the answer to the first one arrives. The answer to the second comes later.
+    #[test]
+    fn retransmitted_syn_shows_no_round_trip() {
+        let begun = handshake();
+        let (syn, answer) = (begun[0], begun[1]);
+        let again = Segment { at: at(37), ..syn };
+        let second = Segment {
+            at: at(75),
+            ..answer
+        };
+        let data = [
+            nth(at(80), 0),
+            nth(at(80), 2),
+            // Later than half of the 3 ms since the second SYN.
+            nth(at(82), 1),
+            segment(at(90), false, 100, 200),
+            acknowledgement(at(130), 300, 500),
+        ];
+        let packets = |second_syn: &[Segment]| -> Vec<Segment> {
+            let begin = [&[syn][..], second_syn, &[answer, second]].concat();
+            begin.into_iter().chain(data).collect()
+        };
+        let expected = PacketFacts {
+            received: 3,
+            reordered: 1,
+            ..PacketFacts::default()
+        };
+        assert_eq!(PacketFacts::of(&packets(&[again])), Some(expected));
+        // Also if this machine's kernel sends it a third time.
+        let thrice = [again, Segment { at: at(38), ..syn }];
+        assert_eq!(PacketFacts::of(&packets(&thrice)), Some(expected));
+        // Without a repetition, the acknowledgement took a round trip, which is no delay.
+        let once = PacketFacts {
+            lone_segments: 1,
+            ack_delay: Some(Duration::ZERO),
+            longest_ack_delay: Some(Duration::ZERO),
+            ..expected
+        };
+        assert_eq!(PacketFacts::of(&packets(&[])), Some(once));
+    }
+
     #[test]
     fn port_that_is_used_again_is_another_connection() {
         let again = handshake().into_iter().map(|it| Segment {
             at: it.at + ms(1_000),
+            // Another connection begins with another number.
+            seq: if it.is_from_server { it.seq } else { 5_000 },
             ..it
         });
         let first = handshake().into_iter().chain([nth(at(50), 0)]);

@@ -9,7 +9,8 @@ use squall_analysis::{Difference, Quantile, RunSummary, TrialStats, UnknownReaso
 use squall_base::Duration;
 use squall_base::record::Validity;
 
-use crate::support::{plan, trials};
+use crate::doubtful::doubt;
+use crate::support::{ms, plan, trials};
 
 /// A run in which h1 has these p99s in ms and h2c x1 has `h2c` ms, give or take 3 %, after `change`.
 fn run(p99s: &[f64], h2c: f64, change: impl FnOnce(&mut [TrialStats])) -> RunSummary {
@@ -133,6 +134,52 @@ fn unknown_figures_are_not_compared() {
         Difference::Unknown(UnknownReason::NoPair)
     );
     assert_eq!(found.cells[0].trials_after, 0);
+}
+
+/// Within a run the same rule holds: `doubtful` tests it in detail.
+#[test]
+fn doubtful_trials_count_only_where_lateness_cannot_have_made_the_change() {
+    let seven = |factor: f64| [slower(factor).to_vec(), vec![103.0 * factor]].concat();
+    let before = run(&seven(1.0), 200.0, |_| {});
+    let late = |own: Duration| {
+        move |trials: &mut [TrialStats]| {
+            for h1 in trials.iter_mut().step_by(2) {
+                doubt(h1, Some(own));
+            }
+        }
+    };
+    // Slower by 50 ms, of which squall itself made at most 20 ms.
+    let found = changes(&before, &run(&seven(1.5), 200.0, late(ms(20))));
+    let h1 = found.cells[0].figure(ChangeFigure::P99);
+    assert_eq!(h1.finding, Difference::Higher);
+    let ratio = h1.ratio.unwrap().median;
+    assert!((1.29..1.31).contains(&ratio), "{ratio}");
+    let counted = (found.cells[0].trials_before, found.cells[0].trials_after);
+    assert_eq!(counted, (7, 7));
+    // What lateness did to a rate is not known.
+    let rate = found.cells[0].figure(ChangeFigure::Rate).finding;
+    assert_eq!(rate, Difference::Unknown(UnknownReason::Doubtful));
+
+    // Slower by 5 ms, of which squall itself may have made all.
+    let found = changes(&before, &run(&seven(1.05), 200.0, late(ms(20))));
+    assert_eq!(
+        p99(&found, "h1"),
+        Difference::Unknown(UnknownReason::Doubtful)
+    );
+    let counted = (found.cells[0].trials_before, found.cells[0].trials_after);
+    assert_eq!(counted, (7, 0));
+    assert!(!found.is_worse());
+    assert_eq!(
+        found.without_verdict(),
+        ["h1 at delay 10ms, loss 3%: within our own error"]
+    );
+
+    // One trial of which it is not known what squall did: its pair is left out, and the others count.
+    let unknown = |trials: &mut [TrialStats]| doubt(&mut trials[0], None);
+    let found = changes(&before, &run(&seven(1.5), 200.0, unknown));
+    let h1 = found.cells[0].figure(ChangeFigure::P99);
+    assert_eq!(h1.p, Some(0.03125));
+    assert_eq!(found.cells[0].trials_after, 6);
 }
 
 #[test]

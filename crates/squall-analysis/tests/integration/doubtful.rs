@@ -25,7 +25,7 @@ fn p99s(pairs: &[Pair]) -> Vec<(Quantile, Quantile)> {
 }
 
 /// Makes a trial doubtful, with this part of its p99 being squall's own.
-fn doubt(trial: &mut TrialStats, own: Option<Duration>) {
+pub(crate) fn doubt(trial: &mut TrialStats, own: Option<Duration>) {
     trial.validity = Validity::Doubtful {
         reasons: vec!["the generator was late".to_owned()],
     };

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use squall_base::secrets::{REDACTED, is_secret_name, is_secret_parameter, redacted_text};
+use squall_base::text::bytes_without_bom;
 
 /// `bytes` without secrets; borrowed if there are none, or if it is no text.
 pub fn redacted_recording(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let Ok(text) = std::str::from_utf8(bytes) else {
+    let Ok(text) = std::str::from_utf8(bytes_without_bom(bytes)) else {
         return Cow::Borrowed(bytes);
     };
     if let Some(shown) = redacted_json(text) {
@@ -137,12 +138,21 @@ mod tests {
         }
     }
 
+    /// Programs on Windows begin their files with it, and every parser here skips it.
+    #[test]
+    fn recording_with_a_byte_order_mark_has_no_secrets_either() {
+        let field = "\u{feff}{\n  \"name\": \"Authorization\",\n  \"value\": \"Bearer k1\"\n}\n";
+        let shown = String::from_utf8(redacted_recording(field.as_bytes()).into_owned()).unwrap();
+        assert!(!shown.contains("k1") && shown.contains(REDACTED), "{shown}");
+    }
+
     #[test]
     fn what_has_no_secret_stays_as_it_is() {
         for bytes in [
             &b""[..],
             b"0.0\t/a\n",
             b"\xff\xfe: token",
+            b"\xef\xbb\xbf{\"url\": \"/a\"}",
             b"{\"url\":  \"/a\"}\n",
             b"12",
         ] {

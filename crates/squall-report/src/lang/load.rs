@@ -122,6 +122,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "connections {#a} TCP, {#b} QUIC",
         "TCP 连接 {a} 个，QUIC 连接 {b} 个",
     ),
+    phrase("handshakes/s {#n}", "每秒握手 {n} 次"),
     phrase("handshakes {#n} full", "完整握手 {n} 次"),
     phrase("handshakes {#n} resumed", "恢复的握手 {n} 次"),
     phrase("{#n} resumed", "恢复 {n} 次"),

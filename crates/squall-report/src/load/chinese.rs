@@ -40,7 +40,7 @@ fn check(text: &str, width: usize) {
     }
 }
 
-fn all() -> [Sample; 8] {
+fn all() -> [Sample; 9] {
     [
         samples::empty(),
         samples::one(),
@@ -48,6 +48,7 @@ fn all() -> [Sample; 8] {
         samples::failed(),
         samples::grpc(),
         samples::streamed(),
+        samples::connections(),
         samples::of_pages(),
         samples::millions(),
     ]

@@ -12,7 +12,7 @@ use squall_analysis::load::{
     RoundsComparison, SendLimits, VariantRounds, compare_rounds,
 };
 use squall_base::Duration;
-use squall_base::record::{EndingCounts, Lateness, Outcome, SideCounts};
+use squall_base::record::{EndingCounts, Lateness, Outcome};
 
 use super::FinishedLoad;
 
@@ -184,7 +184,7 @@ pub struct PagesJson {
 }
 
 /// Connections and what was negotiated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConnectionsJson {
     /// TCP connections opened.
     pub tcp: u64,
@@ -194,6 +194,9 @@ pub struct ConnectionsJson {
     pub tls_full: u64,
     /// TLS handshakes that resumed a session.
     pub tls_resumed: u64,
+    /// Handshakes of requests that opened a connection, per second of the measured phase: those of TLS or QUIC, in the clear
+    /// those of TCP.
+    pub handshakes_per_s: Option<f64>,
     /// Connections by protocol.
     pub protocols: BTreeMap<String, u64>,
     /// Connections by the protocol that ALPN negotiated, or `none`.
@@ -346,7 +349,7 @@ impl LoadJson {
                 .collect(),
             parts: Part::ALL.map(|part| PartJson::of(part, load)).to_vec(),
             pages: load.pages.map(PagesJson::of),
-            connections: ConnectionsJson::of(load.counts),
+            connections: ConnectionsJson::of(load),
             causes: *load.causes,
             generator: GeneratorJson::of(load),
         }
@@ -410,12 +413,14 @@ impl PartJson {
 }
 
 impl ConnectionsJson {
-    fn of(counts: &SideCounts) -> ConnectionsJson {
+    fn of(load: &FinishedLoad<'_>) -> ConnectionsJson {
+        let (counts, totals) = (load.counts, load.totals);
         ConnectionsJson {
             tcp: counts.tcp_connections,
             quic: counts.quic_connections,
             tls_full: counts.tls_full,
             tls_resumed: counts.tls_resumed,
+            handshakes_per_s: totals.per_s(totals.handshakes(), load.end),
             protocols: counts.protocols.clone(),
             alpn: counts.alpn.clone(),
             ciphers: counts.ciphers.clone(),
@@ -572,6 +577,18 @@ mod tests {
         assert_eq!(json["gap_ns"]["count"], 40);
         assert_eq!(json["longest_gap_ns"]["max"], 90_000_000);
         assert_eq!(json["longest_gap_ns"]["min"], 20_000_000);
+    }
+
+    #[test]
+    fn connections_have_the_rate_of_handshakes() {
+        let per_s = |sample: &samples::Sample| {
+            let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
+            json["connections"]["handshakes_per_s"].clone()
+        };
+        assert_eq!(per_s(&samples::connections()), 25.0);
+        // Its connections were opened before the load.
+        assert_eq!(per_s(&samples::mixed()), 0.0);
+        assert!(per_s(&samples::empty()).is_null());
     }
 
     #[test]

@@ -322,6 +322,23 @@ fn send_limits() -> SendLimits {
     }
 }
 
+/// 50 requests in two seconds, each on a new connection over TLS.
+pub(super) fn connections() -> Sample {
+    let requests = (0..50).map(|n| {
+        let begun = n * 40_000;
+        RequestRecord {
+            connected: Some(at(begun + 300)),
+            secured: Some(at(begun + 1_100)),
+            opened_connection: true,
+            ..answered(begun, 1_650)
+        }
+    });
+    let mut sample = Sample::of(MeasuredPhase::default(), at(2_000_000), requests);
+    sample.counts.tcp_connections = 50;
+    sample.counts.tls_full = 50;
+    sample
+}
+
 /// Six gRPC calls, of which five fail in four ways.
 pub(super) fn grpc() -> Sample {
     let errors = [

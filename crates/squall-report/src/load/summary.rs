@@ -444,10 +444,18 @@ fn connections(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
         (load.counts.quic_connections, "QUIC"),
     ];
     let opened = counted_words(&opened).map(|words| format!("connections {words}"));
-    (opened.into_iter())
+    let per_s = handshakes_per_s(load).map(|per_s| format!("handshakes/s {}", figure::rate(per_s)));
+    (opened.into_iter().chain(per_s))
         .chain(counts(load.counts))
         .map(|line| format.paragraph(Style::Plain, "", &line))
         .collect()
+}
+
+/// Handshakes of requests that opened a connection, per second; `None` if there are fewer than two, which have no rate.
+fn handshakes_per_s(load: &FinishedLoad<'_>) -> Option<f64> {
+    let count = load.totals.handshakes();
+    let per_s = load.totals.per_s(count, load.end);
+    per_s.filter(|_| count > 1)
 }
 
 /// What one side counted on its connections, in lines: handshakes, what was negotiated and announced, GOAWAYs and resets.
@@ -670,6 +678,16 @@ mod tests {
         // What arrives within a millisecond is not in pieces.
         let text = summary(&samples::mixed().finished(), &FORMAT);
         assert!(!text.contains("first chunk"), "{text}");
+    }
+
+    #[test]
+    fn connection_for_each_request_shows_the_rate_of_handshakes() {
+        let text = summary(&samples::connections().finished(), &FORMAT);
+        let line = "\nconnections 50 TCP\nhandshakes/s 25\nhandshakes 50 full\n";
+        assert!(text.contains(line), "{text}");
+        // A single handshake has no rate.
+        let text = summary(&samples::one().finished(), &FORMAT);
+        assert!(!text.contains("handshakes/s"), "{text}");
     }
 
     #[test]

@@ -34,8 +34,6 @@ pub(super) struct BackConnection {
     /// Exchanges whose requests wait for room.
     pub(super) blocked: Vec<ExchangeKey>,
     pub(super) backlog_bytes: usize,
-    /// The part of it that `Backs::memory` has counted.
-    held_bytes: usize,
     /// Requests that were submitted to it.
     pub(super) submitted: u64,
     is_dirty: bool,
@@ -56,8 +54,10 @@ pub(super) struct Backs {
     balance: Balance,
     turn: usize,
     streams_at_most: Option<u32>,
-    /// What arrived from upstreams and waits for clients.
+    /// What arrived from upstreams and waits for clients, also if the upstream has closed its connection meanwhile.
     pub(super) memory: HeldMemory,
+    /// What `memory` has counted.
+    held_bytes: usize,
 }
 
 /// A pool for each upstream.
@@ -100,6 +100,7 @@ impl Backs {
             turn: 0,
             streams_at_most,
             memory: HeldMemory::default(),
+            held_bytes: 0,
         }
     }
 
@@ -188,7 +189,6 @@ impl Backs {
                     streams: Streams::default(),
                     blocked: Vec::new(),
                     backlog_bytes: 0,
-                    held_bytes: 0,
                     submitted: 0,
                     is_dirty: false,
                     is_given_up: false,
@@ -244,8 +244,7 @@ impl Backs {
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, at: BackKey) -> Option<Box<BackConnection>> {
         self.pools.get_mut(at.pool).policy.closed(at.connection);
-        let mut connection = self.pools.remove(at)?;
-        self.memory.update(&mut connection.held_bytes, 0);
+        let connection = self.pools.remove(at)?;
         self.mark_changed(at.pool);
         Some(connection)
     }
@@ -277,21 +276,21 @@ impl Backs {
 
     /// Notes that `n` more bytes of responses wait for clients.
     pub(super) fn add_backlog(&mut self, at: BackKey, n: usize) {
+        let holds = self.held_bytes + n;
+        self.memory.update(&mut self.held_bytes, holds);
         if let Some(connection) = self.pools.connection_mut(at) {
             connection.backlog_bytes += n;
-            let waits = connection.backlog_bytes;
-            self.memory.update(&mut connection.held_bytes, waits);
         }
     }
 
     /// Notes that `n` bytes no longer wait.
     pub(super) fn drop_backlog(&mut self, at: BackKey, n: u64) {
+        let holds = self.held_bytes.saturating_sub(n as usize);
+        self.memory.update(&mut self.held_bytes, holds);
         let Some(connection) = self.pools.connection_mut(at) else {
             return;
         };
         connection.backlog_bytes = connection.backlog_bytes.saturating_sub(n as usize);
-        let waits = connection.backlog_bytes;
-        self.memory.update(&mut connection.held_bytes, waits);
         if !connection.is_paused(self.memory.is_scarce()) {
             if connection.dialed.has_unread {
                 self.pending_reads.push(at);

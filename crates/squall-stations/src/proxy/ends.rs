@@ -173,7 +173,9 @@ impl Relay {
         }
         front.is_serving = false;
         while let Some(next) = front.waiting.pop_front() {
-            if self.exchanges.get_mut(next).is_some() {
+            let exchange = self.exchanges.get_mut(next);
+            // The proxy may have answered it already: its body did not arrive in time.
+            if exchange.is_some_and(|exchange| !exchange.is_answered) {
                 front.is_serving = true;
                 if front.may_read(is_scarce) {
                     self.fronts.pending_reads.push(id);

@@ -286,6 +286,7 @@ impl Relay {
             let address = exchange.front.and_then(|(at, _)| self.fronts.address(at));
             exchange.client = address.map_or(ClientHost::UNKNOWN, ClientHost::of);
             exchange.back = BackState::Waiting { upstream };
+            exchange.last_progress = self.now;
             exchange.attempts += 1;
             let client = exchange.client;
             self.backs.enqueue(upstream, WaitingRequest { key, client });

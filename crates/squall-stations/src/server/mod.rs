@@ -6,6 +6,8 @@
 
 mod access;
 #[cfg(test)]
+mod beside_abuse;
+#[cfg(test)]
 mod closed_windows;
 mod exchanges;
 mod page;

@@ -15,9 +15,15 @@ use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::Buffers;
 use crate::accept::{Handshake, QuicEndpoint};
 
+/// How often a turn asks the socket for datagrams before others get their turn. Each time brings up to 16 reads, each of one
+/// datagram or of several that the kernel has joined, up to 64 KiB.
+const CALLS_A_TURN: usize = 4;
+
 pub(super) struct QuicListener {
     endpoint: QuicEndpoint,
     peers: BTreeMap<u32, QuicPeer>,
+    /// The last turn may have left datagrams, which the kernel does not report again.
+    has_unread: bool,
 }
 
 /// The server's part of a connection's state; the engine has the other.
@@ -40,6 +46,7 @@ impl QuicListener {
         QuicListener {
             endpoint,
             peers: BTreeMap::new(),
+            has_unread: false,
         }
     }
 
@@ -47,8 +54,17 @@ impl QuicListener {
         self.endpoint.address()
     }
 
-    /// When its next timer is due.
+    /// Whether it has more to read than it has read.
+    #[cfg(test)]
+    pub(super) fn has_unread(&self) -> bool {
+        self.has_unread
+    }
+
+    /// When its next timer is due, or its next turn.
     pub(super) fn deadline(&self) -> Option<Time> {
+        if self.has_unread {
+            return Some(Time::ZERO);
+        }
         let answers = self.peers.values().filter_map(|p| p.exchanges.next_due());
         answers.chain(self.endpoint.deadline()).min()
     }
@@ -64,11 +80,14 @@ impl QuicListener {
     }
 
     fn read(&mut self, buffers: &mut Buffers, service: &mut Service) {
-        let QuicListener { endpoint, peers } = self;
-        let mut more = true;
-        while more {
+        let QuicListener {
+            endpoint,
+            peers,
+            has_unread,
+        } = self;
+        for _ in 0..CALLS_A_TURN {
             let now = clock::now();
-            more = endpoint.read(buffers, |engine, (connection, address), inbox| {
+            *has_unread = endpoint.read(buffers, |engine, (connection, address), inbox| {
                 let peer = peers.entry(connection).or_insert_with(|| {
                     service.log.counts.quic_connections += 1;
                     QuicPeer {
@@ -85,6 +104,9 @@ impl QuicListener {
                 peer.apply(connection, engine, inbox, now, service);
                 peer.count_held(connection, engine, service);
             });
+            if !*has_unread {
+                return;
+            }
         }
     }
 
@@ -101,7 +123,9 @@ impl QuicListener {
 
     /// Writes to the socket, and queues more of the responses as room is made.
     fn write(&mut self, service: &mut Service) {
-        let QuicListener { endpoint, peers } = self;
+        let QuicListener {
+            endpoint, peers, ..
+        } = self;
         let mut more = true;
         while more {
             more = endpoint.write(|engine, connection, inbox| {

@@ -4,18 +4,25 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread;
 
 use squall_base::plan::{Protocol, Version};
-use squall_http::{Inbox, ServerEvent, StreamId};
+use squall_http::{Body, Inbox, Request, Scheme, ServerEvent, StreamId, h3};
 
 use super::exchanges::{ExchangeOwner, ServerExchanges};
 use super::*;
 use crate::accept::HEAD_TIMEOUT;
+use crate::visitor::{Visitor, context, identity};
 
 fn server(version: Version, stop: &StopSignal) -> Server {
+    server_of(ListenerProtocol::Plain(version), stop)
+}
+
+fn server_of(protocol: ListenerProtocol, stop: &StopSignal) -> Server {
     let settings = ServerSettings {
         idle_timeout: Some(Duration::from_secs(600)),
-        ..ServerSettings::for_test(ListenerProtocol::Plain(version), 5)
+        ..ServerSettings::for_test(protocol, 5)
     };
     Server::listen(settings, stop.clone()).unwrap()
 }
@@ -33,6 +40,15 @@ fn turn_until(what: &str, server: &mut Server, is_so: impl Fn(&Server) -> bool) 
     while !is_so(server) {
         assert!(clock::now() < give_up, "not {what} within 20 s");
         server.turn().unwrap();
+    }
+}
+
+/// Gives the visitor turns until the condition holds, for at most 20 s.
+fn visit_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
+    let give_up = clock::now() + Duration::from_secs(20);
+    while !is_so(visitor) {
+        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
+        visitor.turn();
     }
 }
 
@@ -105,6 +121,42 @@ fn connection_with_a_slow_head_over_http2_is_closed() {
     client.read_to_end(&mut answer).unwrap();
     let is_goaway = |frame: &[u8]| frame == [7, 0, 0, 0, 0, 0];
     assert!(answer.windows(6).any(is_goaway), "{answer:?}");
+}
+
+/// Only the stream ends.
+#[test]
+fn stream_with_a_slow_head_over_http3_is_reset_and_others_are_served() {
+    let stop = StopSignal::new().unwrap();
+    let identity = identity();
+    let mut server = server_of(ListenerProtocol::Quic(identity.clone()), &stop);
+    let mut context = context(&identity);
+    let mut visitor = Visitor::new(&mut context, server.addresses().unwrap()[0]);
+    let give_up = clock::now() + Duration::from_secs(20);
+    while !visitor.engine.is_ready() {
+        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
+        visitor.turn();
+        server.turn().unwrap();
+    }
+    let held = |server: &Server| match &server.listeners[0] {
+        BoundListener::Quic(quic) => quic.largest().map_or(0, |(_, bytes)| bytes),
+        BoundListener::Tcp(_) => 0,
+    };
+    let began = clock::now();
+    visitor.begin_head();
+    turn_until("read", &mut server, |server| held(server) > 0);
+    server.sweep(began + (HEAD_TIMEOUT - Duration::from_secs(5)));
+    assert!(held(&server) > 0);
+    server.sweep(too_late());
+    assert_eq!(held(&server), 0);
+
+    let serving = thread::spawn(move || server.run().unwrap());
+    visit_until(&mut visitor, |visitor| visitor.reset_code().is_some());
+    assert_eq!(visitor.reset_code(), Some(h3::code::REQUEST_REJECTED));
+    let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
+    visitor.engine.submit(&Arc::new(get)).unwrap();
+    visit_until(&mut visitor, Visitor::has_answer);
+    stop.request().unwrap();
+    assert_eq!(serving.join().unwrap().responses_written, 1);
 }
 
 /// Streams of HTTP/3 are independent: only those with slow heads end.

@@ -1,5 +1,7 @@
-//! What a server records of QUIC connections that end before the server does, and that it counts what they hold.
+//! What a server records of QUIC connections that end before the server does, that it counts what they hold, and that none of
+//! them keeps the others waiting.
 
+use std::net::UdpSocket;
 use std::time::Duration as StdDuration;
 use std::{sync::Arc, thread};
 
@@ -170,4 +172,38 @@ fn quic_client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
     stop.request().unwrap();
     serving.join().unwrap();
+}
+
+/// However fast datagrams arrive, a turn ends, so that other clients get theirs. Over HTTP/2 see `beside_abuse`.
+#[test]
+fn turn_ends_although_datagrams_are_left() {
+    const FLOOD: usize = 200;
+    let identity = identity();
+    let stop = StopSignal::new().unwrap();
+    let (mut server, _rows) = quic_server(&identity, &stop, Some(Duration::from_secs(600)));
+    let address = server.addresses().unwrap()[0];
+    let abusive = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let has_unread = |server: &Server| match &server.listeners[0] {
+        BoundListener::Quic(quic) => quic.has_unread(),
+        BoundListener::Tcp(_) => false,
+    };
+    let give_up = clock::now() + Duration::from_secs(20);
+    // The kernel may deliver some of them late.
+    while !has_unread(&server) {
+        assert!(clock::now() < give_up, "a turn reads everything");
+        for _ in 0..FLOOD {
+            abusive.send_to(&[0], address).unwrap();
+        }
+        server.turn().unwrap();
+    }
+    // The rest is read although the kernel reports nothing new.
+    while has_unread(&server) {
+        assert!(clock::now() < give_up, "something is left");
+        server.turn().unwrap();
+    }
+    let serving = thread::spawn(move || server.run().unwrap());
+    let mut context = context(&identity);
+    ask(&mut Visitor::new(&mut context, address));
+    stop.request().unwrap();
+    assert_eq!(serving.join().unwrap().responses_written, 1);
 }

@@ -1,6 +1,9 @@
 //! Malicious clients against `squall serve`: whatever they do, other clients get prompt responses, memory stays small,
 //! and nothing panics. `hostile_ends` tests how each of these floods ends and what is logged about it;
 //! `hostile_servers` tests servers against `squall fetch` and `squall load`.
+//!
+//! The medians of a good client with and without abuse are not compared here, because on a busy machine their quotient is that
+//! of the machine: squall-stations (server `beside_abuse`) counts the turns of the server that a good client waits for.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

@@ -1,10 +1,12 @@
-//! Ctrl-C and kill -9 of the runner and of the worker: nothing is left behind, and the run can continue.
+//! Ctrl-C and kill -9 of the runner and of the worker: nothing is left behind, and the run can continue. A hangup under
+//! nohup.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -219,4 +221,36 @@ fn kill_9_of_the_worker_leaves_nothing_and_its_trial_is_repeated() {
         said.contains("[2/2] h2c x1") && said.contains("(SIGKILL); trying again"),
         "{said}"
     );
+}
+
+/// nohup(1) ignores SIGHUP before it starts the program.
+#[test]
+fn server_under_nohup_ignores_a_hangup() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let mut child = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" serve --h1 0"])
+        .arg(squall(home.path()).get_program())
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let mut said = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it talks");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let pid = Pid::from_raw(child.id() as i32);
+    for signal in [Signal::SIGHUP, Signal::SIGINT] {
+        kill(pid, signal).expect("it is not waited for yet");
+    }
+    let ended = child.wait().expect("it can be waited for");
+    assert!(line.starts_with("listening h1 on "), "{line}");
+    let ignored = (status.lines()).find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap_or_default().trim(), 16);
+    // Bit n-1 stands for signal n (proc(5)).
+    let hangup: u64 = 1 << (Signal::SIGHUP as u64 - 1);
+    assert_eq!(ignored.expect("a set of signals") & hangup, hangup);
+    // A second signal that it heeds would have ended it with an error.
+    assert!(ended.success(), "{ended}");
 }

@@ -231,11 +231,14 @@ impl Fronts {
         }
     }
 
-    /// How many bytes of requests on this connection wait for their upstreams; over HTTP/3 they are not counted.
+    /// How many bytes of requests on this connection wait for their upstreams.
     pub(super) fn backlog_bytes(&self, at: FrontKey) -> usize {
         match at {
             FrontKey::Tcp(id) => self.tcp_ref(id).map_or(0, |front| front.backlog_bytes),
-            FrontKey::Quic { .. } => 0,
+            FrontKey::Quic {
+                listener,
+                connection,
+            } => self.quic[listener as usize].backlog_bytes(connection),
         }
     }
 

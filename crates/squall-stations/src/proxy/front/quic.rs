@@ -176,6 +176,11 @@ impl QuicFront {
         }
     }
 
+    /// How many bytes of a connection's requests wait for upstreams.
+    pub(in crate::proxy) fn backlog_bytes(&self, connection: u32) -> usize {
+        (self.peers.get(&connection)).map_or(0, |peer| peer.backlog_bytes)
+    }
+
     /// Changes how many bytes of a connection's requests wait for upstreams.
     pub(in crate::proxy) fn update_backlog(
         &mut self,

@@ -1,7 +1,7 @@
 //! What the proxy does when requests and responses under way take too much memory, and that it recovers.
 //!
-//! Nothing really takes that much: a test adds what other clients would hold to the proxy's own counts. So the limits are
-//! the real ones (`crate::memory`).
+//! Nothing really takes that much: a test adds what other clients would hold to the proxy's own counts, so that the limits are
+//! the real ones (`crate::memory`), or has many clients and small limits.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use squall_http::{Body, Request, Scheme, StreamId};
 use squall_linux::clock;
 
 use super::{Balance, Failure, ListenerProtocol, Proxy, StopSignal, proxy, server, settings};
-use crate::memory::{CLOSED, MAX_BYTES};
+use crate::memory::{CLOSED, HeldMemory, MAX_BYTES};
 use crate::proxy::exchange::{MAX_KEPT_BYTES, ProxyExchange};
 use crate::proxy::keys::FrontKey;
 use crate::visitor::{Visitor, context, identity};
@@ -50,7 +50,11 @@ impl Turned {
     }
 
     /// Takes turns with a client of HTTP/3 until the condition holds, for at most 20 s.
-    fn turn_with(&mut self, visitor: &mut Visitor, is_so: impl Fn(&Proxy, &Visitor) -> bool) {
+    pub(super) fn turn_with(
+        &mut self,
+        visitor: &mut Visitor,
+        is_so: impl Fn(&Proxy, &Visitor) -> bool,
+    ) {
         let give_up = clock::now() + Duration::from_secs(20);
         while !is_so(&self.0, visitor) {
             assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
@@ -188,6 +192,50 @@ fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     assert_eq!(proxy.closed_to_save_memory(), 1);
 }
 
+/// How many clients upload at once, and the limits then. Each client holds what one read returned, at least.
+const CLIENTS: u32 = 50;
+const SMALL_AMPLE_BYTES: usize = 128 << 10;
+const SMALL_MAX_BYTES: usize = 512 << 10;
+
+#[test]
+fn many_clients_together_hold_less_than_the_limit() {
+    let stop = StopSignal::new().unwrap();
+    // Nothing ever reads from its connections.
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut proxy = Turned::before(upstream.local_addr().unwrap(), &stop);
+    let limits = HeldMemory::of_limits(SMALL_AMPLE_BYTES, SMALL_MAX_BYTES);
+    proxy.0.connections.relay.fronts.memory = limits;
+    let address = proxy.address();
+    let clients = (0..CLIENTS).map(|_| thread::spawn(move || upload(address)));
+    let clients: Vec<_> = clients.collect();
+    let has_closed = |proxy: &Proxy| {
+        let errors = &proxy.connections.relay.report.machine_errors;
+        errors.contains_key(CLOSED)
+    };
+    let give_up = clock::now() + Duration::from_secs(20);
+    while proxy.0.connections.relay.fronts.accepted < CLIENTS || !has_closed(&proxy.0) {
+        assert!(clock::now() < give_up, "the limit was not reached");
+        let wake = clock::now() + Duration::from_millis(10);
+        proxy.0.turn(Some(wake)).unwrap();
+        // What they really hold, not what was counted.
+        let fronts = proxy.0.connections.relay.fronts.tcp.iter().flatten();
+        let held = fronts.map(|front| front.tcp.engine.buffered_bytes() + front.backlog_bytes);
+        let held: usize = held.sum();
+        assert!(held < SMALL_MAX_BYTES, "{held}");
+    }
+    // A client that holds little is served.
+    let (line, _) = proxy.ask(OPTIONS);
+    assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+    let still_open = (proxy.0.connections.relay.fronts.tcp.iter().flatten()).count();
+    let closed = proxy.closed_to_save_memory();
+    assert!(still_open > 0 && closed > 0, "{still_open}, {closed}");
+    // This ends the other connections.
+    drop(proxy);
+    for client in clients {
+        let _ = client.join().unwrap();
+    }
+}
+
 #[test]
 fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let stop = StopSignal::new().unwrap();
@@ -216,6 +264,14 @@ fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
     };
     proxy.turn_with(&mut large, |proxy, _| held(proxy) > 10_000);
     assert_eq!(proxy.closed_to_save_memory(), 0);
+    // It waits for the upstream, so no upload on this connection is its client's fault.
+    let fronts = &proxy.0.connections.relay.fronts;
+    let (connection, bytes) = fronts.quic[0].held().next().unwrap();
+    let at = FrontKey::Quic {
+        listener: 0,
+        connection,
+    };
+    assert_eq!(fronts.backlog_bytes(at), bytes);
 
     let mut others = 0;
     let memory = &mut proxy.0.connections.relay.fronts.memory;

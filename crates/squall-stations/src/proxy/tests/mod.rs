@@ -2,13 +2,14 @@
 //!
 //! `raw` has upstreams that a test controls frame by frame, `memory` tests what happens when too much memory is held,
 //! `refused` when the kernel refuses something, `shares` what counts as a client's share, `slow_heads` when a head takes too
-//! long.
+//! long, `timeouts` when something else does.
 
 mod memory;
 mod raw;
 mod refused;
 mod shares;
 mod slow_heads;
+mod timeouts;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

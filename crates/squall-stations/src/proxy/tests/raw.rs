@@ -7,10 +7,13 @@ use std::time::Duration as StdDuration;
 
 use squall_base::record::ExchangeRecord;
 
+use super::memory::{Turned, connect};
 use super::{
     Balance, Failure, Protocol, Proxy, ProxyReport, StopSignal, Version, listener, log, proxy,
     settings,
 };
+use crate::memory::MAX_BYTES;
+use crate::proxy::exchange::{BackState, ProxyExchange};
 
 const HEADERS: u8 = 0x1;
 const RST_STREAM: u8 = 0x3;
@@ -341,6 +344,60 @@ fn field_with_a_line_end_does_not_reach_an_upstream_of_another_version() {
     assert!(!seen.contains("injected"), "{seen:?}");
     stop.request().unwrap();
     passing.join().unwrap();
+}
+
+fn has_exchange(proxy: &Proxy, is_so: impl Fn(&ProxyExchange) -> bool) -> bool {
+    let mut exchanges = proxy.connections.relay.exchanges.iter();
+    exchanges.any(|(_, exchange)| is_so(exchange))
+}
+
+/// Otherwise clients without a window could make a proxy hold any number of responses of such upstreams.
+#[test]
+fn waiting_response_counts_after_its_upstream_has_closed_the_connection() {
+    /// `:method: GET`, `:scheme: http`, `:path: /` and `:authority: a`.
+    const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
+    const BODY: &[u8] = &[b'x'; 10_000];
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stop = StopSignal::new().unwrap();
+    let upstreams = [upstream.local_addr().unwrap()];
+    let mut settings = settings(&upstreams, Balance::RoundRobin, Default::default());
+    settings.listeners = vec![listener(Version::Http2)];
+    settings.protocol = Protocol::H1;
+    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    proxy.0.open_in_advance().unwrap();
+    let mut client = Wire(connect(proxy.address()));
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    client.0.write_all(preface).unwrap();
+    // SETTINGS_INITIAL_WINDOW_SIZE 0.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    client.send(HEADERS, END_STREAM | END_HEADERS, 1, GET);
+
+    proxy.turn_until("sent", |proxy| {
+        has_exchange(proxy, |it| matches!(it.back, BackState::Sent { .. }))
+    });
+    let (mut server, _) = upstream.accept().unwrap();
+    assert!(server.read(&mut [0; 4_096]).unwrap() > 0);
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 10000\r\n\r\n";
+    server.write_all(head).unwrap();
+    proxy.turn_until("begun", |proxy| has_exchange(proxy, |it| it.is_answered));
+    server.write_all(BODY).unwrap();
+    drop(server);
+    proxy.turn_until("closed", |proxy| {
+        let mut connections = proxy.connections.relay.backs.pools.connections();
+        has_exchange(proxy, |it| it.down.waiting.len() == BODY.len())
+            && connections.all(|(_, back)| back.backlog_bytes == 0)
+    });
+
+    let mut others = 0;
+    let memory = &mut proxy.0.connections.relay.backs.memory;
+    memory.update(&mut others, MAX_BYTES - 1_000);
+    proxy.turn_until("cut off", |proxy| {
+        let failures = &proxy.connections.relay.report.failures;
+        failures.get(&Failure::TooMuchHeld) == Some(&1)
+    });
+    let reset = client.wait_for(RST_STREAM);
+    // INTERNAL_ERROR (RFC 9113, section 7).
+    assert_eq!((reset.stream, reset.payload), (1, vec![0, 0, 0, 2]));
 }
 
 #[test]

@@ -110,6 +110,14 @@ fn each_connection_carries_as_many_requests_as_asked() {
             .sum();
         let expected = if protocol.is_secure() { opened } else { 0 };
         assert_eq!(handshakes, expected, "{protocol} {setting}: {shown}");
+        // The first connections are opened before the load, and a single handshake has no rate.
+        let in_advance: u32 = connections.parse().expect("a number");
+        let has_rate = shown.contains("\nhandshakes/s ");
+        assert_eq!(
+            has_rate,
+            opened > in_advance + 1,
+            "{protocol} {setting}: {shown}"
+        );
     }
     let url = server.url(Protocol::H2);
     let refused = ["load", "--http", "2", "--set", "http2.goaway_after=1", &url];
