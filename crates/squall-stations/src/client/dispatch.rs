@@ -16,11 +16,11 @@ use squall_load::{Arrival, Arrivals, Choice};
 
 use super::causes::Causes;
 use super::connection::{Connection, Shared, TurnResult};
-use super::lane::{Lanes, Pools, shared_pools};
 use super::punctuality::LagMeter;
 use super::requests::RequestFailure;
 use super::settings::TargetedRequest;
 use super::timeout::RequestTimeout;
+use super::user_pools::{Pools, UserPools, shared_pools};
 use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
@@ -34,7 +34,7 @@ const TAKEN_UP_AT_ONCE: usize = 16;
 pub(super) struct Traffic {
     pub(super) shared: Shared,
     pub(super) pools: Pools,
-    lanes: Lanes,
+    user_pools: UserPools,
     wants: InboxOptions,
     /// Whether connections may have deadlines.
     pub(super) has_deadlines: bool,
@@ -59,7 +59,7 @@ impl Traffic {
         let expects_continue = requests.any(|targeted| targeted.request.expects_continue());
         Traffic {
             pools: shared_pools(settings),
-            lanes: Lanes::default(),
+            user_pools: UserPools::default(),
             wants: InboxOptions {
                 // Interim responses, such as 100 (Continue), are reported only with fields.
                 fields: calls_grpc || expects_continue || settings.observed.fields,
@@ -110,7 +110,7 @@ impl Traffic {
         if settings.pool_per_user && settings.pool.warm > 0 {
             for user in settings.share.members(users) {
                 for target in 0..settings.targets.len() as u32 {
-                    self.lanes
+                    self.user_pools
                         .find_or_create(&mut self.pools, target, user, settings);
                 }
             }
@@ -157,7 +157,7 @@ impl Traffic {
     fn enqueue(&mut self, arrival: Arrival, taken_up: Time, lag_meter: &mut LagMeter) {
         let template = &self.shared.settings.requests[arrival.what as usize];
         let body_bytes = template.request.body().length().unwrap_or(0);
-        let pool = self.lanes.find_or_create(
+        let pool = self.user_pools.find_or_create(
             &mut self.pools,
             template.target,
             arrival.user,
