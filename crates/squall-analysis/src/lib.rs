@@ -93,7 +93,7 @@ pub use page_time::PageTimes;
 pub use quantile::{P95_NEEDS, P99_NEEDS, Quantile, Sample};
 pub use request_totals::{RequestTotals, TIME_LIMITS};
 pub use run_health::{HealthGrade, RunHealth};
-pub use shape::{Course, PercentilePoint, Quartiles, TrialShape};
+pub use shape::{LoadCourse, PercentilePoint, Quartiles, TrialShape};
 pub use summarise::summarise;
 pub use summary::{
     CellThreshold, ConditionSummary, Repeats, RunEnvironment, RunSummary, Schema, TrialReadings,

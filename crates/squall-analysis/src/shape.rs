@@ -28,7 +28,7 @@ pub struct TrialShape {
     /// percentile, by the rule of [`Sample::quantile`].
     pub percentiles: Vec<PercentilePoint>,
     /// The requests over time, those of the warm-up included.
-    pub course: Course,
+    pub course: LoadCourse,
     /// The requests by when they were due and how long they took, those of the warm-up included.
     pub heat: HeatMap,
 }
@@ -59,7 +59,7 @@ pub struct PercentilePoint {
 
 /// Requests over time, from the first arrival of the load to the end of its measured phase.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
+pub struct LoadCourse {
     /// The length of an interval.
     pub interval: Duration,
     /// Requests that were due and had not ended, at the end of each interval.
@@ -78,7 +78,7 @@ impl TrialShape {
         TrialShape {
             quartiles: Quartiles::of(&sample),
             percentiles: percentiles(&sample),
-            course: Course::of(record, requests),
+            course: LoadCourse::of(record, requests),
             heat: HeatMap::of(record, requests),
         }
     }
@@ -110,8 +110,8 @@ fn percentiles(sample: &Sample) -> Vec<PercentilePoint> {
     points.collect()
 }
 
-impl Course {
-    fn of(record: &TrialRecord, requests: &[RequestRecord]) -> Course {
+impl LoadCourse {
+    fn of(record: &TrialRecord, requests: &[RequestRecord]) -> LoadCourse {
         let load = &record.trial.load;
         let span = (load.warmup + load.duration).as_nanos();
         let interval = span.div_ceil(INTERVALS).max(1);
@@ -147,7 +147,7 @@ impl Course {
             open = (open + due).saturating_sub(*ended);
             open
         });
-        Course {
+        LoadCourse {
             interval,
             in_flight: in_flight.collect(),
             due_per_s: per_s(&due),

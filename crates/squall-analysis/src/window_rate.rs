@@ -44,7 +44,7 @@ impl WindowRate {
         let trial = &record.trial;
         let variant = &trial.variant;
         let rates = variant.link_hops().filter_map(|(number, hop)| {
-            let window = window(variant, (number, hop), up > down)?;
+            let window = window(variant, number, hop, up > down)?;
             let rate = WindowRate::of(window, trial.link_round_trip(number));
             rate.filter(|_| up.max(down) > window)
         });
@@ -65,7 +65,7 @@ impl WindowRate {
 }
 
 /// How much the receiver across the link lets the sender have in flight.
-fn window(variant: &Variant, (number, hop): (u8, &Hop), is_upload: bool) -> Option<u64> {
+fn window(variant: &Variant, number: u8, hop: &Hop, is_upload: bool) -> Option<u64> {
     let receiver = if is_upload {
         usize::from(number)
     } else {

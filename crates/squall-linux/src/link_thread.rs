@@ -148,7 +148,7 @@ impl LinkThread {
         failed: StopSignal,
     ) -> Result<LinkThread, SetupError> {
         let link = Link::new(settings, clock::now());
-        LinkThread::launch(link, settings.round_trip(), devices, sinks, (failed, None))
+        LinkThread::launch(link, settings.round_trip(), devices, sinks, failed, None)
     }
 
     /// As `start`, but the times in its settings count from `beginning` (see `squall_link::Link::waiting`).
@@ -160,8 +160,8 @@ impl LinkThread {
         beginning: LinkBeginning,
     ) -> Result<LinkThread, SetupError> {
         let link = Link::waiting(settings, clock::now());
-        let signals = (failed, Some(beginning));
-        LinkThread::launch(link, settings.round_trip(), devices, sinks, signals)
+        let round_trip = settings.round_trip();
+        LinkThread::launch(link, round_trip, devices, sinks, failed, Some(beginning))
     }
 
     fn launch(
@@ -169,7 +169,8 @@ impl LinkThread {
         round_trip: Duration,
         devices: LinkDevices,
         sinks: Sinks,
-        (failed, beginning): (StopSignal, Option<LinkBeginning>),
+        failed: StopSignal,
+        beginning: Option<LinkBeginning>,
     ) -> Result<LinkThread, SetupError> {
         let stop = StopSignal::new()?;
         let reactor = Reactor::new()?;

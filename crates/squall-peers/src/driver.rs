@@ -213,7 +213,7 @@ fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
             Some(Version::Http3) if is_of_http2(setting) => "HTTP/3 has no such setting",
             Some(_) => continue,
         };
-        return Err(setting_refusal(program, (side, setting), value, why));
+        return Err(setting_refusal(program, side, setting, value, why));
     }
     Ok(())
 }
@@ -272,7 +272,8 @@ pub(crate) fn refuse_key_log(program: &str, order: &Order) -> Result<(), Refusal
 
 pub(crate) fn setting_refusal(
     program: &str,
-    (side, setting): (Side, Setting),
+    side: Side,
+    setting: Setting,
     value: u64,
     why: &str,
 ) -> Refusal {

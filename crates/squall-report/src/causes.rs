@@ -28,7 +28,8 @@ const ROOT_AT_LEAST: f64 = 0.01;
 /// The bars of one condition, within `width` columns; empty without cells.
 pub(crate) fn bars(
     cells: &[CellBandTimes],
-    (width, colour): (usize, Colour),
+    width: usize,
+    colour: Colour,
     translator: &Translator,
 ) -> String {
     let mut text = String::new();
@@ -51,7 +52,7 @@ pub(crate) fn bars(
             }
             let (label, of_band) = (left(label, name_width), translator.say(BANDS[place].name));
             let head = format!("  {label}  {}  ", left(&of_band, BAND));
-            push_bar(&mut text, &head, band, (width, colour, translator));
+            push_bar(&mut text, &head, band, width, colour, translator);
         }
     }
     text
@@ -62,7 +63,9 @@ fn push_bar(
     text: &mut String,
     head: &str,
     band: &BandTime,
-    (width, colour, translator): (usize, Colour, &Translator),
+    width: usize,
+    colour: Colour,
+    translator: &Translator,
 ) {
     let taken = width_of(head);
     let length = BAR.min(width.saturating_sub(taken)).max(1);

@@ -19,7 +19,8 @@ const NAMED: usize = 3;
 pub fn findings_in(
     language: Language,
     cells: &[CellFindings],
-    (width, colour): (usize, Colour),
+    width: usize,
+    colour: Colour,
     detail: Detail,
 ) -> String {
     let translator = Translator::of_findings(language, cells);
@@ -280,7 +281,7 @@ pub(crate) mod tests {
     }
 
     fn english(cells: &[CellFindings], width: usize, detail: Detail) -> String {
-        findings_in(Language::En, cells, (width, Colour::Plain), detail)
+        findings_in(Language::En, cells, width, Colour::Plain, detail)
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::text::{Colour, Style};
 pub fn fixes_in(
     language: Language,
     summary: &RunSummary,
-    (width, colour): (usize, Colour),
+    width: usize,
+    colour: Colour,
     detail: Detail,
 ) -> String {
     let translator = Translator::of_run(language, summary);

@@ -15,6 +15,7 @@ mod causes;
 mod changes;
 mod columns;
 mod date;
+mod deflate;
 pub mod explain;
 pub mod export;
 mod findings;

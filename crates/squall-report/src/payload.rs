@@ -7,17 +7,12 @@
 //! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Only how many points there is room for
 //! is decided here; `points` chooses them.
 
-use std::io::Write;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use serde::Serialize;
 use squall_analysis::{ConditionSummary, RunSummary};
 use squall_base::Duration;
 use squall_base::record::{Cause, Outcome, Phase};
 
+use crate::deflate::deflated;
 use crate::points::{DRAWN_AT_MOST, DrawnTrial, Point, PointMark, TrialPoints};
 
 /// The fewest points of a trial that are drawn, however little room there is.
@@ -314,13 +309,6 @@ fn packed(points: &[Point], drops: &[Duration]) -> String {
     columns.extend(points.iter().map(|point| cause_code(point.cause)));
     extend_differences(&mut columns, drops.iter().map(|at| at.as_nanos() / 1_000));
     deflated(&columns)
-}
-
-/// Deflates bytes with a zlib header (RFC 1950), in base64. The page's scripts inflate them.
-pub(crate) fn deflated(bytes: &[u8]) -> String {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    STANDARD.encode(deflated.expect("writing to memory does not fail"))
 }
 
 /// Appends each number's difference from the previous one, modulo 2^32; for the first, from zero. Several threads of a load

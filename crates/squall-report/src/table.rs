@@ -32,7 +32,8 @@ impl Table {
     pub(crate) fn of(
         cells: &[&ShownCell<'_>],
         measures: &[Measure],
-        (width, colour): (usize, Colour),
+        width: usize,
+        colour: Colour,
         translator: &Translator,
     ) -> Table {
         let said = |text: &str| width_of(&translator.say(text));

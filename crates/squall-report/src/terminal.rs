@@ -41,7 +41,8 @@ struct TriedCondition<'a> {
 pub fn terminal_in(
     language: Language,
     summary: &RunSummary,
-    (width, colour): (usize, Colour),
+    width: usize,
+    colour: Colour,
     detail: Detail,
 ) -> String {
     let translator = Translator::of_run(language, summary);
@@ -185,12 +186,7 @@ impl TerminalWriter {
     /// The table of all cells of `tried`.
     fn table(&self, measures: &[Measure], tried: &[TriedCondition<'_>]) -> Table {
         let cells: Vec<&ShownCell<'_>> = tried.iter().flat_map(|one| &one.cells).collect();
-        Table::of(
-            &cells,
-            measures,
-            (self.width, self.colour),
-            &self.translator,
-        )
+        Table::of(&cells, measures, self.width, self.colour, &self.translator)
     }
 
     /// The rows of a condition, and the results that have no column.
@@ -266,8 +262,8 @@ impl TerminalWriter {
         let cells = summary.causes.of_condition(tried.place);
         if !cells.is_empty() {
             self.paragraph(text, Style::Plain, "  ", title);
-            let look = (self.width, self.colour);
-            text.push_str(&causes::bars(cells, look, &self.translator));
+            let bars = causes::bars(cells, self.width, self.colour, &self.translator);
+            text.push_str(&bars);
         }
     }
 

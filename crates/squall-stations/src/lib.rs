@@ -16,6 +16,7 @@ mod log;
 mod memory;
 pub mod proxy;
 mod quiet;
+mod request_head;
 pub mod rows;
 pub mod server;
 #[cfg(test)]

@@ -150,7 +150,8 @@ pub(crate) fn route(script: Script, choice: HostChoice<'_>) -> Result<RoutedScri
         announcement: announcement(
             base.as_ref().filter(|_| retargets),
             &shares,
-            (sent, all_steps - sent),
+            sent,
+            all_steps - sent,
         ),
         script,
     })
@@ -222,11 +223,7 @@ fn without_unwanted(script: Script, servers: &[Option<Server>], shares: &[Share]
 }
 
 /// Which hosts get load, and what is left out. `target` is the only server, if the URL in the command decides.
-fn announcement(
-    target: Option<&Server>,
-    shares: &[Share],
-    (sent, left_out): (usize, usize),
-) -> String {
+fn announcement(target: Option<&Server>, shares: &[Share], sent: usize, left_out: usize) -> String {
     let mut said = match target {
         Some(target) => format!(
             "the load goes to {target}: {} of the script\n",

@@ -15,7 +15,8 @@
 //!   of one message, over `walk`; `search` finds moments.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
-//! - One request of a long trial: `near` lets it work with the records near that request.
+//! - One request of a long trial: `near` lets it work with the records near that request, and with what `beginnings` read of
+//!   all connections.
 //! - For readers: `course` is one request in full, for `explain`; `trace` is a connection in that time, for `detail`;
 //!   `shares` adds up whole runs, for reports.
 //!
@@ -26,6 +27,7 @@
 //! assert!(attribution.causes.is_empty() && attribution.drops.is_empty());
 //! ```
 
+mod beginnings;
 mod columns;
 mod connection;
 mod course;
@@ -61,6 +63,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_base::record::{Cause, CausesRecord, Direction, DropRecord, Extent};
 
+pub use beginnings::PathBeginnings;
 pub use columns::{ExchangeCells, FirstFrameCells, PacketCells, RequestCells, SocketCells};
 use connection::{Carrier, Connection, Connections};
 pub(crate) use course::spans_of;
@@ -75,7 +78,7 @@ use frames::SideRecords;
 pub use hops::{PathInputs, PathShape, attribute_path, follow_path};
 pub use intake::Inputs;
 use message::{Bytes, Message, WireMapping};
-pub use near::{PathBeginnings, PathConnections};
+pub use near::PathConnections;
 use queue::{Occupancy, Slices};
 use request_marks::{RequestMarks, ServerMarks};
 use requests::IndexedRequest;

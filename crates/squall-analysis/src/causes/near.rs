@@ -2,8 +2,8 @@
 //!
 //! Records from the middle of a connection show neither which connection they belong to nor where its streams began, because
 //! connections are numbered in the order of their beginnings, and TCP's initial sequence numbers are in the SYNs.
-//! [`PathConnections`] keeps what the beginnings of all connections show, some 60 bytes each. With it,
-//! [`PathInputs::near`] takes only the records of a few connections, from some time on.
+//! [`PathConnections`] keeps what the beginnings of all connections show, some 60 bytes each (`beginnings` reads them). With
+//! it, [`PathInputs::near`](super::PathInputs::near) takes only the records of a few connections, from some time on.
 //!
 //! What a connection did before that time is unknown here, such as which packets it had lost. So the result can differ from
 //! that of all records, and has to be compared with the request's row of causes.parquet. `explain` does that.
@@ -13,11 +13,8 @@ use std::collections::BTreeSet;
 use squall_base::Time;
 use squall_base::record::Side;
 
-use super::columns::{ExchangeCells, FirstFrameCells, PacketCells};
-use super::connection::Connections;
-use super::hops::{PathInputs, PathShape};
+use super::columns::ExchangeCells;
 use super::tcp;
-use crate::wire::UDP;
 
 /// What the beginning of a connection shows.
 #[derive(Clone, Copy, Debug)]
@@ -44,56 +41,7 @@ pub(super) enum KnownStart {
 #[derive(Debug)]
 pub struct PathConnections {
     /// For each hop across a link, its connections by the client's number.
-    links: Vec<Option<Vec<KnownConnection>>>,
-}
-
-/// The packets and frames of a trial, for the beginnings of its connections.
-#[derive(Debug)]
-pub struct PathBeginnings {
-    inputs: PathInputs,
-    has_quic: bool,
-}
-
-impl PathBeginnings {
-    /// Without records.
-    pub fn new(shape: PathShape) -> PathBeginnings {
-        PathBeginnings {
-            inputs: PathInputs::new(shape),
-            has_quic: false,
-        }
-    }
-
-    /// Takes a row of packets.parquet.
-    pub fn add_packet(&mut self, row: impl Into<PacketCells>) {
-        let row = row.into();
-        self.has_quic |= row.protocol == UDP;
-        self.inputs.add_beginning(row);
-    }
-
-    /// Whether it needs the frames, after all packets. QUIC's connections are numbered by them.
-    pub fn needs_frames(&self) -> bool {
-        self.has_quic
-    }
-
-    /// Takes a row of frames.parquet.
-    pub fn add_frame(&mut self, row: &FirstFrameCells) {
-        if row.is_first() {
-            self.inputs
-                .add_first_sent(row.hop, (row.side, row.connection), row.time);
-        }
-    }
-
-    /// The connections, after all rows.
-    pub fn connections(self) -> PathConnections {
-        let links = self.inputs.into_links().into_iter();
-        let known = links.map(|link| {
-            let mut inputs = link?;
-            Some(Connections::new(&mut inputs).known())
-        });
-        PathConnections {
-            links: known.collect(),
-        }
-    }
+    pub(super) links: Vec<Option<Vec<KnownConnection>>>,
 }
 
 impl PathConnections {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use squall_base::{Duration, Time};
 
-use super::rows::{SenderRows, SenderSample, WindowLevel};
+use super::sender::{SenderRows, SenderSample, WindowLevel};
 use crate::causes::TraceWindow;
 use crate::thinned::Thinned;
 

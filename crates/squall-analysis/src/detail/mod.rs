@@ -8,6 +8,7 @@
 mod choice;
 mod life;
 mod rows;
+mod sender;
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,9 @@ use crate::causes::{ConnectionTrace, Detail, PathInputs};
 use crate::explain::{Explanation, NearRecords, follow_near, follow_requests};
 use crate::thinned::Thinned;
 pub use choice::{ChosenRequests, DETAILED_AT_MOST, DetailCandidates, choose_detailed};
+pub use rows::FrameTick;
 use rows::RowCollector;
-pub use rows::{FrameTick, SenderRows, SenderSample, WindowLevel};
+pub use sender::{SenderRows, SenderSample, WindowLevel};
 
 /// A request in full.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,8 +86,13 @@ impl DetailBuilder {
         let detail = Detail::ConnectionsOf(&numbers);
         let (mut explanations, attribution) = follow_requests(requests, inputs, &numbers, detail);
         explanations.sort_by_key(|it| it.request);
-        let found = (explanations, attribution.traces, attribution.drops);
-        DetailBuilder::of(record, found, chosen)
+        DetailBuilder::of(
+            record,
+            explanations,
+            attribution.traces,
+            attribution.drops,
+            chosen,
+        )
     }
 
     /// Explains the request of `written`, its row of causes.parquet for the whole path, which a reader asked for, from the
@@ -100,18 +107,21 @@ impl DetailBuilder {
         // Only a part of the connections' lives was read.
         let traces = found.traces.into_iter();
         let traces = traces.map(|it| ConnectionTrace { life: None, ..it });
-        let found = (vec![found.explanation], traces.collect(), found.drops);
-        Some(DetailBuilder::of(record, found, &ChosenRequests::new()))
+        Some(DetailBuilder::of(
+            record,
+            vec![found.explanation],
+            traces.collect(),
+            found.drops,
+            &ChosenRequests::new(),
+        ))
     }
 
     /// For these requests, in the order of their numbers, with their connections and the drops around them.
     fn of(
         record: &TrialRecord,
-        (explanations, mut connections, drops): (
-            Vec<Explanation>,
-            Vec<ConnectionTrace>,
-            Vec<DropRecord>,
-        ),
+        explanations: Vec<Explanation>,
+        mut connections: Vec<ConnectionTrace>,
+        drops: Vec<DropRecord>,
         chosen: &ChosenRequests,
     ) -> DetailBuilder {
         connections.sort_by_key(|it| (it.hop, it.connection));

@@ -166,7 +166,9 @@ pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: D
         link: link_hops(tables.packets, path)
             .into_iter()
             .flat_map(|hop| Direction::ALL.map(|direction| (hop, direction)))
-            .map(|of| link_direction_state(tables.packets, of, at, around))
+            .map(|(hop, direction)| {
+                link_direction_state(tables.packets, hop, direction, at, around)
+            })
             .collect(),
         drops: drops(tables, &attribution.drops, path.is_some(), at, around),
         in_flight,
@@ -308,7 +310,8 @@ fn link_hops(packets: &[PacketRecord], path: Option<&PathShape>) -> BTreeSet<u8>
 
 fn link_direction_state(
     packets: &[PacketRecord],
-    (hop, direction): (u8, Direction),
+    hop: u8,
+    direction: Direction,
     at: Time,
     around: Duration,
 ) -> LinkDirectionState {

@@ -65,7 +65,7 @@ impl Changes {
 
 /// The fix as settings of the trial's recipe. Hops count from 1.
 pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Changes {
-    let Some(place) = Place::of(trial, hop, side) else {
+    let Some(place) = HopSide::of(trial, hop, side) else {
         return Changes::InWords;
     };
     let SideSettings { tcp, .. } = place.settings();
@@ -111,7 +111,7 @@ pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Changes
 
 /// About this many connections in place of a smaller fixed number; empty if the client does not have a fixed number.
 pub(super) fn more_connections(trial: &Trial, hop: u8, needed: f64) -> Vec<SettingChange> {
-    let Some(place) = Place::of(trial, hop, Side::Client) else {
+    let Some(place) = HopSide::of(trial, hop, Side::Client) else {
         return Vec::new();
     };
     // More would be another experiment. A judgement.
@@ -123,7 +123,7 @@ pub(super) fn more_connections(trial: &Trial, hop: u8, needed: f64) -> Vec<Setti
 }
 
 /// One side of a hop of a trial.
-struct Place<'a> {
+struct HopSide<'a> {
     trial: &'a Trial,
     /// The hop's number, from 1.
     number: u8,
@@ -132,11 +132,11 @@ struct Place<'a> {
     station: &'a Station,
 }
 
-impl<'a> Place<'a> {
-    fn of(trial: &'a Trial, number: u8, side: Side) -> Option<Place<'a>> {
+impl<'a> HopSide<'a> {
+    fn of(trial: &'a Trial, number: u8, side: Side) -> Option<HopSide<'a>> {
         let index = usize::from(number).checked_sub(1)?;
         let variant = &trial.variant;
-        Some(Place {
+        Some(HopSide {
             trial,
             number,
             hop: variant.hops.get(index)?,
@@ -148,8 +148,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    fn of_side(&self, side: Side) -> Option<Place<'a>> {
-        Place::of(self.trial, self.number, side)
+    fn of_side(&self, side: Side) -> Option<HopSide<'a>> {
+        HopSide::of(self.trial, self.number, side)
     }
 
     fn settings(&self) -> &'a SideSettings {
@@ -553,7 +553,7 @@ impl<'a> Place<'a> {
             Side::Server => Some(at + 1),
         });
         let beyond = beyond.and_then(|at| links.get(at));
-        let beyond = beyond.and_then(|hop| Place::of(self.trial, *hop, self.side.peer()));
+        let beyond = beyond.and_then(|hop| HopSide::of(self.trial, *hop, self.side.peer()));
         let here = self.of_side(self.side);
         let on = here.into_iter().chain(beyond).filter(|place| {
             let setting = place.settings().tcp.slow_start_after_idle;

@@ -30,32 +30,6 @@ pub struct OtherName {
     pub has_same_address: Option<bool>,
 }
 
-/// What a name server said about HTTPS records (RFC 9460) of the URL's name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct HttpsAnswer {
-    /// Whether it answered.
-    pub is_answered: bool,
-    /// The records, the preferred one first; empty if there are none.
-    pub services: Vec<HttpsService>,
-}
-
-/// An HTTPS record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct HttpsService {
-    /// SvcPriority; 0: an alias.
-    pub priority: u16,
-    /// TargetName; empty: the name itself.
-    pub target: String,
-    /// The protocols of `alpn`, besides HTTP/1.1.
-    pub alpn: Vec<String>,
-    /// `port`.
-    pub port: Option<u16>,
-    /// Addresses in `ipv4hint` and `ipv6hint`.
-    pub address_hints: u64,
-    /// Whether it has `ech`, the keys for Encrypted Client Hello.
-    pub has_ech: bool,
-}
-
 impl FamilyFacts {
     pub(super) fn all(seen: &Observations) -> Vec<FamilyFacts> {
         let families = seen.families.iter();

@@ -10,7 +10,7 @@ use squall_base::record::RequestRecord;
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, version_name};
-use super::signs::times;
+use super::spans::times;
 
 /// A response that takes less than this from the server says nothing.
 const SLOW: Duration = Duration::from_millis(100);

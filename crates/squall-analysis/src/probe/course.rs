@@ -10,7 +10,7 @@ use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, version_name};
 use super::small::between;
-use super::transfer::median_span;
+use super::spans::median_span;
 use super::windows::was_wanted;
 use crate::wire::http2::{DATA, END_STREAM, WINDOW_UPDATE};
 use crate::wire::quic::{MAX_DATA, MAX_STREAM_DATA, STREAM};
@@ -29,7 +29,7 @@ pub enum Transfer {
 
 /// A transfer over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct TransferCourse {
     /// The version's name.
     pub version: &'static str,
     /// Which way its body goes.
@@ -56,9 +56,9 @@ pub struct Opening {
 
 const VERSIONS: [Version; 3] = [Version::Http1, Version::Http2, Version::Http3];
 
-impl Course {
+impl TransferCourse {
     /// The transfers of a probe, one for each version and way.
-    pub fn all(seen: &Observations) -> Vec<Course> {
+    pub fn all(seen: &Observations) -> Vec<TransferCourse> {
         let ways = [
             (StepKind::Download, Transfer::Download),
             (StepKind::Upload, Transfer::Upload),
@@ -69,14 +69,14 @@ impl Course {
         wanted
             .filter_map(|((kind, transfer), version)| {
                 let steps = seen.steps_of(kind, version);
-                let courses = steps.filter_map(|step| Course::of(step, transfer));
+                let courses = steps.filter_map(|step| TransferCourse::of(step, transfer));
                 middle(courses.collect())
             })
             .collect()
     }
 
     /// The transfer of a step; `None` if nothing was carried.
-    fn of(step: &Step, transfer: Transfer) -> Option<Course> {
+    fn of(step: &Step, transfer: Transfer) -> Option<TransferCourse> {
         let (begun, points, blocked) = match transfer {
             Transfer::Download => {
                 let begun = step.requests.iter().filter_map(|row| row.written_first);
@@ -94,7 +94,7 @@ impl Course {
             .map(|(time, bytes)| (since(time), bytes))
             .collect();
         let points = thinned(points);
-        (!points.is_empty()).then(|| Course {
+        (!points.is_empty()).then(|| TransferCourse {
             version: version_name(step.version),
             transfer,
             points,
@@ -150,7 +150,7 @@ impl Opening {
 }
 
 /// The course with the middle duration.
-fn middle(mut courses: Vec<Course>) -> Option<Course> {
+fn middle(mut courses: Vec<TransferCourse>) -> Option<TransferCourse> {
     courses.sort_by_key(|course| course.end().0);
     let place = courses.len().checked_sub(1)? / 2;
     Some(courses.swap_remove(place))
@@ -352,13 +352,13 @@ mod tests {
         increment: 65_535,
     };
 
-    fn uploading(bytes: i64, windows: Windows) -> Vec<Course> {
+    fn uploading(bytes: i64, windows: Windows) -> Vec<TransferCourse> {
         let mut seen = healthy(ms(30));
         seen.steps.push(upload(bytes, ms(30), windows));
-        Course::all(&seen)
+        TransferCourse::all(&seen)
     }
 
-    fn upload_of(courses: &[Course]) -> &Course {
+    fn upload_of(courses: &[TransferCourse]) -> &TransferCourse {
         let mut uploads = courses.iter();
         uploads
             .find(|course| course.transfer == Transfer::Upload)
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn downloads_count_their_pieces_and_are_thinned() {
-        let courses = Course::all(&healthy(ms(30)));
+        let courses = TransferCourse::all(&healthy(ms(30)));
         let first = &courses[0];
         assert_eq!(
             (first.version, first.transfer),

@@ -13,13 +13,12 @@ use squall_base::record::Outcome;
 use super::detect_slow;
 use super::detect_windows;
 use super::endpoint::{Endpoint, http3_problem};
-use super::fault::{Fault, Found, Matters};
+use super::fault::{DetectedFault, Fault, Relevance};
 use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
 use super::product;
-use super::quic::QuicFacts;
-use super::signs::{Case, Signs, times};
+use super::signs::{Case, Signs, lost_of, quic_losses, share};
 use super::small::{self, Pauses};
-use super::transfer::median_span;
+use super::spans::{median_span, times};
 use crate::figure;
 
 /// All rules.
@@ -52,15 +51,16 @@ const RULES: &[fn(&Case<'_>) -> Option<Signs>] = &[
 ];
 
 /// All faults, the most important one first.
-pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<Found> {
+pub(super) fn faults(seen: &Observations, endpoint: &Endpoint) -> Vec<DetectedFault> {
     let case = Case { seen, endpoint };
     let signs = RULES.iter().filter_map(|rule| rule(&case));
-    let mut found: Vec<Found> = signs.map(|signs| with_fix(signs, seen, endpoint)).collect();
-    found.sort_by_key(Found::rank);
+    let mut found: Vec<DetectedFault> =
+        signs.map(|signs| with_fix(signs, seen, endpoint)).collect();
+    found.sort_by_key(DetectedFault::rank);
     found
 }
 
-fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
+fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> DetectedFault {
     let general = match signs.fault {
         Fault::NoAnswer => no_answer_fix(seen),
         Fault::ErrorStatus if may_expect_tls(seen) => {
@@ -73,7 +73,7 @@ fn with_fix(signs: Signs, seen: &Observations, endpoint: &Endpoint) -> Found {
         let setting = product::setting(recognised.product, signs.fault)?;
         Some(format!("{}: {setting}", recognised.product.name()))
     });
-    Found {
+    DetectedFault {
         fault: signs.fault,
         matters: signs.matters,
         sentence: signs.sentence,
@@ -102,7 +102,7 @@ fn no_answer(case: &Case<'_>) -> Option<Signs> {
     let evidence = evidence.collect();
     Some(Signs {
         fault: Fault::NoAnswer,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!("{} gave no HTTP response.", case.seen.url),
         evidence,
         lost: None,
@@ -143,7 +143,7 @@ fn error_status(case: &Case<'_>) -> Option<Signs> {
     let head = case.seen.heads.iter().find(|head| head.status >= 400)?;
     Some(Signs {
         fault: Fault::ErrorStatus,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "Over {} the server answers this URL with status {}: what was measured is that response.",
             version_name(head.version),
@@ -166,7 +166,7 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
     })?;
     Some(Signs {
         fault: Fault::Stalled,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "A download over {} stopped before its end.",
             version_name(step.version)
@@ -211,7 +211,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
         let middle = middle?;
         Some(Signs {
             fault: Fault::DelayedAck,
-            matters: Matters::Here,
+            matters: Relevance::Here,
             sentence: format!(
                 "Short responses over {} come in two parts, {} apart: the second one waits for a delayed acknowledgement.",
                 version_name(*version),
@@ -234,7 +234,7 @@ fn small_records(case: &Case<'_>) -> Option<Signs> {
     }
     Some(Signs {
         fault: Fault::SmallRecords,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "Downloads come in TLS records of {} bytes on average, where 16,384 are possible.",
             figure::count(bytes)
@@ -256,7 +256,7 @@ fn small_frames(case: &Case<'_>) -> Option<Signs> {
         .filter(|bytes| *bytes < BYTES)?;
     Some(Signs {
         fault: Fault::SmallFrames,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "Downloads over HTTP/2 come in DATA frames of {} bytes.",
             figure::count(bytes)
@@ -274,7 +274,7 @@ fn idle_slow_start(case: &Case<'_>) -> Option<Signs> {
     let is_clear = lost >= round_trip && idle.after_pause >= times(idle.warm, 1.2);
     is_clear.then(|| Signs {
         fault: Fault::IdleSlowStart,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "After a pause, the same {} bytes take {} instead of {}: the server's congestion window is small again.",
             figure::count(idle.bytes),
@@ -306,8 +306,8 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
     let matters = match is_late {
         // Its initial window is larger.
         Some(false) => return long_handshake(flight),
-        Some(true) => Matters::Here,
-        None => Matters::FartherAway,
+        Some(true) => Relevance::Here,
+        None => Relevance::FartherAway,
     };
     Some(Signs {
         fault: Fault::LargeCertificate,
@@ -333,7 +333,7 @@ fn long_handshake(flight: u64) -> Option<Signs> {
     const LONG: u64 = 10_000;
     (flight > LONG).then(|| Signs {
         fault: Fault::LargeCertificate,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "The server sends {} bytes in each TLS handshake, most of them certificates.",
             figure::count(flight)
@@ -361,7 +361,7 @@ fn old_tls(case: &Case<'_>) -> Option<Signs> {
     let round_trip = case.long_round_trip();
     Some(Signs {
         fault: Fault::OldTls,
-        matters: round_trip.map_or(Matters::FartherAway, |_| Matters::Here),
+        matters: round_trip.map_or(Relevance::FartherAway, |_| Relevance::Here),
         sentence: format!(
             "The server speaks TLS {}: its handshake takes a round trip more than that of TLS 1.3.",
             tls.cipher.replacen(' ', " with ", 1)
@@ -382,7 +382,7 @@ fn udp_blocked(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::UdpBlocked,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: sentence.to_owned(),
         evidence: vec![why.to_owned()],
         lost: None,
@@ -418,7 +418,7 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::Bufferbloat,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "During {transfers} a round trip takes {} instead of {}: a queue on the way fills up.",
             figure::time(idle + lost),
@@ -433,27 +433,13 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
 /// A share of packets or segments that costs time.
 const LOSS: f64 = 0.01;
 
-fn share(part: u64, of: u64) -> f64 {
-    part as f64 / of.max(1) as f64
-}
-
-/// Evidence of a loss with its share: `sent again: 30 of 1,000 segments with data (3.0 %)`.
-fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
-    format!(
-        "{what}: {} of {} {unit} ({:.1} %)",
-        figure::count(part),
-        figure::count(of),
-        share(part, of) * 100.0
-    )
-}
-
 fn loss(case: &Case<'_>) -> Option<Signs> {
     let (is_tcp, mut evidence) = tcp_loss(case);
     let (is_quic, of_quic) = quic_loss(case);
     evidence.extend(of_quic);
     (is_tcp || is_quic).then(|| Signs {
         fault: Fault::Loss,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: "Packets are lost on the way, so senders slow down and wait for repairs."
             .to_owned(),
         evidence,
@@ -510,26 +496,6 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     (is_up || is_down, quic_losses(&quic))
 }
 
-/// What QUIC lost, as evidence.
-pub(super) fn quic_losses(quic: &QuicFacts) -> Vec<String> {
-    let mut evidence = vec![
-        lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
-        lost_of(
-            "the server's data that came late over QUIC",
-            quic.late_frames,
-            quic.stream_frames,
-            "STREAM frames",
-        ),
-    ];
-    if quic.dropped_here > 0 {
-        evidence.push(format!(
-            "{} were dropped by this machine, whose receive buffer was full",
-            figure::counted(quic.dropped_here, "datagram", "datagrams")
-        ));
-    }
-    evidence
-}
-
 fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
     const BYTES: u64 = 1_000_000;
     const MORE: Duration = Duration::from_millis(100);
@@ -540,7 +506,7 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
         let round_trip = case.endpoint.round_trip.unwrap_or_default();
         (wait >= MORE && wait >= times(round_trip, 3.0)).then(|| Signs {
             fault: Fault::BufferedUpload,
-            matters: Matters::Here,
+            matters: Relevance::Here,
             sentence: format!(
                 "Once a long upload over {} has arrived, its response takes {} more than that to a short one: something stores the body before it passes it on, or works on it only then.",
                 facts.version,
@@ -572,7 +538,7 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     };
     Some(Signs {
         fault: Fault::NoMultiplexing,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence,
         evidence: vec![evidence.to_owned()],
         lost: None,
@@ -590,7 +556,7 @@ fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
     let pair = pairs.find(|pair| !pair.is_concurrent)?;
     Some(Signs {
         fault: Fault::NoConcurrency,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "Over {} the server handles the requests of a connection one after the other: a second one waits until the first is answered.",
             pair.version
@@ -633,9 +599,9 @@ fn short_connections(case: &Case<'_>) -> Option<Signs> {
     Some(Signs {
         fault: Fault::ShortConnections,
         matters: if is_few {
-            Matters::Here
+            Relevance::Here
         } else {
-            Matters::Overhead
+            Relevance::Overhead
         },
         sentence: format!(
             "The server ends a connection after {} ({how}), and clients connect again.",
@@ -657,7 +623,7 @@ fn no_compression(case: &Case<'_>) -> Option<Signs> {
             .any(|word| kind.ends_with(*word));
     (is_text && coding.coding.is_empty() && coding.bytes >= BYTES).then(|| Signs {
         fault: Fault::NoCompression,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: format!(
             "{} bytes of {kind} were sent without compression, although the request allowed gzip and br.",
             figure::count(coding.bytes)
@@ -675,7 +641,7 @@ fn slow_server(case: &Case<'_>) -> Option<Signs> {
     let lost = later - case.endpoint.round_trip.unwrap_or_default();
     (lost >= SLOW).then(|| Signs {
         fault: Fault::SlowServer,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: format!(
             "The server takes {} to begin its response, over every version and on open connections too.",
             figure::time(lost)

@@ -7,12 +7,11 @@
 use squall_base::Duration;
 use squall_base::plan::Version;
 
-use super::detect::quic_losses;
 use super::detect_windows;
 use super::endpoint::{Endpoint, VersionFacts};
-use super::fault::{Fault, Matters};
+use super::fault::{Fault, Relevance};
 use super::observed::{Step, StepKind, version_name};
-use super::signs::{Case, Signs, rate};
+use super::signs::{Case, Signs, quic_losses, rate};
 use super::transfer::{Rates, Upload};
 use crate::figure;
 
@@ -70,7 +69,7 @@ fn slow(case: &Case<'_>, fault: Fault, version: Version, others: &[Version]) -> 
     }
     Some(Signs {
         fault,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence: first.sentence(),
         evidence,
         lost: Some(Duration::from_nanos((first.lost * 1e9).round() as u64)),
@@ -83,7 +82,8 @@ fn slow(case: &Case<'_>, fault: Fault, version: Version, others: &[Version]) -> 
 
 /// Whether another fault says why transfers over a version are slow, or this client is what makes them slow.
 fn is_explained(case: &Case<'_>, bodies: Bodies, version: Version) -> bool {
-    let is_here = |found: Option<Signs>| found.is_some_and(|signs| signs.matters == Matters::Here);
+    let is_here =
+        |found: Option<Signs>| found.is_some_and(|signs| signs.matters == Relevance::Here);
     match (bodies, version) {
         (Bodies::Downloads, _) => {
             let facts = case.endpoint.version(version);
@@ -205,7 +205,7 @@ mod tests {
     use squall_base::record::{QuicPath, Side, SocketRecord, SocketSample};
 
     use super::super::made::{at_us, download, healthy, ms, request, step};
-    use super::super::{Diagnosis, Found, Observations};
+    use super::super::{DetectedFault, Diagnosis, Observations};
     use super::*;
 
     const BYTES: u64 = 4_000_000;
@@ -228,7 +228,7 @@ mod tests {
         made
     }
 
-    fn faults(seen: &Observations) -> Vec<Found> {
+    fn faults(seen: &Observations) -> Vec<DetectedFault> {
         Diagnosis::of(seen).faults
     }
 

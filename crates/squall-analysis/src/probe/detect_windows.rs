@@ -7,7 +7,7 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 
 use super::endpoint::{Endpoint, VersionFacts};
-use super::fault::{Fault, Matters};
+use super::fault::{Fault, Relevance};
 use super::observed::version_name;
 use super::signs::{Case, Signs, rate};
 use super::windows::{UpdatePolicy, UploadWindows};
@@ -34,16 +34,16 @@ fn is_here(blocked: Duration, windows: &UploadWindows) -> bool {
 
 /// How much the window matters, the time lost, and what it is lost for, such as `upload`; `None` if the window is not a
 /// fault.
-fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Matters, Duration, &'static str)> {
+fn cost(blocked: Duration, windows: &UploadWindows) -> Option<(Relevance, Duration, &'static str)> {
     if is_here(blocked, windows) {
-        return Some((Matters::Here, blocked, "upload"));
+        return Some((Relevance::Here, blocked, "upload"));
     }
     // Without an update it is unknown whether the window would have grown.
     let is_known = windows.policy != UpdatePolicy::Unseen;
     let limit = windows.limit_bytes();
     (is_known && limit < SMALL).then(|| {
         let (lost, per) = far_away(windows.round_trip_bytes);
-        (Matters::FartherAway, lost, per)
+        (Relevance::FartherAway, lost, per)
     })
 }
 
@@ -98,7 +98,7 @@ pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
         (UpdatePolicy::Never, _) => format!(
             "An upload over HTTP/2 stops after {size} bytes: the server never opens the stream's window again."
         ),
-        (_, Matters::Here) => format!(
+        (_, Relevance::Here) => format!(
             "Uploads over HTTP/2 wait for the stream's window: {size} bytes per round trip."
         ),
         _ => format!(
@@ -142,10 +142,10 @@ pub(super) fn quic_window(case: &Case<'_>) -> Option<Signs> {
     let is_here =
         blocked >= WAIT_AT_LEAST && blocked.as_secs_f64() >= SHARE * limits.sending.as_secs_f64();
     let (matters, lost, per) = if is_here {
-        (Matters::Here, blocked, "upload")
+        (Relevance::Here, blocked, "upload")
     } else if limit < SMALL {
         let (lost, per) = far_away(limit);
-        (Matters::FartherAway, lost, per)
+        (Relevance::FartherAway, lost, per)
     } else {
         return None;
     };
@@ -233,7 +233,7 @@ pub(super) fn client_window(case: &Case<'_>) -> Option<Signs> {
     }));
     Some(Signs {
         fault: Fault::ClientWindow,
-        matters: Matters::Here,
+        matters: Relevance::Here,
         sentence,
         evidence,
         lost: Some(waited),
@@ -267,7 +267,7 @@ pub(super) fn update_per_data(case: &Case<'_>) -> Option<Signs> {
         && bytes <= windows.limit_bytes() / 3;
     is_clear.then(|| Signs {
         fault: Fault::UpdatePerData,
-        matters: Matters::Overhead,
+        matters: Relevance::Overhead,
         sentence: "The server answers every DATA frame of an upload with a WINDOW_UPDATE, long before one is needed.".to_owned(),
         evidence: vec![format!(
             "{} updates of about {} bytes for {} DATA frames",

@@ -92,7 +92,7 @@ impl DownloadTime {
             answer: first - round_trip,
             ..DownloadTime::default()
         };
-        let course = Course::of(step, row, answered, round_trip);
+        let course = DownloadCourse::of(step, row, answered, round_trip);
         let mut before = answered;
         for piece in &step.pieces {
             let span = piece.time.since(before);
@@ -111,7 +111,7 @@ impl DownloadTime {
 }
 
 /// How a download went, round trip by round trip.
-struct Course {
+struct DownloadCourse {
     /// The first byte.
     begun: Time,
     round_trip: Duration,
@@ -123,10 +123,10 @@ struct Course {
     blocked: Vec<(Time, Time)>,
 }
 
-impl Course {
-    fn of(step: &Step, row: &RequestRecord, begun: Time, round_trip: Duration) -> Course {
+impl DownloadCourse {
+    fn of(step: &Step, row: &RequestRecord, begun: Time, round_trip: Duration) -> DownloadCourse {
         let blocked = blocked(&step.frames, row, round_trip);
-        let mut course = Course {
+        let mut course = DownloadCourse {
             begun,
             round_trip,
             slow: 0,

@@ -10,7 +10,7 @@ use squall_base::plan::Version;
 use squall_base::record::{Outcome, SocketSample};
 use squall_base::{Duration, Time};
 
-use super::addresses::{FamilyFacts, HttpsAnswer, OtherName};
+use super::addresses::{FamilyFacts, OtherName};
 use super::announced::AnnouncedWindows;
 use super::client_windows::ClientWindows;
 use super::concurrency::Concurrency;
@@ -18,15 +18,16 @@ use super::downloads::DownloadTime;
 use super::handshake::HandshakeFacts;
 use super::keep_alive::KeepAlive;
 use super::limits::UploadLimits;
-use super::observed::{Http3Reach, Observations, Step, StepKind, version_name};
+use super::observed::{Http3Reach, HttpsAnswer, Observations, Step, StepKind, version_name};
 use super::packets::PacketFacts;
 use super::priorities::{Priorities, priorities};
-use super::product::{self, Recognised};
+use super::product::{self, RecognisedProduct};
 use super::quic::QuicFacts;
 use super::quic_transport::QuicTransport;
 use super::record_sizes::RecordSizes;
-use super::small::{self, Latency, ShortConnection};
-use super::transfer::{self, Losses, Rates, Upload, median, median_span};
+use super::small::{self, ShortConnection, SmallRequestTimes};
+use super::spans::{median, median_span};
+use super::transfer::{self, Losses, Rates, Upload};
 use super::windows::{UpdatePolicy, UploadWindows, median_data_frame};
 
 /// What a probe found out. Times are in nanoseconds in JSON.
@@ -43,7 +44,7 @@ pub struct Endpoint {
     /// The `server` field of its responses.
     pub server: Option<String>,
     /// The program that ends the connections, if it was recognised.
-    pub product: Option<Recognised>,
+    pub product: Option<RecognisedProduct>,
     /// Each version that was tried.
     pub versions: Vec<VersionFacts>,
     /// TLS over TCP; `None` in cleartext.
@@ -124,7 +125,7 @@ pub struct VersionFacts {
     /// Why it cannot be used, if it cannot.
     pub problem: Option<String>,
     /// Small requests.
-    pub latency: Latency,
+    pub latency: SmallRequestTimes,
     /// Downloads over one connection.
     pub download: Rates,
     /// Where the time of the downloads over one connection went, one for each round.
@@ -340,7 +341,7 @@ fn versions(seen: &Observations, round_trip: Option<Duration>) -> Vec<VersionFac
         VersionFacts {
             version: version_name(version),
             problem: failure.map(|(_, why)| small::plain(why).to_owned()),
-            latency: Latency::of(seen, version),
+            latency: SmallRequestTimes::of(seen, version),
             download: transfer::downloads(seen, StepKind::Download, version),
             download_times: (seen.steps_of(StepKind::Download, version))
                 .filter_map(|step| DownloadTime::of(step, round_trip))

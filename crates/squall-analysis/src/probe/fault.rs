@@ -169,7 +169,7 @@ impl Fault {
 /// How much a fault matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Matters {
+pub enum Relevance {
     /// It cost time in this probe.
     Here,
     /// It costs clients time that are farther away.
@@ -180,11 +180,11 @@ pub enum Matters {
 
 /// A fault that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct DetectedFault {
     /// Which.
     pub fault: Fault,
     /// How much it matters.
-    pub matters: Matters,
+    pub matters: Relevance,
     /// What happens, in one sentence.
     pub sentence: String,
     /// What follows from it in numbers, each without a full stop.
@@ -198,9 +198,9 @@ pub struct Found {
     pub fix: String,
 }
 
-impl Found {
+impl DetectedFault {
     /// The order of importance: what costs time here first, then by time lost.
-    pub(super) fn rank(&self) -> (Matters, Reverse<Duration>, Fault) {
+    pub(super) fn rank(&self) -> (Relevance, Reverse<Duration>, Fault) {
         let lost = match self.fault {
             // Without it nothing else matters.
             Fault::NoAnswer | Fault::Stalled => Duration::from_secs(3_600),

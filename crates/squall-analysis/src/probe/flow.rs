@@ -91,7 +91,7 @@ pub(super) struct Rule {
 
 impl Rule {
     /// A receiver with the window of `ledger`.
-    pub(super) fn new(ledger: &Ledger, threshold: u64, (frame, piece): (u64, u64)) -> Rule {
+    pub(super) fn new(ledger: &Ledger, threshold: u64, frame: u64, piece: u64) -> Rule {
         Rule {
             threshold,
             frame: frame.max(1),
@@ -111,11 +111,11 @@ impl Rule {
         let at = |tenths: usize| sizes.get(sizes.len() * tenths / 10).copied();
         // Some updates give back more than usual because the receiver was busy, and the last ones give back less.
         let (Some(small), Some(large)) = (at(1), at(9)) else {
-            return Rule::new(ledger, 1, (frame, frame));
+            return Rule::new(ledger, 1, frame, frame);
         };
         let is_each_frame = sizes.len() * 10 >= ends.len() * 8;
         if is_each_frame {
-            return Rule::new(ledger, 1, (frame, frame));
+            return Rule::new(ledger, 1, frame, frame);
         }
         let is_half = (0.4..0.7).contains(&(small as f64 / window.max(1) as f64));
         let threshold = if is_half {
@@ -134,7 +134,7 @@ impl Rule {
             let least = PIECE_AT_LEAST.max(window / 4_096).min(frame);
             (large - threshold + 1).clamp(least, frame)
         };
-        Rule::new(ledger, threshold, (frame, piece))
+        Rule::new(ledger, threshold, frame, piece)
     }
 
     /// The position up to which the sender may send once everything before `position` was received.
@@ -212,9 +212,13 @@ mod tests {
     /// What a stream and a connection of 65,535 bytes each allow; the receiver has not given back 1,000 bytes of an earlier
     /// request on the connection.
     fn flight(threshold: u64, piece: u64) -> u64 {
-        let pieces = (16_384, piece);
-        let stream = Rule::new(&ledger(WINDOW, 0, &[]), threshold, pieces);
-        let connection = Rule::new(&ledger(WINDOW - 1_000, 1_000, &[]), threshold, pieces);
+        let stream = Rule::new(&ledger(WINDOW, 0, &[]), threshold, 16_384, piece);
+        let connection = Rule::new(
+            &ledger(WINDOW - 1_000, 1_000, &[]),
+            threshold,
+            16_384,
+            piece,
+        );
         by_rules(stream, connection).expect("flights")
     }
 

@@ -40,6 +40,7 @@ mod quic_transport;
 mod record_sizes;
 mod signs;
 mod small;
+mod spans;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -53,33 +54,33 @@ use serde::Serialize;
 
 use crate::summary::Schema;
 
-pub use addresses::{FamilyFacts, HttpsAnswer, HttpsService, OtherName};
+pub use addresses::{FamilyFacts, OtherName};
 pub use announced::AnnouncedWindows;
 pub use client_windows::ClientWindows;
 pub use concurrency::Concurrency;
-pub use course::{Course, Opening, Transfer};
+pub use course::{Opening, Transfer, TransferCourse};
 pub use downloads::DownloadTime;
 pub use endpoint::{
     CodingFacts, Endpoint, IdleFacts, LimitPrediction, Prediction, TlsFacts, VersionFacts,
 };
-pub use fault::{Fault, Found, Matters};
+pub use fault::{DetectedFault, Fault, Relevance};
 pub use handshake::{Certificates, ClientHello, HandshakeFacts, Resumption};
 pub use keep_alive::{IdleConnection, KeepAlive};
 pub use limits::UploadLimits;
 pub use observed::{
-    Chain, Handshake, Head, Http3Reach, Observations, Piece, ReceivedRecord, Step, StepKind,
-    TransportParameters, version_name,
+    Chain, Handshake, Head, Http3Reach, HttpsAnswer, HttpsService, Observations, Piece,
+    ReceivedRecord, Step, StepKind, TransportParameters, version_name,
 };
 pub use packets::{PacketFacts, Segment};
 pub use priorities::{PRIORITY_DOWNLOADS, PRIORITY_WINDOW, Priorities, is_urgent};
-pub use product::{Product, Recognised};
+pub use product::{Product, RecognisedProduct};
 pub use quic::QuicFacts;
 pub use quic_transport::{Pacing, QuicTransport};
 pub use record_sizes::{FirstRecords, RecordSizes};
-pub use small::{Latency, ShortConnection, failure};
+pub use small::{ShortConnection, SmallRequestTimes, failure};
 pub use sweep::{ProbeResult, Sweep, SweepFigures, SweepMeasure, SweepPoint};
 pub use transfer::{Losses, Rates, Upload};
-pub use verdict::Verdict;
+pub use verdict::ProbeVerdict;
 pub use windows::{UpdatePolicy, UploadWindows};
 
 /// The result of a probe.
@@ -88,9 +89,9 @@ pub struct Diagnosis {
     /// The name and version of this format.
     pub schema: Schema,
     /// The answer.
-    pub verdict: Verdict,
+    pub verdict: ProbeVerdict,
     /// All faults, the most important one first.
-    pub faults: Vec<Found>,
+    pub faults: Vec<DetectedFault>,
     /// The facts.
     pub endpoint: Endpoint,
 }
@@ -102,7 +103,7 @@ impl Diagnosis {
         let faults = detect::faults(seen, &endpoint);
         Diagnosis {
             schema: Schema::new("squall.probe", 1),
-            verdict: Verdict::of(seen, &endpoint, &faults),
+            verdict: ProbeVerdict::of(seen, &endpoint, &faults),
             faults,
             endpoint,
         }

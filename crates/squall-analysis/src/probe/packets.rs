@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 use squall_base::{Duration, Time};
 
-use super::transfer::median_span;
+use super::spans::median_span;
 use crate::wire::{ACK, FIN, RST, SYN};
 
 /// A packet of TCP between this machine and a server.

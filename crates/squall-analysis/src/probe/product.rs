@@ -60,7 +60,7 @@ squall_base::words! {
 
 /// A product, and how it was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Recognised {
+pub struct RecognisedProduct {
     /// The product.
     pub product: Product,
     /// By what, such as `its server field`.
@@ -84,14 +84,14 @@ pub(super) fn recognise(
     heads: &[Head],
     settings: &BTreeMap<u64, u64>,
     windows: Option<&UploadWindows>,
-) -> Option<Recognised> {
+) -> Option<RecognisedProduct> {
     by_fields_of_its_own(heads)
         .or_else(|| by_settings(heads, settings, windows))
         .or_else(|| by_server_field(heads))
 }
 
 /// Fields that only the program at the edge adds.
-fn by_fields_of_its_own(heads: &[Head]) -> Option<Recognised> {
+fn by_fields_of_its_own(heads: &[Head]) -> Option<RecognisedProduct> {
     let by = "its header fields";
     heads.iter().find_map(|head| {
         let field = |name| head.field(name).unwrap_or_default();
@@ -102,7 +102,7 @@ fn by_fields_of_its_own(heads: &[Head]) -> Option<Recognised> {
         } else {
             return None;
         };
-        Some(Recognised { product, by })
+        Some(RecognisedProduct { product, by })
     })
 }
 
@@ -121,7 +121,7 @@ fn by_settings(
     heads: &[Head],
     settings: &BTreeMap<u64, u64>,
     windows: Option<&UploadWindows>,
-) -> Option<Recognised> {
+) -> Option<RecognisedProduct> {
     let policy = windows.map(|windows| windows.policy);
     let get = |id| settings.get(&id).copied();
     let (streams, window) = (get(MAX_STREAMS)?, get(INITIAL_WINDOW));
@@ -150,7 +150,7 @@ fn by_settings(
         Some(_) => "its SETTINGS and window updates",
         None => "its SETTINGS",
     };
-    Some(Recognised { product, by })
+    Some(RecognisedProduct { product, by })
 }
 
 /// Whether a field names Caddy, which is written in Go: the `server` field of its own responses, or `via` of those that it
@@ -163,11 +163,11 @@ fn is_caddy(heads: &[Head]) -> bool {
         .any(|head| names_it(head, "server") || names_it(head, "via"))
 }
 
-fn by_server_field(heads: &[Head]) -> Option<Recognised> {
+fn by_server_field(heads: &[Head]) -> Option<RecognisedProduct> {
     // Envoy adds it wherever it is on the way, so it says no more than the `server` field.
     let is_envoy = |head: &Head| head.field("x-envoy-upstream-service-time").is_some();
     if heads.iter().any(is_envoy) {
-        return Some(Recognised {
+        return Some(RecognisedProduct {
             product: Product::Envoy,
             by: "its header fields",
         });
@@ -198,7 +198,7 @@ fn by_server_field(heads: &[Head]) -> Option<Recognised> {
         ("hyper", Product::Hyper),
     ];
     let found = names.iter().find(|(name, _)| server.starts_with(*name));
-    found.map(|(_, product)| Recognised {
+    found.map(|(_, product)| RecognisedProduct {
         product: *product,
         by: "its server field",
     })

@@ -11,7 +11,7 @@ use squall_base::record::{FrameLayer, QuicPath, SocketSample, Way};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step};
-use super::transfer::median_span;
+use super::spans::median_span;
 use crate::wire::quic::STREAM;
 
 /// Facts about the QUIC connections of a probe, over all of them.

@@ -1,4 +1,5 @@
-//! What a rule sees, and what it returns: the data that the rules of `detect` and `detect_windows` share.
+//! What a rule sees, and what it returns: the data that the rules of `detect`, `detect_slow` and `detect_windows` share, and
+//! how they word evidence.
 //!
 //! Nothing is judged here. `fault` has the fix for each fault.
 
@@ -6,8 +7,10 @@ use squall_base::Duration;
 use squall_base::plan::Unit;
 
 use super::endpoint::Endpoint;
-use super::fault::{Fault, Matters};
+use super::fault::{Fault, Relevance};
 use super::observed::Observations;
+use super::quic::QuicFacts;
+use crate::figure;
 use crate::value::format_value;
 
 /// Below this round trip, a difference of one round trip cannot be told from the time that programs take.
@@ -22,7 +25,7 @@ pub(super) struct Case<'a> {
 /// A fault with its evidence; its fix is looked up later.
 pub(super) struct Signs {
     pub(super) fault: Fault,
-    pub(super) matters: Matters,
+    pub(super) matters: Relevance,
     pub(super) sentence: String,
     pub(super) evidence: Vec<String>,
     pub(super) lost: Option<Duration>,
@@ -37,10 +40,41 @@ impl Case<'_> {
     }
 }
 
-pub(super) fn times(span: Duration, factor: f64) -> Duration {
-    Duration::from_nanos((span.as_nanos() as f64 * factor).round() as u64)
-}
-
 pub(super) fn rate(bytes_per_s: f64) -> String {
     format_value(bytes_per_s, Unit::BytesPerSecond)
+}
+
+/// A part of a total; 0 of nothing.
+pub(super) fn share(part: u64, of: u64) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// Evidence of a loss with its share: `sent again: 30 of 1,000 segments with data (3.0 %)`.
+pub(super) fn lost_of(what: &str, part: u64, of: u64, unit: &str) -> String {
+    format!(
+        "{what}: {} of {} {unit} ({:.1} %)",
+        figure::count(part),
+        figure::count(of),
+        share(part, of) * 100.0
+    )
+}
+
+/// What QUIC lost, as evidence.
+pub(super) fn quic_losses(quic: &QuicFacts) -> Vec<String> {
+    let mut evidence = vec![
+        lost_of("lost over QUIC", quic.lost, quic.sent, "packets sent"),
+        lost_of(
+            "the server's data that came late over QUIC",
+            quic.late_frames,
+            quic.stream_frames,
+            "STREAM frames",
+        ),
+    ];
+    if quic.dropped_here > 0 {
+        evidence.push(format!(
+            "{} were dropped by this machine, whose receive buffer was full",
+            figure::counted(quic.dropped_here, "datagram", "datagrams")
+        ));
+    }
+    evidence
 }

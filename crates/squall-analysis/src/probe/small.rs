@@ -11,14 +11,14 @@ use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind, version_name};
-use super::transfer::median_span;
+use super::spans::median_span;
 
 /// The longest response whose bytes a sender may always send at once: ten segments are 14 kB.
 const SHORT_RESPONSE: u64 = 10_000;
 
 /// Times of small requests over one version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Latency {
+pub struct SmallRequestTimes {
     /// From the beginning of the connection to the first byte of the first response; the middle one of the rounds.
     #[serde(rename = "first_ns")]
     pub first: Option<Duration>,
@@ -30,9 +30,9 @@ pub struct Latency {
     pub handshake: Option<Duration>,
 }
 
-impl Latency {
+impl SmallRequestTimes {
     /// The times over this version.
-    pub(super) fn of(seen: &Observations, version: Version) -> Latency {
+    pub(super) fn of(seen: &Observations, version: Version) -> SmallRequestTimes {
         let mut first = Vec::new();
         let mut later = Vec::new();
         let mut handshakes = Vec::new();
@@ -47,7 +47,7 @@ impl Latency {
                 }
             }
         }
-        Latency {
+        SmallRequestTimes {
             first: median_span(first),
             later: median_span(later),
             handshake: median_span(handshakes),
@@ -174,7 +174,7 @@ mod tests {
     use squall_base::record::EndingCounts;
 
     use super::super::made::{at_us, healthy, ms, request, step};
-    use super::super::{Diagnosis, Fault, Found, Matters};
+    use super::super::{DetectedFault, Diagnosis, Fault, Relevance};
     use super::*;
 
     /// Requests in a row; the server ends each connection after `on_each` of them.
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(said(&made), "connected, but no TLS handshake in time");
     }
 
-    fn found(made: Step) -> Option<Found> {
+    fn found(made: Step) -> Option<DetectedFault> {
         let mut seen = healthy(ms(30));
         seen.steps.push(made);
         let faults = Diagnosis::of(&seen).faults;
@@ -224,7 +224,7 @@ mod tests {
             said.contains("after 100 requests (with a GOAWAY)"),
             "{said}"
         );
-        assert_eq!(found.matters, Matters::Overhead);
+        assert_eq!(found.matters, Relevance::Overhead);
         let evidence = found.evidence.join("; ");
         assert!(evidence.contains("one request in 100"), "{evidence}");
     }

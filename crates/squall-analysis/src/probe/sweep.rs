@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
 
-use super::transfer::median;
+use super::spans::median;
 use crate::figure;
 use crate::summary::Schema;
 

@@ -9,8 +9,8 @@ use super::made::{
     step, tcp, tcp_at, times, upload,
 };
 use super::{
-    Diagnosis, Fault, Found, Http3Reach, Matters, Observations, Piece, ReceivedRecord, Step,
-    StepKind, UpdatePolicy, UploadWindows,
+    DetectedFault, Diagnosis, Fault, Http3Reach, Observations, Piece, ReceivedRecord, Relevance,
+    Step, StepKind, UpdatePolicy, UploadWindows,
 };
 use crate::wire::http2::DATA;
 
@@ -36,7 +36,7 @@ fn faults(seen: &Observations) -> Vec<Fault> {
 }
 
 /// The only fault.
-fn only(seen: &Observations, fault: Fault) -> Found {
+fn only(seen: &Observations, fault: Fault) -> DetectedFault {
     let mut found = Diagnosis::of(seen).faults;
     let names: Vec<&str> = found.iter().map(|found| found.fault.name()).collect();
     assert_eq!(names, [fault.name()]);
@@ -73,7 +73,7 @@ fn small_stream_window_is_found_with_the_rate_that_it_allows() {
         increment: 65_535,
     };
     let found = only(&with(upload(4_000_000, FAR, window)), Fault::StreamWindow);
-    assert_eq!(found.matters, Matters::Here);
+    assert_eq!(found.matters, Relevance::Here);
     // 61 windows of 65,535 bytes, one in a round trip: 1.8 s.
     let lost = found.lost.expect("it cost time").as_secs_f64();
     assert!(lost > 1.0, "{lost}");
@@ -84,7 +84,7 @@ fn small_stream_window_is_found_with_the_rate_that_it_allows() {
     near.steps
         .push(upload(4_000_000, Duration::from_micros(60), window));
     let found = only(&near, Fault::StreamWindow);
-    assert_eq!(found.matters, Matters::FartherAway);
+    assert_eq!(found.matters, Relevance::FartherAway);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn connection_window_below_the_streams_is_found() {
         &with(upload(4_000_000, FAR, window)),
         Fault::ConnectionWindow,
     );
-    assert_eq!(found.matters, Matters::Here);
+    assert_eq!(found.matters, Relevance::Here);
     assert!(found.sentence.contains("65,535"), "{}", found.sentence);
 }
 
@@ -195,7 +195,7 @@ fn updates_for_each_frame_of_a_large_window_are_overhead() {
         ..LARGE
     };
     let found = only(&with(upload(4_000_000, FAR, window)), Fault::UpdatePerData);
-    assert_eq!(found.matters, Matters::Overhead);
+    assert_eq!(found.matters, Relevance::Overhead);
 }
 
 #[test]
@@ -299,19 +299,19 @@ fn large_certificate_costs_a_round_trip() {
     }
     // The handshake took one round trip.
     let found = only(&seen, Fault::LargeCertificate);
-    assert_eq!((found.matters, found.lost), (Matters::Overhead, None));
+    assert_eq!((found.matters, found.lost), (Relevance::Overhead, None));
     for row in seen.steps.iter_mut().flat_map(|step| &mut step.requests) {
         row.secured = row.connected.map(|time| time + times(FAR, 2));
     }
     let found = only(&seen, Fault::LargeCertificate);
-    assert_eq!((found.matters, found.lost), (Matters::Here, Some(FAR)));
+    assert_eq!((found.matters, found.lost), (Relevance::Here, Some(FAR)));
 }
 
 /// A chain of 12 kB fits into ten segments: over TCP it costs bytes, not a round trip.
 #[test]
 fn large_certificate_that_costs_no_round_trip_is_overhead() {
     let mut seen = healthy(FAR);
-    for (bytes, expected) in [(9_000, None), (13_000, Some(Matters::Overhead))] {
+    for (bytes, expected) in [(9_000, None), (13_000, Some(Relevance::Overhead))] {
         for step in &mut seen.steps {
             step.exchanges
                 .iter_mut()

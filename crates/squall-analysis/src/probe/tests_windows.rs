@@ -10,7 +10,8 @@ use squall_base::record::Way;
 use super::made::{at_us, facts, frame, healthy, ms, request, step};
 use super::made_uploads::{Opens, Path, Server, upload_to};
 use super::{
-    Diagnosis, Fault, Found, Observations, Piece, Step, StepKind, UpdatePolicy, UploadWindows,
+    DetectedFault, Diagnosis, Fault, Observations, Piece, Step, StepKind, UpdatePolicy,
+    UploadWindows,
 };
 use crate::wire::http2::{DATA, WINDOW_UPDATE};
 
@@ -262,7 +263,7 @@ fn downloads(flight: i64, (stream, connection): (i64, i64)) -> Observations {
 }
 
 /// The only fault.
-fn only(seen: &Observations) -> Found {
+fn only(seen: &Observations) -> DetectedFault {
     let mut found = Diagnosis::of(seen).faults;
     assert_eq!(found.len(), 1, "{found:#?}");
     found.remove(0)

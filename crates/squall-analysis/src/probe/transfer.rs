@@ -11,6 +11,7 @@ use squall_base::record::{Outcome, RequestRecord, SocketSample, TcpInfo};
 use squall_base::{Duration, Time};
 
 use super::observed::{Observations, Step, StepKind};
+use super::spans::median;
 use super::windows::{UploadWindows, was_wanted};
 
 /// Shorter bodies say nothing about a rate.
@@ -35,23 +36,6 @@ impl Rates {
         sorted.sort_by(f64::total_cmp);
         Some((*sorted.first()?, *sorted.last()?))
     }
-}
-
-/// The middle value, or the midpoint of the middle two.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let low = *sorted.get(sorted.len().checked_sub(1)? / 2)?;
-    Some(f64::midpoint(low, sorted[sorted.len() / 2]))
-}
-
-/// The middle span.
-pub(super) fn median_span(spans: impl IntoIterator<Item = Duration>) -> Option<Duration> {
-    let nanos: Vec<f64> = spans
-        .into_iter()
-        .map(|span| span.as_nanos() as f64)
-        .collect();
-    median(&nanos).map(|nanos| Duration::from_nanos(nanos.round() as u64))
 }
 
 /// The rates of downloads over one version.

@@ -5,13 +5,13 @@
 use serde::Serialize;
 
 use super::endpoint::Endpoint;
-use super::fault::{Fault, Found, Matters};
+use super::fault::{DetectedFault, Fault, Relevance};
 use super::observed::{Observations, StepKind};
 use crate::figure;
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct ProbeVerdict {
     /// Whether nothing is wrong.
     pub is_sound: bool,
     /// The answer in a few words: the name of the fault and what it costs, or that nothing is wrong.
@@ -24,11 +24,15 @@ pub struct Verdict {
     pub fix: String,
 }
 
-impl Verdict {
-    pub(super) fn of(seen: &Observations, endpoint: &Endpoint, faults: &[Found]) -> Verdict {
+impl ProbeVerdict {
+    pub(super) fn of(
+        seen: &Observations,
+        endpoint: &Endpoint,
+        faults: &[DetectedFault],
+    ) -> ProbeVerdict {
         match faults.first() {
             None => sound(seen, endpoint),
-            Some(first) => Verdict {
+            Some(first) => ProbeVerdict {
                 is_sound: false,
                 headline: headline(first),
                 sentence: sentence(first),
@@ -39,14 +43,14 @@ impl Verdict {
     }
 }
 
-fn sentence(first: &Found) -> String {
+fn sentence(first: &DetectedFault) -> String {
     match first.matters {
-        Matters::Here | Matters::FartherAway => first.sentence.clone(),
-        Matters::Overhead => format!("Nothing slows HTTP down here. {}", first.sentence),
+        Relevance::Here | Relevance::FartherAway => first.sentence.clone(),
+        Relevance::Overhead => format!("Nothing slows HTTP down here. {}", first.sentence),
     }
 }
 
-fn headline(first: &Found) -> String {
+fn headline(first: &DetectedFault) -> String {
     let title = first.fault.title();
     match first.lost {
         Some(lost) if !first.per.is_empty() => {
@@ -61,7 +65,7 @@ fn headline(first: &Found) -> String {
 }
 
 /// The evidence in one sentence; empty if the fault speaks for itself.
-fn cause(first: &Found) -> String {
+fn cause(first: &DetectedFault) -> String {
     let mut cause = first.evidence.join("; ");
     if !cause.is_empty() {
         cause.push('.');
@@ -69,7 +73,7 @@ fn cause(first: &Found) -> String {
     cause
 }
 
-fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
+fn sound(seen: &Observations, endpoint: &Endpoint) -> ProbeVerdict {
     let working = endpoint
         .versions
         .iter()
@@ -87,7 +91,7 @@ fn sound(seen: &Observations, endpoint: &Endpoint) -> Verdict {
         (false, true) => "uploads but no downloads",
         (false, false) => "but no downloads and no uploads",
     };
-    Verdict {
+    ProbeVerdict {
         is_sound: true,
         headline: "Nothing is wrong".to_owned(),
         sentence: format!(

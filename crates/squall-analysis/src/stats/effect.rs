@@ -54,7 +54,7 @@ impl Effect {
         let error = errors.map(|(a, b)| a.hypot(b));
         let is_enough = a.len().min(b.len()) >= RUNS_OF_A_GROUP;
         let interval = errors.filter(|_| is_enough).and_then(|(of_a, of_b)| {
-            let freedom = welch_freedom((of_a, a.len()), (of_b, b.len()));
+            let freedom = welch_freedom(of_a, a.len(), of_b, b.len());
             let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
             let reach = t.inverse_cdf(1.0 - MISSED_AT_AN_END) * of_a.hypot(of_b);
             let means = mean(a) - mean(b);
@@ -103,7 +103,7 @@ pub fn share_beyond(freedom: f64) -> Option<f64> {
 /// The degrees of freedom of a difference of means, from the standard error and the size of each group (B. L. Welch,
 /// Biometrika 34, 1947). They lie between those of the smaller group and those of both together, which is also the value
 /// for groups without variation.
-fn welch_freedom((a, of_a): (f64, usize), (b, of_b): (f64, usize)) -> f64 {
+fn welch_freedom(a: f64, of_a: usize, b: f64, of_b: usize) -> f64 {
     let part = |error: f64, count: usize| error.powi(4) / (count - 1) as f64;
     match part(a, of_a) + part(b, of_b) {
         0.0 => (of_a + of_b - 2) as f64,

@@ -159,14 +159,15 @@ impl ClientContext {
         trust: &Trust,
         seed: u64,
     ) -> Result<ClientContext, SetupError> {
-        ClientContext::with_identity(settings, tls, (trust, None), seed)
+        ClientContext::with_identity(settings, tls, trust, None, seed)
     }
 
     /// A context that also presents its identity, if it has one, to servers that request it.
     pub fn with_identity(
         settings: &Http3Settings,
         tls: &TlsSettings,
-        (trust, identity): (&Trust, Option<&Identity>),
+        trust: &Trust,
+        identity: Option<&Identity>,
         seed: u64,
     ) -> Result<ClientContext, SetupError> {
         Ok(ClientContext {

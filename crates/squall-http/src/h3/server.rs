@@ -424,7 +424,7 @@ impl Server {
             return None;
         }
         let id = self.ids.next();
-        let conn = self.connect(&id, header, original_id, (from, to))?;
+        let conn = self.connect(&id, header, original_id, from, to)?;
         let mut connection = Connection::new(conn, Role::Server, &self.settings, &self.buffers);
         if self.is_manual {
             connection.set_manual_consumption();
@@ -460,7 +460,8 @@ impl Server {
         id: &[u8],
         header: &Header<'_>,
         original_id: Option<&[u8]>,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
     ) -> Option<quiche::Connection<Pieces>> {
         let id = ConnectionId::from_ref(id);
         let Some(original_id) = original_id else {

@@ -1,7 +1,7 @@
 //! The handshake messages that determine the keys and describe the connection: ClientHello, ServerHello and
 //! EncryptedExtensions (RFC 8446, section 4; RFC 5246, section 7.4.1).
 //!
-//! Parses complete messages only and verifies nothing; `lane` and `quic::handshake` assemble them.
+//! Parses complete messages only and verifies nothing; `half` and `quic::handshake` assemble them.
 
 use super::key_log::ClientRandom;
 

@@ -7,9 +7,9 @@
 //! suites; renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
 
 mod cipher;
+mod half;
 pub(crate) mod hello;
 mod key_log;
-mod lane;
 
 use squall_base::Time;
 use squall_base::record::{PerWay, Side, Way};
@@ -20,9 +20,9 @@ use crate::plain::{Plaintext, StreamStart};
 use crate::trail::{Carrier, Piece};
 use cipher::{Cipher, DecryptedRecord};
 pub(crate) use cipher::{Suite, decipher, expand_label, nonce};
+use half::{Epoch, Record, TlsHalf};
 use hello::{ClientHello, ServerHello, TLS13};
 pub(crate) use key_log::KeyLog;
-use lane::{Epoch, Record, TlsHalf};
 
 #[cfg(test)]
 pub(crate) use cipher::tests::hex;

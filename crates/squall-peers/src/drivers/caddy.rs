@@ -102,7 +102,7 @@ fn refuse_settings(order: &Order) -> Result<(), Refusal> {
             (Side::Server, Setting::RequestsPerConnection) => "it never ends a connection for that",
             _ => "it has no such setting: Go's and quic-go's values are built in",
         };
-        Err(setting_refusal(NAME, (side, setting), value, why))
+        Err(setting_refusal(NAME, side, setting, value, why))
     })
 }
 

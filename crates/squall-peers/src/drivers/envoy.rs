@@ -163,7 +163,7 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
         if of != side {
             continue;
         }
-        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, side, setting, value, why));
         let word = match setting {
             Setting::StreamWindow => "initial_stream_window_size",
             Setting::ConnectionWindow => "initial_connection_window_size",

@@ -165,7 +165,7 @@ impl Driver for GenericStation {
         if let Some((&(side, setting), &value)) = order.settings.iter().next() {
             let why =
                 "squall does not know its words for settings; write them into its configuration";
-            return Err(setting_refusal(&self.name, (side, setting), value, why));
+            return Err(setting_refusal(&self.name, side, setting, value, why));
         }
         if order.key_log.is_some() {
             return refuse_order(&self.name, "squall does not know how it writes TLS secrets");

@@ -90,7 +90,7 @@ fn bind(order: &Order, invocation: &mut Invocation) -> String {
 fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
     let mut text = String::new();
     for (&(side, setting), &value) in &order.settings {
-        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, side, setting, value, why));
         let word = match setting {
             Setting::StreamWindow => "initial-window-size",
             Setting::MaxConcurrentStreams => "max-concurrent-streams",

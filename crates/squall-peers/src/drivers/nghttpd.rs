@@ -43,7 +43,7 @@ impl Driver for Nghttpd {
         for (&(side, setting), &value) in &order.settings {
             let argument = argument(setting, value);
             invocation.argument(
-                argument.map_err(|why| setting_refusal(NAME, (side, setting), value, &why))?,
+                argument.map_err(|why| setting_refusal(NAME, side, setting, value, &why))?,
             );
         }
         if !order.front.is_secure() {

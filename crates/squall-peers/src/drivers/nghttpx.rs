@@ -54,7 +54,7 @@ impl Driver for Nghttpx {
         backends(order, &mut invocation);
         for (&(side, setting), &value) in &order.settings {
             let word = word(side, setting)
-                .map_err(|why| setting_refusal(NAME, (side, setting), value, why))?;
+                .map_err(|why| setting_refusal(NAME, side, setting, value, why))?;
             invocation.argument(format!("{word}={value}"));
         }
         if let Some(certificate) = order.front_certificate() {

@@ -142,7 +142,7 @@ fn front_settings(order: &Order) -> Result<String, Refusal> {
         if side != Side::Server {
             continue;
         }
-        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, side, setting, value, why));
         let word = match setting {
             Setting::StreamWindow => "http2_body_preread_size",
             Setting::MaxConcurrentStreams => "http2_max_concurrent_streams",
@@ -194,7 +194,7 @@ fn passes_on(order: &Order) -> Result<(String, String), Refusal> {
     }
     upstream += &format!("        keepalive {idle};\n");
     for (&(side, setting), &value) in &order.settings {
-        let no = |why| Err(setting_refusal(NAME, (side, setting), value, why));
+        let no = |why| Err(setting_refusal(NAME, side, setting, value, why));
         match (side, setting) {
             (Side::Server, _) => {}
             (Side::Client, Setting::RequestsPerConnection) => {

@@ -65,7 +65,7 @@ pub(crate) fn recipe(
     let measures = question::measures(root, load.ok().map(|load| load.kind_name));
     let own_stations = station::read_all(root);
     let known_stations = own_stations.as_ref().map_or(&[][..], Vec::as_slice);
-    let variants = variant::read_all(root, known_stations, (station_mode, own_connections));
+    let variants = variant::read_all(root, known_stations, station_mode, own_connections);
     let messages = Messages {
         requests: load.ok().map(|load| load.requests.as_slice()),
         status: response.as_ref().ok().map(|response| response.status),

@@ -78,7 +78,8 @@ pub(super) fn read_all(
             &base,
             &grid?,
             BodySizes::default(),
-            (variants, profile_variants),
+            variants,
+            profile_variants,
         )?]);
     };
     let entries = field.entries("tables such as [profile.quick]")?;
@@ -186,8 +187,15 @@ fn profile(
         primary_repetitions: primary_repetitions?,
     };
     let grid = axes.override_grid(grid.clone())?;
-    let profile_variants = (variants, profile_variants);
-    assemble(&section, named?, &merged, &grid, sizes?, profile_variants)
+    assemble(
+        &section,
+        named?,
+        &merged,
+        &grid,
+        sizes?,
+        variants,
+        profile_variants,
+    )
 }
 
 /// The indices of the variants that a profile names, in the order of the recipe.
@@ -214,7 +222,8 @@ fn assemble(
     base: &LoadSettings,
     grid: &Grid,
     sizes: BodySizes,
-    (variants, profile_variants): (&[Variant], ProfileVariants<'_, '_>),
+    variants: &[Variant],
+    profile_variants: ProfileVariants<'_, '_>,
 ) -> Result<Profile, ReportedProblem> {
     let load = load_of(section, &name, base)?;
     let conditions = grid.conditions();

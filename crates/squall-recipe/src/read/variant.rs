@@ -26,7 +26,8 @@ const DOUBLE_BRACKETS: &str = "write [[variant]] with two brackets on each side"
 pub(super) fn read_all(
     root: &Section<'_>,
     own_stations: &[(String, StationDefinition)],
-    (station_mode, own_connections): (StationMode, Option<OwnConnections>),
+    station_mode: StationMode,
+    own_connections: Option<OwnConnections>,
 ) -> Result<Vec<Variant>, ReportedProblem> {
     let congestion_control = root
         .optional("congestion_control", |f| side::congestion_control(&f))

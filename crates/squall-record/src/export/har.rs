@@ -45,7 +45,8 @@ pub struct HarRequest<'a> {
 pub fn write_har<'a, W: Write>(
     writer: W,
     epoch_unix_ns: u64,
-    (title, started): (&str, Time),
+    title: &str,
+    started: Time,
     rows: &[RequestRecord],
     request: impl Fn(&RequestRecord) -> HarRequest<'a>,
 ) -> Result<W, ExportError> {

@@ -42,7 +42,8 @@ const NO_OPERATION: u8 = 1;
 pub fn write_packet_headers<W: Write>(
     writer: W,
     epoch_unix_ns: u64,
-    (packets, drops): (&[PacketRecord], &[DropRecord]),
+    packets: &[PacketRecord],
+    drops: &[DropRecord],
     hop: u8,
 ) -> Result<W, ExportError> {
     let failed = |source: io::Error| ExportError::Write {
@@ -77,9 +78,11 @@ pub fn write_packet_headers<W: Write>(
         let original = ETHERNET_BYTES + u32::from(row.length);
         capture
             .shortened_packet(
-                (interface, Some(direction)),
+                interface,
+                Some(direction),
                 at,
-                (headers(row).as_slice(), original),
+                headers(row).as_slice(),
+                original,
                 said.as_deref(),
             )
             .map_err(failed)?;

@@ -105,9 +105,11 @@ impl<W: Write> PcapngWriter<W> {
     ) -> io::Result<()> {
         let original_length = length_u32(bytes)?;
         self.shortened_packet(
-            (interface, direction),
+            interface,
+            direction,
             time_unix_ns,
-            (bytes, original_length),
+            bytes,
+            original_length,
             comment,
         )
     }
@@ -115,9 +117,11 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes the beginning of a packet, and its length on the wire; for the rest see [`PcapngWriter::packet`].
     pub(crate) fn shortened_packet(
         &mut self,
-        (interface, direction): (u32, Option<CaptureDirection>),
+        interface: u32,
+        direction: Option<CaptureDirection>,
         time_unix_ns: u64,
-        (bytes, original_length): (&[u8], u32),
+        bytes: &[u8],
+        original_length: u32,
         comment: Option<&str>,
     ) -> io::Result<()> {
         if interface as usize >= self.interfaces {

@@ -17,8 +17,15 @@ fn har(rows: &[RequestRecord], headers: &[(String, String)], body: Option<&str>)
         headers,
         body: body.filter(|_| row.request == 2),
     };
-    let about = ("h2, delay 1ms", Time::from_nanos(100_000_000));
-    let written = write_har(Vec::new(), EPOCH_UNIX_NS, about, rows, asked);
+    let started = Time::from_nanos(100_000_000);
+    let written = write_har(
+        Vec::new(),
+        EPOCH_UNIX_NS,
+        "h2, delay 1ms",
+        started,
+        rows,
+        asked,
+    );
     text(written.expect("a Vec takes everything"))
 }
 

@@ -121,7 +121,7 @@ fn captured_headers_have_the_lengths_of_the_packets_and_comments_on_drops() {
         hop: 2,
         ..packet(71, Direction::Up, 0, 0, 0)
     });
-    let written = write_packet_headers(Vec::new(), EPOCH_UNIX_NS, (&packets[..], &[drop][..]), 1);
+    let written = write_packet_headers(Vec::new(), EPOCH_UNIX_NS, &packets[..], &[drop][..], 1);
     let file = written.expect("a Vec takes everything");
     let comment = "squall: dropped (loss_drop); repaired by rto after 30ms; requests delayed: 1";
     assert!(

@@ -34,8 +34,8 @@ pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> 
         } else {
             format!("the link{of_hop}:\n")
         });
-        for lane in both {
-            text.push_str(&format!("  {}\n", link(lane, moment, context)));
+        for state in both {
+            text.push_str(&format!("  {}\n", link(state, moment, context)));
         }
     }
     let around = millis(moment.around);
@@ -146,8 +146,8 @@ fn side(state: &SideState, moment: &Moment) -> String {
     facts.join(", ")
 }
 
-fn link(lane: &LinkDirectionState, moment: &Moment, context: &ExplanationContext) -> String {
-    let queue = match (lane.queued_packets, lane.queued_bytes) {
+fn link(state: &LinkDirectionState, moment: &Moment, context: &ExplanationContext) -> String {
+    let queue = match (state.queued_packets, state.queued_bytes) {
         (Some(packets), Some(bytes)) => format!(
             "{} of {} bytes waited for the rate",
             figure::counted(packets, "packet", "packets"),
@@ -158,10 +158,10 @@ fn link(lane: &LinkDirectionState, moment: &Moment, context: &ExplanationContext
     };
     format!(
         "{:<4}  {queue}; {} inside; within {} ms {} came and {} were dropped",
-        lane.direction.name(),
-        figure::count(lane.inside_packets),
+        state.direction.name(),
+        figure::count(state.inside_packets),
         millis(moment.around),
-        figure::count(lane.arrived_around),
-        figure::count(lane.dropped_around),
+        figure::count(state.arrived_around),
+        figure::count(state.dropped_around),
     )
 }

@@ -154,14 +154,14 @@ fn push_hops(text: &mut String, context: &ExplanationContext, it: &Explanation) 
 }
 
 /// One direction of the link of a hop.
-struct Lane {
+struct HopDirection {
     hop: u8,
     direction: Direction,
     /// ` of hop 2`, or empty if the path has one link.
     of_hop: String,
 }
 
-impl Lane {
+impl HopDirection {
     /// `up 17`.
     fn packet(&self, index: u64) -> String {
         format!("{} {index}{}", self.direction.name(), self.of_hop)
@@ -182,18 +182,18 @@ fn push_timeline(text: &mut String, context: &ExplanationContext, it: &Explanati
     };
     let passages = context.passages(&it.course);
     for (hop, direction, passage) in &passages {
-        let lane = Lane {
+        let hop_direction = HopDirection {
             hop: *hop,
             direction: *direction,
             of_hop: context.of_hop(*hop),
         };
-        events.extend(packets(it, &lane, passage));
-        events.extend(windows(&passage.held, it.intended, &lane));
+        events.extend(packets(it, &hop_direction, passage));
+        events.extend(windows(&passage.held, it.intended, &hop_direction));
     }
     let is_listed = |impact: &DropImpact| {
         let dropped = impact.drop.packet;
-        let mut lanes = passages.iter();
-        lanes.any(|(hop, direction, passage)| {
+        let mut directions = passages.iter();
+        directions.any(|(hop, direction, passage)| {
             (*hop, *direction) == (dropped.hop, dropped.direction)
                 && passage.packets.iter().any(|it| it.index == dropped.index)
         })
@@ -312,7 +312,7 @@ fn seen_mark(mark: &Mark) -> Option<TimelineEvent> {
 }
 
 /// When windows were used up. Periods with only short openings between them are one event.
-fn windows(stages: &[Stage], begin: Time, lane: &Lane) -> Vec<TimelineEvent> {
+fn windows(stages: &[Stage], begin: Time, hop_direction: &HopDirection) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = stages;
     while let [first, after @ ..] = rest {
@@ -338,7 +338,7 @@ fn windows(stages: &[Stage], begin: Time, lane: &Lane) -> Vec<TimelineEvent> {
             at: first.from,
             text: format!(
                 "{whose}{} was used up{often}, until {} ms",
-                lane.of_hop,
+                hop_direction.of_hop,
                 since(begin, to)
             ),
         });
@@ -347,7 +347,7 @@ fn windows(stages: &[Stage], begin: Time, lane: &Lane) -> Vec<TimelineEvent> {
 }
 
 /// The packets of one direction: each that was dropped or retransmitted, and runs of the others.
-fn packets(it: &Explanation, lane: &Lane, way: &Passage) -> Vec<TimelineEvent> {
+fn packets(it: &Explanation, hop_direction: &HopDirection, way: &Passage) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = way.packets.as_slice();
     while let Some(first) = rest.first() {
@@ -355,8 +355,8 @@ fn packets(it: &Explanation, lane: &Lane, way: &Passage) -> Vec<TimelineEvent> {
             let text = format!(
                 "{} more packets {}{} with its bytes",
                 rest.len(),
-                lane.direction.name(),
-                lane.of_hop
+                hop_direction.direction.name(),
+                hop_direction.of_hop
             );
             events.push(TimelineEvent {
                 at: first.sent,
@@ -367,8 +367,8 @@ fn packets(it: &Explanation, lane: &Lane, way: &Passage) -> Vec<TimelineEvent> {
         let run = &rest[..run_length(rest)];
         rest = &rest[run.len()..];
         let text = match run {
-            [one] => packet(it, lane, one),
-            run => packet_run(it, lane, run),
+            [one] => packet(it, hop_direction, one),
+            run => packet_run(it, hop_direction, run),
         };
         events.push(TimelineEvent {
             at: first.sent,
@@ -392,7 +392,7 @@ fn is_plain(packet: &MessagePacket) -> bool {
     packet.arrived.is_some() && !packet.is_again
 }
 
-fn packet_run(it: &Explanation, lane: &Lane, run: &[MessagePacket]) -> String {
+fn packet_run(it: &Explanation, hop_direction: &HopDirection, run: &[MessagePacket]) -> String {
     let (first, last) = (run[0], run[run.len() - 1]);
     let start = run
         .iter()
@@ -411,16 +411,16 @@ fn packet_run(it: &Explanation, lane: &Lane, run: &[MessagePacket]) -> String {
     format!(
         "{} packets, {} {} to {}{}: bytes {}{arrived}",
         run.len(),
-        lane.direction.name(),
+        hop_direction.direction.name(),
         first.index,
         last.index,
-        lane.of_hop,
+        hop_direction.of_hop,
         bytes((start, end)),
     )
 }
 
-fn packet(it: &Explanation, lane: &Lane, packet: &MessagePacket) -> String {
-    let name = format!("packet {}", lane.packet(packet.index));
+fn packet(it: &Explanation, hop_direction: &HopDirection, packet: &MessagePacket) -> String {
+    let name = format!("packet {}", hop_direction.packet(packet.index));
     let again = if packet.is_again { " again" } else { "" };
     let carried = format!("bytes {}{again}", bytes((packet.start, packet.end)));
     if let Some(at) = packet.arrived {
@@ -430,8 +430,8 @@ fn packet(it: &Explanation, lane: &Lane, packet: &MessagePacket) -> String {
         );
     }
     let own = PacketName {
-        hop: lane.hop,
-        direction: lane.direction,
+        hop: hop_direction.hop,
+        direction: hop_direction.direction,
         index: packet.index,
     };
     let impact = it.drops.iter().find(|impact| impact.drop.packet == own);

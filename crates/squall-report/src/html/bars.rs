@@ -100,7 +100,7 @@ fn push_drawing(page: &mut String, drawing: &Drawing<'_>, axis: LogAxis) {
             y += NAME_HEIGHT;
         }
         for bar in &group.bars {
-            let place = Place {
+            let place = BarPosition {
                 statistic: drawing.statistic,
                 axis,
                 area,
@@ -113,15 +113,15 @@ fn push_drawing(page: &mut String, drawing: &Drawing<'_>, axis: LogAxis) {
     page.push_str("</svg>\n");
 }
 
-/// The place of one bar.
-struct Place {
+/// The position of one bar.
+struct BarPosition {
     statistic: &'static str,
     axis: LogAxis,
     area: Area,
     y: f64,
 }
 
-impl Place {
+impl BarPosition {
     fn push(&self, page: &mut String, bar: &Bar<'_>) {
         let value = bar.spread.map_or_else(
             || "n/a".to_owned(),

@@ -5,12 +5,20 @@
 
 use std::iter;
 
-use squall_analysis::{CellSummary, Quantile, RunSummary, Spread, TrialStats};
+use squall_analysis::{CellSummary, ConditionSummary, Quantile, RunSummary, Spread, TrialStats};
 
 use super::bars::{self, Bar, Drawing};
 use super::text::{escaped, swatch};
 use super::{grid, table};
 use crate::shown::ShownCell;
+
+/// The conditions that have a trial, each with its index among all.
+pub(super) fn conditions_with_trials(
+    summary: &RunSummary,
+) -> impl Iterator<Item = (usize, &ConditionSummary)> {
+    let conditions = summary.conditions.iter().enumerate();
+    conditions.filter(|(_, condition)| !condition.is_untried())
+}
 
 /// A statistic that has bars.
 struct Statistic {
@@ -74,7 +82,7 @@ const OF_VARIANTS: Wording = Wording {
 
 /// Appends the comparison; nothing without trials.
 pub(super) fn push(page: &mut String, summary: &RunSummary) {
-    let groups: Vec<Group<'_>> = super::conditions_with_trials(summary)
+    let groups: Vec<Group<'_>> = conditions_with_trials(summary)
         .map(|(place, of)| Group {
             name: of.condition.to_string(),
             link: Some(format!("#condition-{place}")),

@@ -46,7 +46,7 @@ pub(crate) mod trial_markup;
 mod tried;
 
 use squall_analysis::findings::CellFindings;
-use squall_analysis::{ConditionSummary, Delivery, RunSummary, figure};
+use squall_analysis::{Delivery, RunSummary, figure};
 
 use crate::date;
 use crate::palette;
@@ -177,7 +177,7 @@ fn run_page(
     findings::push(&mut page, cells, &details);
     tried::push(&mut page, summary);
     details.push(&mut page);
-    for (index, condition) in conditions_with_trials(summary) {
+    for (index, condition) in comparison::conditions_with_trials(summary) {
         let parts = section::RunParts {
             measures: &summary.measures,
             causes: summary.causes.of_condition(index),
@@ -225,14 +225,6 @@ fn begin_page(title: &str, policy: &str) -> String {
         escaped(title),
         palette::stylesheet(),
     )
-}
-
-/// The conditions that have a trial, each with its index among all.
-fn conditions_with_trials(
-    summary: &RunSummary,
-) -> impl Iterator<Item = (usize, &ConditionSummary)> {
-    let conditions = summary.conditions.iter().enumerate();
-    conditions.filter(|(_, condition)| !condition.is_untried())
 }
 
 fn push_header(page: &mut String, summary: &RunSummary, has_method: bool) {

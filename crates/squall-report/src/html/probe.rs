@@ -5,7 +5,7 @@
 //! Nothing is judged here: sentences and figures are those of the text (`crate::probe`). `probe_charts` has the drawings.
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Course, Diagnosis, Found, Matters, Opening};
+use squall_analysis::probe::{DetectedFault, Diagnosis, Opening, Relevance, TransferCourse};
 use squall_base::Duration;
 use squall_base::secrets::redacted_text;
 
@@ -37,16 +37,16 @@ pub struct ProbedEndpoint {
     /// What is wrong with it.
     pub diagnosis: Diagnosis,
     /// Its transfers over time.
-    pub courses: Vec<Course>,
+    pub courses: Vec<TransferCourse>,
     /// Its first responses.
     pub openings: Vec<Opening>,
     /// What the probe cost it.
-    pub spent: Spent,
+    pub spent: ProbeCost,
 }
 
 /// What a probe has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct ProbeCost {
     /// Requests.
     pub requests: u64,
     /// Bytes of requests' bodies.
@@ -189,9 +189,9 @@ fn push_verdict(page: &mut String, name: &str, diagnosis: &Diagnosis) {
     let verdict = &diagnosis.verdict;
     let (class, badge) = match diagnosis.faults.first().map(|found| found.matters) {
         None => ("proven", "sound"),
-        Some(Matters::Here) => ("wrong", "costs time here"),
-        Some(Matters::FartherAway) => ("likely", "costs clients farther away"),
-        Some(Matters::Overhead) => ("likely", "overhead"),
+        Some(Relevance::Here) => ("wrong", "costs time here"),
+        Some(Relevance::FartherAway) => ("likely", "costs clients farther away"),
+        Some(Relevance::Overhead) => ("likely", "overhead"),
     };
     page.push_str(&format!(
         "<div class=\"overview\">\n<p class=\"answer\">{name}{} <span class=\"confidence {class}\">{badge}</span></p>\n\
@@ -215,15 +215,15 @@ fn push_verdict(page: &mut String, name: &str, diagnosis: &Diagnosis) {
 }
 
 /// All faults, the first one unfolded.
-fn push_findings(page: &mut String, faults: &[Found]) {
+fn push_findings(page: &mut String, faults: &[DetectedFault]) {
     if faults.is_empty() {
         return;
     }
     page.push_str("<div class=\"findings\">\n<h2>What is wrong</h2>\n");
     for (place, found) in faults.iter().enumerate() {
         let class = match found.matters {
-            Matters::Here => "finding grave",
-            Matters::FartherAway | Matters::Overhead => "finding",
+            Relevance::Here => "finding grave",
+            Relevance::FartherAway | Relevance::Overhead => "finding",
         };
         let open = if place == 0 { " open" } else { "" };
         page.push_str(&format!(
@@ -277,7 +277,7 @@ pub(super) fn push_table(page: &mut String, name: &str, caption: &str, rows: &[V
 fn push_method(page: &mut String, probe: &ProbePage) {
     begin_method(page, &probe.command);
     for (place, probed) in probe.endpoints.iter().enumerate() {
-        let Spent {
+        let ProbeCost {
             requests,
             sent_bytes,
             received_bytes,
@@ -328,7 +328,7 @@ mod tests {
                 failures: vec![(Version::Http2, "reset <b> by the peer".to_owned())],
                 ..Observations::default()
             }),
-            courses: vec![Course {
+            courses: vec![TransferCourse {
                 version: "HTTP/2",
                 transfer: Transfer::Upload,
                 points: vec![(ms(10), 65_535), (ms(40), 131_070)],
@@ -340,7 +340,7 @@ mod tests {
                 secure: ms(30),
                 answer: ms(31),
             }],
-            spent: Spent {
+            spent: ProbeCost {
                 requests: 1_200,
                 sent_bytes: 5_000_000,
                 received_bytes: 40_000_000,

@@ -4,7 +4,7 @@
 //! They are pure markup. Only positions are computed here: `squall_analysis::probe` has the figures, `plot` the axes.
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Course, Endpoint, Opening, Transfer};
+use squall_analysis::probe::{Endpoint, Opening, Transfer, TransferCourse};
 use squall_base::Duration;
 
 use super::deliveries::{Axis, BOTTOM, Graph, LEFT, TOP};
@@ -88,7 +88,7 @@ pub(super) fn series_of(version: &str) -> usize {
 }
 
 /// Appends the transfers over time; nothing if there are none.
-pub(super) fn push_courses(page: &mut String, courses: &[Course]) {
+pub(super) fn push_courses(page: &mut String, courses: &[TransferCourse]) {
     if courses.is_empty() {
         return;
     }
@@ -103,7 +103,7 @@ pub(super) fn push_courses(page: &mut String, courses: &[Course]) {
     page.push_str("</div>\n");
 }
 
-fn push_course(page: &mut String, course: &Course) {
+fn push_course(page: &mut String, course: &TransferCourse) {
     let name = match course.transfer {
         Transfer::Download => "Download",
         Transfer::Upload => "Upload",
@@ -146,7 +146,7 @@ fn push_course(page: &mut String, course: &Course) {
 }
 
 /// The bytes so far: a line that keeps each value until the next one.
-fn line(course: &Course, seconds: Axis, megabytes: Axis) -> String {
+fn line(course: &TransferCourse, seconds: Axis, megabytes: Axis) -> String {
     let mut path = format!("M{LEFT} {:.1}", megabytes.height(0.0));
     for (at, bytes) in &course.points {
         path += &format!(
@@ -159,7 +159,7 @@ fn line(course: &Course, seconds: Axis, megabytes: Axis) -> String {
 }
 
 /// The spans in which a window was used up, as bands over the whole height.
-fn shading(course: &Course, seconds: Axis) -> String {
+fn shading(course: &TransferCourse, seconds: Axis) -> String {
     let mut bands: Vec<(f64, f64)> = Vec::new();
     for (from, to) in &course.blocked {
         let [from, to] = [from, to].map(|at| seconds.across(at.as_secs_f64()));
@@ -208,7 +208,7 @@ pub(super) fn push_openings(page: &mut String, openings: &[Opening], round_trip:
     begin(page, area.bottom + 18.0, &label);
     push_ticks(page, most, &area);
     for (place, opening) in openings.iter().enumerate() {
-        push_opening(page, opening, (unit, most), (&area, place));
+        push_opening(page, opening, unit, most, &area, place);
     }
     page.push_str("</svg>\n</figure>\n");
 }
@@ -238,8 +238,10 @@ fn push_ticks(page: &mut String, most: f64, area: &Area) {
 fn push_opening(
     page: &mut String,
     opening: &Opening,
-    (unit, most): (Unit, f64),
-    (area, place): (&Area, usize),
+    unit: Unit,
+    most: f64,
+    area: &Area,
+    place: usize,
 ) {
     let top = area.top + ROW * place as f64;
     page.push_str(&format!(
@@ -326,7 +328,7 @@ mod tests {
 
     #[test]
     fn bands_that_nearly_touch_are_one() {
-        let course = Course {
+        let course = TransferCourse {
             version: "HTTP/2",
             transfer: Transfer::Upload,
             points: vec![(ms(1_000), 1)],

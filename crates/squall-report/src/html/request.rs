@@ -22,7 +22,7 @@ use crate::palette::CauseLook;
 use crate::text::Colour;
 
 /// The heights of rows.
-const LANE: f64 = 20.0;
+const STAGES: f64 = 20.0;
 const FRAMES: f64 = 18.0;
 const LADDER: f64 = 86.0;
 const GAP: f64 = 8.0;
@@ -168,7 +168,7 @@ impl Drawing {
     /// A row of stages, each with the colour and, if there is room, the letter of its cause.
     fn push_lane(&mut self, name: &str, stages: &[Stage]) {
         let y = self.bottom;
-        self.label(y + LANE * 0.7, name);
+        self.label(y + STAGES * 0.7, name);
         let mut drawn_to = LEFT - VISIBLE;
         for stage in stages {
             let (from, to) = (self.time.across(stage.from), self.time.across(stage.to));
@@ -179,19 +179,19 @@ impl Drawing {
             let (cause, width) = (stage.cause.name(), (to - from).max(VISIBLE));
             let length = figure::millis(stage.to.since(stage.from));
             self.markup.push_str(&format!(
-                "<rect class=\"stage cause-{cause}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{LANE}\">\
+                "<rect class=\"stage cause-{cause}\" x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{STAGES}\">\
                  <title>{cause}, {length} ms</title></rect>\n"
             ));
             if width >= 12.0 {
                 self.markup.push_str(&format!(
                     "<text class=\"letter\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
                     f64::midpoint(from, to),
-                    y + LANE * 0.7,
+                    y + STAGES * 0.7,
                     CauseLook::of(stage.cause).letter
                 ));
             }
         }
-        self.bottom += LANE + 3.0;
+        self.bottom += STAGES + 3.0;
     }
 
     /// A row for each side that recorded frames: sent ones above the line, received ones below.

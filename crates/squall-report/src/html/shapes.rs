@@ -5,7 +5,7 @@
 //! It is pure markup, with the same axes for all variants of a condition. Each trial has its own curve and box, so that
 //! repetitions are side by side. squall-analysis' `shape` computes what is drawn.
 
-use squall_analysis::{ConditionSummary, Course, PercentilePoint, Quantile, Quartiles, figure};
+use squall_analysis::{ConditionSummary, LoadCourse, PercentilePoint, Quantile, Quartiles, figure};
 
 use super::deliveries::{Axis, Graph, LEFT as GRAPH_LEFT};
 use super::heat;
@@ -285,7 +285,7 @@ fn push_courses(page: &mut String, trials: &[Drawn<'_>], words: &Words) {
     if chosen.is_empty() {
         return;
     }
-    let largest = |of: fn(&Course) -> f64| {
+    let largest = |of: fn(&LoadCourse) -> f64| {
         let values = chosen.iter().map(|(_, plot)| of(&plot.shape.course));
         Axis::up_to(values.fold(f64::MIN_POSITIVE, f64::max))
     };

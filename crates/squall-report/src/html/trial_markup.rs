@@ -11,7 +11,7 @@ use squall_base::record::{Cause, TrialRecord};
 
 use super::links::{Page, connection_id, places};
 use super::{connection, request};
-use crate::payload;
+use crate::deflate::deflated;
 
 /// The chosen requests and connections of a trial, drawn and compressed, which takes much less memory than their records.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub(super) struct Packed {
 impl Packed {
     pub(super) fn of(detail: DrawnDetail) -> Packed {
         Packed {
-            text: payload::deflated(detail.markup.as_bytes()),
+            text: deflated(detail.markup.as_bytes()),
             id: detail.id,
         }
     }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use squall_base::record::Cause;
 
 use super::{Translator, script};
+use crate::deflate::deflated;
 use crate::html::escaped;
-use crate::payload::deflated;
 
 /// The attributes that a reader sees or hears.
 const ATTRIBUTES: [&str; 5] = [

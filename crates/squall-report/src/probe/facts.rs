@@ -489,7 +489,8 @@ pub(super) fn range(rates: &Rates) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use squall_analysis::probe::{
-        Latency, LimitPrediction, Observations, Prediction, TlsFacts, UpdatePolicy, UploadWindows,
+        LimitPrediction, Observations, Prediction, SmallRequestTimes, TlsFacts, UpdatePolicy,
+        UploadWindows,
     };
 
     use super::*;
@@ -518,7 +519,7 @@ pub(crate) mod tests {
         VersionFacts {
             version: name,
             problem: None,
-            latency: Latency::default(),
+            latency: SmallRequestTimes::default(),
             download: Rates::default(),
             download_times: Vec::new(),
             download_six: Rates::default(),

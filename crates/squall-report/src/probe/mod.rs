@@ -11,13 +11,13 @@ mod markdown;
 mod sweep;
 
 use squall_analysis::figure;
-use squall_analysis::probe::{Diagnosis, Found, Matters};
+use squall_analysis::probe::{DetectedFault, Diagnosis, Relevance};
 
 use crate::lang::{Language, Translator};
 use crate::terminal::TerminalWriter;
 use crate::text::{Colour, Style, aligned, printable};
 
-pub use crate::html::probe::{ProbePage, ProbedEndpoint, Spent, probe_page, probe_page_in};
+pub use crate::html::probe::{ProbeCost, ProbePage, ProbedEndpoint, probe_page, probe_page_in};
 pub use crate::html::probe_sweep::{SweepPage, sweep_page, sweep_page_in};
 pub use markdown::markdown_in;
 pub(crate) use sweep::table_of;
@@ -29,7 +29,7 @@ pub use sweep::{sweep_markdown_in, sweep_text_in};
 const WIDTH_AT_MOST: usize = 80;
 
 /// The result as text of at most `width` columns, and never more than 80. Two endpoints are printed side by side.
-pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Colour)) -> String {
+pub fn text_in(language: Language, of: &[Diagnosis], width: usize, colour: Colour) -> String {
     let translator = Translator::of_probe(language, of);
     let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
     let mut text = String::new();
@@ -47,7 +47,7 @@ pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Co
         others(&writer, &mut text, diagnosis);
     }
     match of {
-        [one] => single((&writer, &translator), &mut text, one),
+        [one] => single(&writer, &translator, &mut text, one),
         several => {
             text.push('\n');
             table(&mut text, &facts::beside(several), &translator);
@@ -60,7 +60,7 @@ pub fn text_in(language: Language, of: &[Diagnosis], (width, colour): (usize, Co
 fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     let verdict = &diagnosis.verdict;
     let style = match diagnosis.faults.first() {
-        Some(first) if first.matters == Matters::Here => Style::Warning,
+        Some(first) if first.matters == Relevance::Here => Style::Warning,
         _ => Style::Bold,
     };
     writer.paragraph(text, style, "", &verdict.headline);
@@ -93,11 +93,11 @@ fn others(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
 }
 
 /// A fault in a few words, with how much it matters.
-pub(crate) fn headline(found: &Found) -> String {
+pub(crate) fn headline(found: &DetectedFault) -> String {
     let matters = match found.matters {
-        Matters::Here => String::new(),
-        Matters::FartherAway => " (for clients farther away)".to_owned(),
-        Matters::Overhead => " (overhead)".to_owned(),
+        Relevance::Here => String::new(),
+        Relevance::FartherAway => " (for clients farther away)".to_owned(),
+        Relevance::Overhead => " (overhead)".to_owned(),
     };
     let title = found.fault.title();
     match found.lost {
@@ -112,7 +112,8 @@ pub(crate) fn headline(found: &Found) -> String {
 
 /// The tables and facts of one endpoint.
 fn single(
-    (writer, translator): (&TerminalWriter, &Translator),
+    writer: &TerminalWriter,
+    translator: &Translator,
     text: &mut String,
     diagnosis: &Diagnosis,
 ) {
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn answer_is_in_the_first_three_lines_and_no_line_is_longer_than_80_columns() {
-        let text = text_in(Language::En, &[silent()], (200, Colour::Plain));
+        let text = text_in(Language::En, &[silent()], 200, Colour::Plain);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "No answer");
         assert!(lines[1].starts_with("Fix: "), "{text}");
@@ -209,9 +210,9 @@ mod tests {
             address: "192.0.2.1:443".to_owned(),
             ..Observations::default()
         });
-        let found = |fault: Fault| Found {
+        let found = |fault: Fault| DetectedFault {
             fault,
-            matters: Matters::FartherAway,
+            matters: Relevance::FartherAway,
             sentence: format!("{url} is slow."),
             evidence: vec![format!("asked: {url}")],
             lost: Some(Duration::from_millis(2_460)),
@@ -227,13 +228,13 @@ mod tests {
     fn long_urls_are_broken_so_that_no_line_is_longer_than_80_columns() {
         for language in [Language::En, Language::Zh] {
             for of in [vec![limited()], vec![limited(), limited()]] {
-                let text = text_in(language, &of, (200, Colour::Plain));
+                let text = text_in(language, &of, 200, Colour::Plain);
                 let is_narrow = text.lines().all(|line| width_of(line) <= 80);
                 assert!(is_narrow, "{text}");
                 let whole: String = text.split_whitespace().collect();
                 assert!(whole.contains(&limited().endpoint.url), "{text}");
             }
-            let text = text_in(language, &[limited()], (200, Colour::Plain));
+            let text = text_in(language, &[limited()], 200, Colour::Plain);
             assert!(text.contains("52.4"), "the predictions: {text}");
         }
     }
@@ -250,7 +251,7 @@ mod tests {
             stream_bytes: 65_535,
             connection_bytes: 4_194_304,
         });
-        let text = text_in(Language::En, &[diagnosis], (80, Colour::Plain));
+        let text = text_in(Language::En, &[diagnosis], 80, Colour::Plain);
         for line in [
             "  SETTINGS: MAX_CONCURRENT_STREAMS=7\n",
             "  HTTP/3 SETTINGS: MAX_FIELD_SECTION_SIZE=65536 QPACK_BLOCKED_STREAMS=100\n",
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn two_endpoints_are_side_by_side() {
-        let text = text_in(Language::En, &[silent(), silent()], (80, Colour::Plain));
+        let text = text_in(Language::En, &[silent(), silent()], 80, Colour::Plain);
         assert_eq!(text.matches("No answer").count(), 2, "{text}");
         assert_eq!(text.matches("192.0.2.1:443").count(), 2, "{text}");
     }

@@ -18,11 +18,7 @@ use crate::text::{Colour, Style};
 const UNKNOWN: &str = "-";
 
 /// The results as text of at most `width` columns, or 80 if that is less, in a language.
-pub fn sweep_text_in(
-    language: Language,
-    sweep: &Sweep,
-    (width, colour): (usize, Colour),
-) -> String {
+pub fn sweep_text_in(language: Language, sweep: &Sweep, width: usize, colour: Colour) -> String {
     let translator = Translator::of_sweep(language, sweep);
     let writer = TerminalWriter::new(width.min(WIDTH_AT_MOST), colour).saying(translator.clone());
     let mut text = String::new();
@@ -174,7 +170,7 @@ pub(crate) mod tests {
 
     #[test]
     fn crossover_comes_first_and_no_line_is_longer_than_80_columns() {
-        let text = sweep_text_in(Language::En, &sweep(), (200, Colour::Plain));
+        let text = sweep_text_in(Language::En, &sweep(), 200, Colour::Plain);
         assert!(
             text.starts_with("Downloads: HTTP/1.1 is fastest at 10ms, HTTP/2 is fastest at"),
             "{text}"

@@ -165,7 +165,7 @@ fn terminal_report_in_chinese_has_no_english_text_and_fits_the_terminal() {
     summary.question = "HTTP/2?".to_owned();
     for width in [60, 80, 200] {
         for detail in [Detail::Brief, Detail::Usual, Detail::Full] {
-            let text = terminal_in(Language::Zh, &summary, (width, Colour::Plain), detail);
+            let text = terminal_in(Language::Zh, &summary, width, Colour::Plain, detail);
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
                 assert_eq!(english_words(line), None, "{line}");
@@ -178,12 +178,7 @@ fn terminal_report_in_chinese_has_no_english_text_and_fits_the_terminal() {
 fn columns_of_a_table_in_chinese_line_up() {
     let summary = summary(&troubled());
     for width in [60, 80, 200] {
-        let text = terminal_in(
-            Language::Zh,
-            &summary,
-            (width, Colour::Plain),
-            Detail::Usual,
-        );
+        let text = terminal_in(Language::Zh, &summary, width, Colour::Plain, Detail::Usual);
         let titles = text
             .lines()
             .find(|line| line.starts_with("  单位 ms"))
@@ -205,7 +200,7 @@ fn columns_of_a_table_in_chinese_line_up() {
 fn findings_in_chinese_name_the_fix_as_the_program_does() {
     let run = troubled();
     let cells = [found(&run, vec![REQUEST])];
-    let text = findings_in(Language::Zh, &cells, (80, Colour::Plain), Detail::Usual);
+    let text = findings_in(Language::Zh, &cells, 80, Colour::Plain, Detail::Usual);
     assert!(
         text.starts_with("\n问题所在\n  TCP 队头阻塞：严重，占响应时间的 50 %"),
         "{text}"

@@ -126,12 +126,12 @@ fn probe_in_chinese_has_no_english_text() {
     let both = [one.diagnosis.clone(), one.diagnosis.clone()];
     let url = one.diagnosis.endpoint.url.clone();
     for of in [&both[..1], &both[..]] {
-        let text = text_in(Language::Zh, of, (80, Colour::Plain));
+        let text = text_in(Language::Zh, of, 80, Colour::Plain);
         // A URL that is longer than its line is broken.
         check(&text.replace("\n  ", ""), &[&url]);
         check(&markdown_in(Language::Zh, of), &[&url]);
     }
-    let text = text_in(Language::Zh, &both[..1], (80, Colour::Plain));
+    let text = text_in(Language::Zh, &both[..1], 80, Colour::Plain);
     assert!(text.starts_with("没有应答\n修复：请检查地址"), "{text}");
     for endpoints in [vec![endpoint()], vec![endpoint(), endpoint()]] {
         let page = probe_page_in(
@@ -154,7 +154,7 @@ fn sweep_in_chinese_has_no_english_text() {
     let sweep = swept();
     let url = [sweep.url.as_str()];
     check(
-        &sweep_text_in(Language::Zh, &sweep, (80, Colour::Plain)),
+        &sweep_text_in(Language::Zh, &sweep, 80, Colour::Plain),
         &url,
     );
     let markdown = sweep_markdown_in(Language::Zh, &sweep);

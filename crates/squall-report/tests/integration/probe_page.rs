@@ -8,12 +8,14 @@
 use std::path::PathBuf;
 
 use squall_analysis::probe::{
-    Course, Diagnosis, Latency, Observations, Opening, Prediction, Rates, Sweep, SweepFigures,
-    SweepPoint, Transfer, UpdatePolicy, UploadWindows, VersionFacts,
+    Diagnosis, Observations, Opening, Prediction, Rates, SmallRequestTimes, Sweep, SweepFigures,
+    SweepPoint, Transfer, TransferCourse, UpdatePolicy, UploadWindows, VersionFacts,
 };
 use squall_base::Duration;
 use squall_base::plan::Version;
-use squall_report::probe::{ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page, sweep_page};
+use squall_report::probe::{
+    ProbeCost, ProbePage, ProbedEndpoint, SweepPage, probe_page, sweep_page,
+};
 
 use crate::support::axe::{self, check};
 use crate::support::chromium;
@@ -29,7 +31,7 @@ fn version(version: &'static str, bytes_per_s: f64) -> VersionFacts {
     VersionFacts {
         version,
         problem: None,
-        latency: Latency {
+        latency: SmallRequestTimes {
             first: Some(ms(93)),
             later: Some(ms(30)),
             handshake: Some(ms(31)),
@@ -79,7 +81,7 @@ fn diagnosis() -> Diagnosis {
 }
 
 pub(crate) fn endpoint() -> ProbedEndpoint {
-    let course = |version, transfer| Course {
+    let course = |version, transfer| TransferCourse {
         version,
         transfer,
         points: (1..50).map(|n| (ms(40 * n), 65_535 * n)).collect(),
@@ -98,7 +100,7 @@ pub(crate) fn endpoint() -> ProbedEndpoint {
             course("HTTP/2", Transfer::Upload),
         ],
         openings: vec![opening("HTTP/1.1", ms(30)), opening("HTTP/3", ms(0))],
-        spent: Spent {
+        spent: ProbeCost {
             requests: 90,
             sent_bytes: 5_000_000,
             received_bytes: 40_000_000,

@@ -20,6 +20,7 @@ use squall_linux::socket::{self, SocketError};
 
 use crate::error::StationError;
 pub(crate) use quic::{Handshake, QuicEndpoint};
+use tcp::TcpProtocol;
 pub(crate) use tcp::{Drained, Received, TcpConnection, Written};
 
 /// Where a station listens and which protocol it speaks there.
@@ -50,12 +51,6 @@ pub(crate) enum Bound {
 pub(crate) struct TcpAcceptor {
     listener: TcpListener,
     protocol: TcpProtocol,
-}
-
-/// What the connections of a TCP listener speak.
-enum TcpProtocol {
-    Plain(Version),
-    Secure(tls::ServerContext),
 }
 
 /// What waited at a listener.
@@ -103,7 +98,8 @@ impl Listener {
         side: &SideSettings,
         wants: InboxOptions,
         seed: u64,
-        (reactor, token): (&Reactor, u64),
+        reactor: &Reactor,
+        token: u64,
     ) -> Result<Bound, StationError> {
         let protocol = match self.protocol {
             ListenerProtocol::Plain(version) => TcpProtocol::Plain(version),
@@ -158,8 +154,8 @@ impl TcpAcceptor {
             };
             let number = *next_number;
             *next_number = number.wrapping_add(1);
-            let accepted = (stream, address);
-            let connection = TcpConnection::new(number, accepted, &self.protocol, side, wants)?;
+            let connection =
+                TcpConnection::new(number, stream, address, &self.protocol, side, wants)?;
             return Ok(Accepted::Connection(connection));
         }
         Ok(Accepted::Later)

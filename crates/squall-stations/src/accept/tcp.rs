@@ -7,21 +7,26 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::{Protocol, SideSettings, Version};
 use squall_base::{Duration, Time};
 use squall_http::{
-    ConnectionError, CreateError, Inbox, InboxOptions, ServerConnection, ServerEvent,
+    ConnectionError, CreateError, Inbox, InboxOptions, ServerConnection, ServerEvent, tls,
 };
 use squall_linux::clock;
 use squall_linux::socket;
 
-use super::TcpProtocol;
 use crate::log::{self, StationLog};
 
 /// How long a client may take to close its side after everything was sent to it. Until then, what it sends is
 /// discarded: closing a socket with unread bytes resets the connection, and the reset can destroy the last response
 /// before the client has read it (RFC 9112, section 9.6). The same time as in nginx (lingering_timeout).
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the connections of a TCP listener speak.
+pub(super) enum TcpProtocol {
+    Plain(Version),
+    Secure(tls::ServerContext),
+}
 
 /// The result of one read.
 #[derive(Debug)]
@@ -90,7 +95,8 @@ pub(crate) struct TcpConnection {
 impl TcpConnection {
     pub(super) fn new(
         number: u32,
-        (stream, address): (TcpStream, SocketAddr),
+        stream: TcpStream,
+        address: SocketAddr,
         protocol: &TcpProtocol,
         side: &SideSettings,
         wants: InboxOptions,

@@ -13,16 +13,21 @@ use squall_linux::reactor::ReadyEvent;
 
 use super::causes::{Causes, WindowWatch};
 use super::in_flight::{EventContext, InFlightRequests};
-use super::requests::{Failure, Observation, Recorder};
-use super::upload::{ActiveUpload, UploadProgress};
-use super::{ClientSettings, TargetedRequest, Uploads};
+use super::requests::{Observation, Recorder, RequestFailure};
+use super::settings::{ClientSettings, TargetedRequest};
+use super::upload::{ActiveUpload, UploadProgress, Uploads};
 use crate::Buffers;
 use crate::dial::{Availability, DialedConnection, IoOutcome, OpenError, Target, Transport};
 use crate::error::StationError;
 use crate::log::StationLog;
 
+/// Reads of one connection before others get their turn: 1 MiB.
+const READS_A_TURN: usize = 16;
+/// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
+const WRITES_A_TURN: usize = 16;
+
 /// What a connection can do next. An error: it is closed, and the requests in flight on it failed for this reason.
-pub(crate) type TurnResult = Result<Availability, Failure>;
+pub(crate) type TurnResult = Result<Availability, RequestFailure>;
 
 /// What all connections of a client share.
 pub(crate) struct Shared {
@@ -211,14 +216,18 @@ impl Connection {
             Availability::Over => {
                 self.send_close(shared);
                 let message = "the server ended the connection".to_owned();
-                Err(Failure::new(Outcome::ConnectionClosed, message))
+                Err(RequestFailure::new(Outcome::ConnectionClosed, message))
             }
             availability => Ok(availability),
         }
     }
 
     /// Finishes connecting if necessary, then reads what is there.
-    fn connect_and_read(&mut self, ready: ReadyEvent, shared: &mut Shared) -> Result<(), Failure> {
+    fn connect_and_read(
+        &mut self,
+        ready: ReadyEvent,
+        shared: &mut Shared,
+    ) -> Result<(), RequestFailure> {
         if self.dialed.connected.is_none() {
             match self.dialed.connect(ready, &mut shared.log) {
                 Ok(Some(time)) => {
@@ -229,7 +238,10 @@ impl Connection {
                 }
                 Ok(None) => return Ok(()),
                 Err(error) => {
-                    return Err(Failure::new(Outcome::ConnectFailed, error.to_string()));
+                    return Err(RequestFailure::new(
+                        Outcome::ConnectFailed,
+                        error.to_string(),
+                    ));
                 }
             }
         }
@@ -242,9 +254,9 @@ impl Connection {
         Ok(())
     }
 
-    fn read(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+    fn read(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         self.dialed.has_unread = true;
-        for read in 0..super::READS_A_TURN {
+        for read in 0..READS_A_TURN {
             let (now, outcome) = self
                 .dialed
                 .transport
@@ -275,37 +287,37 @@ impl Connection {
         let _ = self.write(shared);
     }
 
-    fn end_failure(&self, outcome: Result<String, ConnectionError>) -> Failure {
+    fn end_failure(&self, outcome: Result<String, ConnectionError>) -> RequestFailure {
         match outcome {
             Ok(message) if self.dialed.transport.is_tunnelling() => {
-                Failure::new(Outcome::ConnectFailed, message)
+                RequestFailure::new(Outcome::ConnectFailed, message)
             }
             Ok(message) if self.dialed.protocol.is_none() => {
-                Failure::new(Outcome::TlsFailed, message)
+                RequestFailure::new(Outcome::TlsFailed, message)
             }
-            Ok(message) => Failure::new(Outcome::ConnectionClosed, message),
+            Ok(message) => RequestFailure::new(Outcome::ConnectionClosed, message),
             Err(error @ ConnectionError::Tls(TlsError::Truncated))
                 if self.dialed.protocol.is_some() =>
             {
-                Failure::new(Outcome::ConnectionClosed, error.to_string())
+                RequestFailure::new(Outcome::ConnectionClosed, error.to_string())
             }
             Err(ConnectionError::UnexpectedEnd) if self.dialed.protocol.is_some() => {
                 let message = "the server closed the connection inside an exchange".to_owned();
-                Failure::new(Outcome::ConnectionClosed, message)
+                RequestFailure::new(Outcome::ConnectionClosed, message)
             }
             Err(error) if self.dialed.protocol.is_none() => {
-                Failure::new(Outcome::TlsFailed, error.to_string())
+                RequestFailure::new(Outcome::TlsFailed, error.to_string())
             }
             Err(ConnectionError::Quic(closing)) if closing.is_clean() => {
-                Failure::new(Outcome::ConnectionClosed, closing.to_string())
+                RequestFailure::new(Outcome::ConnectionClosed, closing.to_string())
             }
-            Err(error) => Failure::new(Outcome::ProtocolError, error.to_string()),
+            Err(error) => RequestFailure::new(Outcome::ProtocolError, error.to_string()),
         }
     }
 
-    fn write(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+    fn write(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         self.has_unwritten = true;
-        for _ in 0..super::WRITES_A_TURN {
+        for _ in 0..WRITES_A_TURN {
             if !self.active_uploads.is_empty() {
                 self.feed(shared)?;
             }
@@ -324,7 +336,7 @@ impl Connection {
     }
 
     /// Feeds the bodies that are read while they are sent, as far as the transport has room.
-    fn feed(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+    fn feed(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         let has_streams = self.dialed.transport.has_streams();
         let mut index = 0;
         while let Some(upload) = self.active_uploads.get_mut(index) {
@@ -339,7 +351,7 @@ impl Connection {
             if upload.is_held(squall_linux::clock::now) {
                 if !has_streams && !self.in_flight_requests.contains(stream) {
                     let message = "the response came before the body was asked for".to_owned();
-                    return Err(Failure::new(Outcome::ConnectionClosed, message));
+                    return Err(RequestFailure::new(Outcome::ConnectionClosed, message));
                 }
                 index += 1;
                 continue;
@@ -355,14 +367,14 @@ impl Connection {
                 UploadProgress::Failed(reason) if has_streams => {
                     self.active_uploads.swap_remove(index);
                     self.dialed.transport.cancel(stream);
-                    let failure = Failure::new(Outcome::StreamReset, reason);
+                    let failure = RequestFailure::new(Outcome::StreamReset, reason);
                     if let Some(request) = self.in_flight_requests.take(stream) {
                         let now = squall_linux::clock::now();
                         shared.recorder.fail(request, &failure, now);
                     }
                 }
                 UploadProgress::Failed(reason) => {
-                    return Err(Failure::new(Outcome::ConnectionClosed, reason));
+                    return Err(RequestFailure::new(Outcome::ConnectionClosed, reason));
                 }
             }
         }
@@ -419,7 +431,7 @@ impl Connection {
     }
 
     /// Records the protocol, once it is known or has changed.
-    fn note_established(&mut self, shared: &mut Shared) -> Result<(), Failure> {
+    fn note_established(&mut self, shared: &mut Shared) -> Result<(), RequestFailure> {
         let Some(protocol) = self.dialed.note_established(&mut shared.log) else {
             return Ok(());
         };
@@ -430,7 +442,7 @@ impl Connection {
         let requested = self.requested;
         if shared.settings.is_strict && protocol != requested {
             let message = format!("the server agreed on {protocol} instead of {requested}");
-            return Err(Failure::new(Outcome::TlsFailed, message));
+            return Err(RequestFailure::new(Outcome::TlsFailed, message));
         }
         Ok(())
     }
@@ -450,7 +462,7 @@ impl Connection {
     pub(crate) fn fail_overdue(
         &mut self,
         deadline: Time,
-        failure: &Failure,
+        failure: &RequestFailure,
         shared: &mut Shared,
     ) -> TurnResult {
         let first = self.dialed.first.as_ref();
@@ -522,7 +534,7 @@ impl Connection {
     }
 
     /// Ends the connection and fails every request on it. One that was never sent may be sent again.
-    pub(crate) fn fail_all(mut self, failure: &Failure, shared: &mut Shared) {
+    pub(crate) fn fail_all(mut self, failure: &RequestFailure, shared: &mut Shared) {
         self.sample(true, &mut shared.log);
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);

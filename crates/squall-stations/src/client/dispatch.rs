@@ -16,11 +16,11 @@ use squall_load::{Arrival, Arrivals, Choice};
 
 use super::causes::Causes;
 use super::connection::{Connection, Shared, TurnResult};
-use super::lane::{Lanes, Pools, shared_pools};
 use super::punctuality::LagMeter;
-use super::requests::Failure;
+use super::requests::RequestFailure;
 use super::settings::TargetedRequest;
 use super::timeout::RequestTimeout;
+use super::user_pools::{Pools, UserPools, shared_pools};
 use crate::dial::{Availability, ConnectionKey, OpenError};
 use crate::error::StationError;
 
@@ -34,7 +34,7 @@ const TAKEN_UP_AT_ONCE: usize = 16;
 pub(super) struct Traffic {
     pub(super) shared: Shared,
     pub(super) pools: Pools,
-    lanes: Lanes,
+    user_pools: UserPools,
     wants: InboxOptions,
     /// Whether connections may have deadlines.
     pub(super) has_deadlines: bool,
@@ -59,7 +59,7 @@ impl Traffic {
         let expects_continue = requests.any(|targeted| targeted.request.expects_continue());
         Traffic {
             pools: shared_pools(settings),
-            lanes: Lanes::default(),
+            user_pools: UserPools::default(),
             wants: InboxOptions {
                 // Interim responses, such as 100 (Continue), are reported only with fields.
                 fields: calls_grpc || expects_continue || settings.observed.fields,
@@ -110,8 +110,8 @@ impl Traffic {
         if settings.pool_per_user && settings.pool.warm > 0 {
             for user in settings.share.members(users) {
                 for target in 0..settings.targets.len() as u32 {
-                    let owner = (target, user);
-                    self.lanes.find_or_create(&mut self.pools, owner, settings);
+                    self.user_pools
+                        .find_or_create(&mut self.pools, target, user, settings);
                 }
             }
         }
@@ -157,8 +157,12 @@ impl Traffic {
     fn enqueue(&mut self, arrival: Arrival, taken_up: Time, lag_meter: &mut LagMeter) {
         let template = &self.shared.settings.requests[arrival.what as usize];
         let body_bytes = template.request.body().length().unwrap_or(0);
-        let owner = (template.target, arrival.user);
-        let pool = (self.lanes).find_or_create(&mut self.pools, owner, &self.shared.settings);
+        let pool = self.user_pools.find_or_create(
+            &mut self.pools,
+            template.target,
+            arrival.user,
+            &self.shared.settings,
+        );
         let request = self
             .shared
             .recorder
@@ -265,7 +269,7 @@ impl Traffic {
                 if !self.shared.settings.dial(target).is_cause_of(&error) {
                     *self.machine_errors.entry(advised).or_default() += 1;
                 }
-                let failure = Failure::new(Outcome::ConnectFailed, message);
+                let failure = RequestFailure::new(Outcome::ConnectFailed, message);
                 if let Some(request) = first {
                     self.shared.recorder.fail(request, &failure, clock::now());
                 }
@@ -285,7 +289,7 @@ impl Traffic {
         };
         let message = error.to_string();
         *self.machine_errors.entry(message.clone()).or_default() += 1;
-        let failure = Failure::new(Outcome::ConnectFailed, message);
+        let failure = RequestFailure::new(Outcome::ConnectFailed, message);
         self.pools.report(at, Availability::Over, 0);
         if let Some(connection) = self.pools.remove(at) {
             connection.fail_all(&failure, &mut self.shared);
@@ -425,7 +429,7 @@ impl Traffic {
 
     /// Ends the load: records unfinished requests as censored, closes connections, and sends what is left.
     pub(super) fn end(&mut self, now: Time) {
-        let failure = Failure::new(Outcome::Censored, String::new());
+        let failure = RequestFailure::new(Outcome::Censored, String::new());
         for pool in self.pools.iter_mut() {
             for connection in pool.connections.iter_mut().flatten() {
                 for request in connection.take_unfinished() {

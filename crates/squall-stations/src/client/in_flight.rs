@@ -9,7 +9,7 @@ use squall_base::record::{Beginning, ExchangeRecord, Outcome, RequestRecord, Sid
 use squall_http::values::grpc::GrpcStatus;
 use squall_http::{ClientEvent, Field, Inbox, StreamId, Streams, WireExtent, h3};
 
-use super::requests::{Failure, Recorder};
+use super::requests::{Recorder, RequestFailure};
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
 
@@ -178,12 +178,12 @@ impl InFlightRequests {
             ClientEvent::ResponseRefused { stream, code } => {
                 let words = h3::application_words(*code);
                 let message = format!("the response was refused: {words} (HTTP/3 error {code:#x})");
-                let failure = Failure::new(Outcome::ProtocolError, message);
+                let failure = RequestFailure::new(Outcome::ProtocolError, message);
                 self.fail(*stream, Some(*code), &failure, context);
             }
             ClientEvent::RequestRefused { stream } => {
                 let message = "the server's GOAWAY refused the request, unprocessed".to_owned();
-                let failure = Failure::new(Outcome::StreamReset, message);
+                let failure = RequestFailure::new(Outcome::StreamReset, message);
                 self.fail_unprocessed(*stream, None, &failure, context);
             }
             ClientEvent::Switched { from, to } => {
@@ -198,7 +198,7 @@ impl InFlightRequests {
     /// Ends the request of a stream that the server reset.
     fn on_reset(&mut self, stream: StreamId, code: u64, context: &mut EventContext<'_>) {
         let message = format!("the server reset the stream with error code {code}");
-        let failure = Failure::new(Outcome::StreamReset, message);
+        let failure = RequestFailure::new(Outcome::StreamReset, message);
         if is_unprocessed(code, context.protocol) {
             self.fail_unprocessed(stream, Some(code), &failure, context);
         } else {
@@ -211,7 +211,7 @@ impl InFlightRequests {
         &mut self,
         stream: StreamId,
         reset: Option<u64>,
-        failure: &Failure,
+        failure: &RequestFailure,
         context: &mut EventContext<'_>,
     ) {
         if let Some(exchange) = self.open.remove(stream) {
@@ -226,7 +226,7 @@ impl InFlightRequests {
         &mut self,
         stream: StreamId,
         reset: Option<u64>,
-        failure: &Failure,
+        failure: &RequestFailure,
         context: &mut EventContext<'_>,
     ) {
         let Some(exchange) = self.open.remove(stream) else {
@@ -455,7 +455,7 @@ mod tests {
         if is_whole {
             recorder.finish(request, ms(500));
         } else {
-            let failure = Failure::new(Outcome::Censored, String::new());
+            let failure = RequestFailure::new(Outcome::Censored, String::new());
             recorder.fail(request, &failure, ms(500));
         }
         recorder.flush();

@@ -3,7 +3,7 @@
 //! An open load takes each request up at its intended time and never skips one: a request that finds no connection
 //! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
-//! connections, `lane` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
+//! connections, `user_pools` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
 //! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
 //! `spare_time` what else to do in that time, `stall` when to give a load up, `timeout` when to look for overdue
 //! requests, `retry` which requests are sent again, and `punctuality` measures how the machine kept to the schedule.
@@ -14,7 +14,6 @@ mod connection;
 mod dispatch;
 mod gauge;
 mod in_flight;
-mod lane;
 mod punctuality;
 mod requests;
 mod retry;
@@ -25,6 +24,7 @@ mod start_line;
 mod timeout;
 mod turn;
 mod upload;
+mod user_pools;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,9 +57,7 @@ use stall::StallTimeout;
 pub use start_line::StartBarrier;
 use turn::{Pace, Sampling};
 pub use upload::Upload;
-
-/// Bodies that are not in the requests themselves, by place among the requests.
-pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
+pub(crate) use upload::Uploads;
 
 /// Delay from all connections being ready to the first request of an open loop.
 const START_AFTER: Duration = Duration::from_millis(10);
@@ -67,10 +65,6 @@ const START_AFTER: Duration = Duration::from_millis(10);
 const FAILED: u64 = u64::MAX - 1;
 /// The reactor's token for the signal to end the load early.
 const STOP: u64 = u64::MAX - 2;
-/// Reads of one connection before others get their turn: 1 MiB.
-const READS_A_TURN: usize = 16;
-/// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
-const WRITES_A_TURN: usize = 16;
 
 /// What a client did, in addition to its records.
 #[derive(Clone, Debug)]

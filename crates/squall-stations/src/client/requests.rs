@@ -60,15 +60,15 @@ pub struct Observation<'a> {
 
 /// Why requests ended without a response.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RequestFailure {
     pub(crate) outcome: Outcome,
     /// The error message; empty if there is no message.
     pub(crate) error: String,
 }
 
-impl Failure {
-    pub(crate) fn new(outcome: Outcome, error: String) -> Failure {
-        Failure { outcome, error }
+impl RequestFailure {
+    pub(crate) fn new(outcome: Outcome, error: String) -> RequestFailure {
+        RequestFailure { outcome, error }
     }
 }
 
@@ -177,7 +177,7 @@ impl Recorder {
     }
 
     /// Ends a request that failed at `end`.
-    pub(crate) fn fail(&mut self, mut request: RequestRecord, failure: &Failure, end: Time) {
+    pub(crate) fn fail(&mut self, mut request: RequestRecord, failure: &RequestFailure, end: Time) {
         request.outcome = failure.outcome;
         request.error = (!failure.error.is_empty()).then(|| failure.error.clone());
         self.end(request, end);
@@ -188,7 +188,7 @@ impl Recorder {
         &mut self,
         request: RequestRecord,
         version: Version,
-        failure: &Failure,
+        failure: &RequestFailure,
         end: Time,
     ) {
         if let Some(request) = self.retries.keep(request, version) {

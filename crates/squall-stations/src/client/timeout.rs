@@ -6,7 +6,7 @@
 use squall_base::record::Outcome;
 use squall_base::{Duration, Time};
 
-use super::requests::Failure;
+use super::requests::RequestFailure;
 
 /// Requests that reach their limit within this time are cancelled together, at most this much too late.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(1);
@@ -55,10 +55,10 @@ impl RequestTimeout {
     }
 
     /// What overdue requests end with.
-    pub(super) fn failure(&self) -> Failure {
+    pub(super) fn failure(&self) -> RequestFailure {
         let at_most = self.at_most.unwrap_or_default();
         let message = format!("no complete response within {at_most}");
-        Failure::new(Outcome::TimedOut, message)
+        RequestFailure::new(Outcome::TimedOut, message)
     }
 }
 

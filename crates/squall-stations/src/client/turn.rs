@@ -12,11 +12,11 @@ use squall_linux::scheduling::RunQueueDelay;
 
 use super::Client;
 use super::connection::Connection;
-use super::lane::Pools;
 use super::punctuality::LagMeter;
 use super::settings::Spin;
 use super::spare_time::SpareTimeBudget;
 use super::stall::StallTimeout;
+use super::user_pools::Pools;
 use super::waiting::{SleepPolicy, is_due, must_yield};
 use crate::dial::ConnectionKey;
 use crate::error::StationError;

@@ -16,6 +16,9 @@ use squall_http::{ClientEvent, ClientStreams, StreamId, StreamIo};
 /// How long to wait for a 100 (Continue), as curl does: servers need not send it (RFC 9110, section 10.1.1).
 const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
 
+/// Bodies that are not in the requests themselves, by place among the requests.
+pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
+
 /// A body in consecutive parts.
 #[derive(Debug, Default)]
 pub struct Upload {

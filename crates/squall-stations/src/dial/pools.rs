@@ -1,6 +1,6 @@
 //! Connection pools: the connections that a station opened, and what waits for one of them.
 //!
-//! This is only the data structure. squall-load's `Pool` decides which connection is next; the client (`lane.rs`) and
+//! This is only the data structure. squall-load's `Pool` decides which connection is next; the client (`user_pools.rs`) and
 //! the proxy (`back.rs`) decide which pools there are, and drive them.
 
 use std::collections::VecDeque;

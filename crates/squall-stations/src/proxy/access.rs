@@ -11,7 +11,8 @@ use crate::server::AccessEntry;
 /// The log entry of an exchange that is over on the client side.
 pub(super) fn entry(
     exchange: &ProxyExchange,
-    (peer, protocol): (SocketAddr, Protocol),
+    peer: SocketAddr,
+    protocol: Protocol,
     now: Time,
 ) -> AccessEntry<'_> {
     let (method, target) = match &exchange.request_line {

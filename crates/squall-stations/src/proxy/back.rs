@@ -12,8 +12,8 @@ use squall_linux::clock;
 use squall_linux::reactor::ReadyEvent;
 use squall_load::Pool;
 
-use super::exchange::{BackState, ExchangeKey, RecordOwner};
-use super::keys::BackKey;
+use super::exchange::{BackState, RecordOwner};
+use super::keys::{BackKey, ExchangeKey};
 use super::queue::{ClientHost, WaitingRequest, WaitingRequests};
 use super::settings::{Balance, Failure, ProxySettings};
 use crate::Buffers;

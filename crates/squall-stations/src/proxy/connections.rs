@@ -8,9 +8,9 @@ use squall_load::Choice;
 
 use super::back::BackConnection;
 use super::event_batch::EventBatch;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::exchange::{BackState, ProxyExchange};
 use super::front::{ConnectionEvents, QuicFront, ReadOutcome, ResetReason};
-use super::keys::{BackKey, FrontKey};
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::settings::{Failure, ProxyReport, Timeouts};
 use super::{Connections, KIND_SHIFT, UPSTREAMS};
 use crate::accept::HEAD_TIMEOUT;
@@ -192,7 +192,8 @@ impl Connections {
             quic.set_scarce(fronts.memory.is_scarce());
             let more = quic.read(
                 &mut self.buffers,
-                (&mut fronts.log, &mut fronts.memory),
+                &mut fronts.log,
+                &mut fronts.memory,
                 &mut fronts.accepted,
                 &mut arrived,
             );
@@ -549,7 +550,7 @@ impl Connections {
             let fronts = &mut self.relay.fronts;
             let quic = &mut fronts.quic[place];
             quic.set_scarce(fronts.memory.is_scarce());
-            let more = quic.write((&mut fronts.log, &mut fronts.memory), &mut arrived);
+            let more = quic.write(&mut fronts.log, &mut fronts.memory, &mut arrived);
             if !arrived.is_empty() {
                 self.apply_quic_events(listener, clock::now(), arrived);
             }

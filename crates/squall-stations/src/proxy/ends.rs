@@ -9,9 +9,9 @@ use squall_http::{Inbox, StreamId};
 use squall_linux::clock;
 
 use super::access::entry;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange};
+use super::exchange::{BackState, ProxyExchange};
 use super::front::ResetReason;
-use super::keys::{BackKey, FrontKey};
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::relay::Relay;
 use super::settings::Failure;
 
@@ -60,7 +60,7 @@ impl Relay {
             }
             BackState::Sent { at, stream } => {
                 let code = self.backs.reset(at, stream);
-                self.record_back(key, (at, stream), code);
+                self.record_back(key, at, stream, code);
             }
             // The upstream still has its key queued, which will find nothing to send.
             BackState::Waiting { upstream } => {
@@ -107,7 +107,7 @@ impl Relay {
         } else if let Some(connection) = self.backs.connection_mut(at) {
             connection.streams.remove(stream);
         }
-        self.finish_back_record(key, (at, stream), reset);
+        self.finish_back_record(key, at, stream, reset);
         self.forget_if_over(key);
     }
 
@@ -115,19 +115,15 @@ impl Relay {
     pub(super) fn finish_back_record(
         &mut self,
         key: ExchangeKey,
-        at: (BackKey, StreamId),
+        at: BackKey,
+        stream: StreamId,
         reset: Option<u64>,
     ) {
-        self.record_back(key, at, reset);
+        self.record_back(key, at, stream, reset);
         self.leave_back(key);
     }
 
-    fn record_back(
-        &mut self,
-        key: ExchangeKey,
-        (at, stream): (BackKey, StreamId),
-        reset: Option<u64>,
-    ) {
+    fn record_back(&mut self, key: ExchangeKey, at: BackKey, stream: StreamId, reset: Option<u64>) {
         if self.backs.log.wants_exchanges()
             && let Some(exchange) = self.exchanges.get_mut(key)
         {
@@ -155,7 +151,7 @@ impl Relay {
             && let Some(peer) = self.fronts.address(at)
         {
             let protocol = self.fronts.owner(at, stream).protocol;
-            access.write(&entry(exchange, (peer, protocol), now));
+            access.write(&entry(exchange, peer, protocol, now));
         }
         self.fronts.forget(at, stream);
         self.fronts.drop_backlog(at, dropped);
@@ -289,7 +285,7 @@ impl Relay {
             self.retry_or_give_up(key, failure, can_repeat);
         }
         for (stream, key) in open {
-            self.finish_back_record(key, (at, stream), None);
+            self.finish_back_record(key, at, stream, None);
             let can_repeat = |exchange: &mut ProxyExchange| is_reused && exchange.is_repeatable();
             self.retry_or_give_up(key, failure, can_repeat);
         }

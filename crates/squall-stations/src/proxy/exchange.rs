@@ -11,9 +11,9 @@ use squall_base::plan::Protocol;
 use squall_base::record::{Beginning, ExchangeRecord, Side};
 use squall_http::{Request, Response, StreamId, Trailers};
 
-use super::keys::{BackKey, FrontKey};
-use super::pace::UploadPace;
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::queue::ClientHost;
+use super::upload_pace::UploadPace;
 use crate::exchange::MessageMarks;
 
 /// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.
@@ -21,13 +21,6 @@ const MAX_WHOLE_BYTES: usize = 64 << 20;
 
 /// From this on, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each of 80 connections.
 pub(super) const MAX_KEPT_BYTES: usize = 512 << 20;
-
-/// Identifies an exchange, even after it is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ExchangeKey {
-    index: u32,
-    generation: u32,
-}
 
 /// Where an exchange is on the upstream side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use squall_base::{Duration, Time};
 
-use super::exchange::ExchangeKey;
+use super::keys::ExchangeKey;
 
 /// Exchanges whose responses are held, by due time.
 #[derive(Debug, Default)]

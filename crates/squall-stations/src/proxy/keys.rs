@@ -1,6 +1,6 @@
-//! How the two sides name their connections.
+//! How the two sides name their connections, and all of the proxy its exchanges.
 //!
-//! The connections themselves are in `front` and `back`; an exchange only knows their keys.
+//! The connections themselves are in `front` and `back`, the exchanges in `exchange`; others only know their keys.
 
 use crate::dial::ConnectionKey;
 
@@ -15,3 +15,12 @@ pub(super) enum FrontKey {
 
 /// One connection to one upstream; upstreams and pools have the same places.
 pub(super) type BackKey = ConnectionKey;
+
+/// Identifies an exchange, even after it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ExchangeKey {
+    /// Its place.
+    pub(super) index: u32,
+    /// How many exchanges were in that place before.
+    pub(super) generation: u32,
+}

@@ -29,6 +29,7 @@ mod saving;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod upload_pace;
 
 use std::io;
 use std::net::SocketAddr;
@@ -191,7 +192,7 @@ impl Proxy {
         let token = LISTENERS << KIND_SHIFT | index;
         let wants = self.connections.front_inbox.wants();
         let side = &self.connections.front_side;
-        let bound = match listener.bind(side, wants, seed, (&self.reactor, token))? {
+        let bound = match listener.bind(side, wants, seed, &self.reactor, token)? {
             Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
             Bound::Quic(endpoint) => {
                 let fronts = &mut self.connections.relay.fronts.quic;

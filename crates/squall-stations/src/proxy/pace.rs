@@ -8,20 +8,10 @@
 use squall_base::Time;
 
 use super::Connections;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange, ProxyExchanges};
-use super::keys::FrontKey;
+use super::exchange::{BackState, ProxyExchange, ProxyExchanges};
+use super::keys::{ExchangeKey, FrontKey};
 use super::settings::{Failure, MinUploadRate};
 use crate::memory::SCARCE_BYTES;
-
-/// How fast the body of one request arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UploadPace {
-    /// When the current period began, and how much of the body had arrived by then.
-    began: Time,
-    arrived_before: u64,
-    /// What arrived in the last whole period, if it was too little.
-    too_little: Option<u64>,
-}
 
 /// A request that is too slow.
 struct SlowUpload {
@@ -30,41 +20,6 @@ struct SlowUpload {
     /// Whether it has a connection, rather than waiting for one.
     has_connection: bool,
     bytes: u64,
-}
-
-impl UploadPace {
-    pub(super) fn new(now: Time) -> UploadPace {
-        UploadPace {
-            began: now,
-            arrived_before: 0,
-            too_little: None,
-        }
-    }
-
-    /// Judges the period that is over, if one is. `arrived`: bytes of the body.
-    fn judge(&mut self, now: Time, arrived: u64, least: MinUploadRate) {
-        let took = now.since(self.began);
-        if took < least.period {
-            return;
-        }
-        let bytes = arrived.saturating_sub(self.arrived_before);
-        // In bytes times nanoseconds per second.
-        let is_slow = u128::from(bytes) * 1_000_000_000
-            < u128::from(least.bytes_per_s) * u128::from(took.as_nanos());
-        *self = UploadPace {
-            began: now,
-            arrived_before: arrived,
-            too_little: is_slow.then_some(bytes),
-        };
-    }
-
-    /// Begins a period, because the client could not send.
-    fn restart(&mut self, now: Time, arrived: u64) {
-        *self = UploadPace {
-            arrived_before: arrived,
-            ..UploadPace::new(now)
-        };
-    }
 }
 
 impl Connections {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use squall_base::Probability;
 
-use super::exchange::ExchangeKey;
+use super::keys::ExchangeKey;
 
 /// How many requests of clients that are gone may stay in a queue. If there are more, they are removed once they are half
 /// of the queue.

@@ -17,13 +17,14 @@ use squall_linux::clock;
 use super::back::Backs;
 use super::canned::{self, Canned};
 use super::event_batch::EventBatch;
-use super::exchange::{BackState, ExchangeKey, ProxyExchange, ProxyExchanges};
+use super::exchange::{BackState, ProxyExchange, ProxyExchanges};
 use super::front::{Fronts, ResetReason};
 use super::headers::{self, IdGenerator};
 use super::hold::HeldResponses;
-use super::keys::{BackKey, FrontKey};
+use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::queue::{ClientHost, WaitingRequest};
 use super::settings::{Failure, ProxyReport};
+use crate::request_head::RequestHead;
 use crate::server::AccessLog;
 
 /// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
@@ -79,7 +80,8 @@ impl Relay {
                     ..
                 } => {
                     let body = batch.whole_request(stream, self.exchanges.room());
-                    self.on_request(at, stream, now, (method, target, fields), body);
+                    let head = RequestHead::new(method, target, fields);
+                    self.on_request(at, stream, now, head, body);
                 }
                 ServerEvent::RequestBody { stream, len } => {
                     let bytes = batch.body(len);
@@ -114,7 +116,7 @@ impl Relay {
                     stream,
                     status,
                     end,
-                } => self.on_request_refused(at, stream, now, (status, end)),
+                } => self.on_request_refused(at, stream, now, status, end),
             }
         }
     }
@@ -148,7 +150,11 @@ impl Relay {
         at: FrontKey,
         stream: StreamId,
         now: Time,
-        (method, target, fields): (String, String, Vec<Field>),
+        RequestHead {
+            method,
+            target,
+            fields,
+        }: RequestHead,
         body: Option<Bytes>,
     ) {
         let Some(key) = self.fronts.key(at, stream) else {
@@ -171,7 +177,7 @@ impl Relay {
         let made = if is_full {
             Err(503)
         } else {
-            self.upstream_request(version, (method, target, fields), body)
+            self.upstream_request(version, method, target, fields, body)
         };
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return;
@@ -219,7 +225,9 @@ impl Relay {
     fn upstream_request(
         &mut self,
         version: Version,
-        (method, target, mut fields): (String, String, Vec<Field>),
+        method: String,
+        target: String,
+        mut fields: Vec<Field>,
         body: Option<Bytes>,
     ) -> Result<(Arc<Request>, bool), u16> {
         if !headers::count_hop(&method, &mut fields) {
@@ -358,7 +366,8 @@ impl Relay {
         at: FrontKey,
         stream: StreamId,
         now: Time,
-        (status, end): (u16, u64),
+        status: u16,
+        end: u64,
     ) {
         let Some(key) = self.mark_written(at, stream, now, end) else {
             return;
@@ -472,14 +481,14 @@ impl Relay {
                     stream,
                     status,
                     fields,
-                } => self.on_interim(at, stream, now, (status, fields)),
+                } => self.on_interim(at, stream, now, status, fields),
                 ClientEvent::ResponseHeaders {
                     stream,
                     status,
                     fields,
                 } => {
                     let body = batch.whole_response(stream, self.exchanges.room());
-                    self.on_response(at, stream, now, (status, fields), body);
+                    self.on_response(at, stream, now, status, fields, body);
                 }
                 ClientEvent::ResponseBody { stream, len } => {
                     let bytes = batch.body(len);
@@ -523,7 +532,8 @@ impl Relay {
         at: BackKey,
         stream: StreamId,
         now: Time,
-        (status, fields): (u16, Vec<Field>),
+        status: u16,
+        fields: Vec<Field>,
     ) {
         let version = self.backs.connection_mut(at).map(|back| back.version());
         let Some((_, exchange)) = self.exchange_of_back(at, stream) else {
@@ -546,7 +556,8 @@ impl Relay {
         at: BackKey,
         stream: StreamId,
         now: Time,
-        (status, fields): (u16, Vec<Field>),
+        status: u16,
+        fields: Vec<Field>,
         body: Option<Bytes>,
     ) {
         let version = self.backs.connection_mut(at).map(|back| back.version());
@@ -760,7 +771,7 @@ impl Relay {
             _ => REFUSED_STREAM,
         };
         let is_untouched = code.is_none_or(|code| code == refused);
-        self.finish_back_record(key, (at, stream), code);
+        self.finish_back_record(key, at, stream, code);
         let can_repeat = |exchange: &mut ProxyExchange| is_untouched && exchange.is_resendable();
         self.retry_or_give_up(key, failure, can_repeat);
     }

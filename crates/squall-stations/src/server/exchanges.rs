@@ -18,6 +18,7 @@ use crate::accept::HEAD_TIMEOUT;
 use crate::exchange::MessageMarks;
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
+use crate::request_head::RequestHead;
 
 /// The code for our own failure (RFC 9113, section 7: INTERNAL_ERROR).
 const INTERNAL_ERROR: u64 = 0x2;
@@ -119,12 +120,12 @@ impl ServerExchanges {
                     expects_continue,
                 } => {
                     answers.wait_if(expects_continue, stream);
-                    let head = (method, target, fields);
+                    let head = RequestHead::new(method, target, fields);
                     self.on_head(stream, head, expects_continue, service, &mut answers);
                 }
                 ServerEvent::RequestBody { stream, len } => {
                     let piece = bodies.split_to(bodies.len().min(len as usize));
-                    self.on_body(stream, (len, piece), service, &mut answers);
+                    self.on_body(stream, len, piece, service, &mut answers);
                 }
                 ServerEvent::RequestEnd { stream, end } => {
                     if let Some(exchange) = self.open.find(stream) {
@@ -186,7 +187,7 @@ impl ServerExchanges {
     fn on_head(
         &mut self,
         stream: StreamId,
-        (method, target, fields): (String, String, Vec<Field>),
+        head: RequestHead,
         expects_continue: bool,
         service: &Service,
         answers: &mut Answers,
@@ -194,7 +195,8 @@ impl ServerExchanges {
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
-        (exchange.method, exchange.target, exchange.fields) = (method, target, fields);
+        (exchange.method, exchange.target, exchange.fields) =
+            (head.method, head.target, head.fields);
         self.head_bytes += exchange.head_bytes();
         exchange.awaits_body = expects_continue && service.site.answers_early();
         if service.site.answers_early() && !expects_continue {
@@ -217,7 +219,8 @@ impl ServerExchanges {
     fn on_body(
         &mut self,
         stream: StreamId,
-        (len, piece): (u64, Bytes),
+        len: u64,
+        piece: Bytes,
         service: &Service,
         answers: &mut Answers,
     ) {
@@ -371,9 +374,8 @@ impl ServerExchanges {
         } = self;
         let at_most = if *is_scarce { SCARCE_BYTES } else { usize::MAX };
         streaming.retain(|&stream| {
-            open.find(stream).is_some_and(|exchange| {
-                exchange.stream(stream, engine, (at_most, &mut *backlog_bytes))
-            })
+            open.find(stream)
+                .is_some_and(|exchange| exchange.stream(stream, engine, at_most, backlog_bytes))
         });
     }
 
@@ -501,7 +503,8 @@ impl ServerExchange {
         &mut self,
         stream: StreamId,
         engine: &mut ServerStreams<'_>,
-        (at_most, backlog_bytes): (usize, &mut usize),
+        at_most: usize,
+        backlog_bytes: &mut usize,
     ) -> bool {
         let Some(source) = &mut self.source else {
             return false;

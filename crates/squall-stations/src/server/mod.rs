@@ -147,9 +147,10 @@ impl Server {
         };
         let mut listeners = Vec::new();
         for (index, listener) in (0..).zip(settings.listeners) {
-            let at = (&reactor, LISTENERS + index);
+            let token = LISTENERS + index;
             let seed = settings.seed.wrapping_add(index);
-            listeners.push(match listener.bind(&settings.side, wants, seed, at)? {
+            let bound = listener.bind(&settings.side, wants, seed, &reactor, token)?;
+            listeners.push(match bound {
                 Bound::Tcp(acceptor) => BoundListener::Tcp(acceptor),
                 Bound::Quic(endpoint) => {
                     BoundListener::Quic(Box::new(QuicListener::new(*endpoint)))

@@ -27,6 +27,14 @@ pub(crate) enum Http {
     Auto,
 }
 
+/// The protocol that connections start with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProtocolChoice {
+    pub(crate) protocol: Protocol,
+    /// Whether any other one counts as a failure.
+    pub(crate) is_strict: bool,
+}
+
 /// Parses a time greater than 0.
 pub(crate) fn positive_time(text: &str) -> Result<Duration, String> {
     match text.parse() {
@@ -114,12 +122,12 @@ pub(crate) struct ConnectionFlags {
 }
 
 impl ConnectionFlags {
-    /// The protocol to start with, and whether any other one counts as a failure.
+    /// The protocol to start with.
     pub(crate) fn protocol(
         &self,
         http: Option<Http>,
         scheme: Scheme,
-    ) -> Result<(Protocol, bool), BadInput> {
+    ) -> Result<ProtocolChoice, BadInput> {
         if self.upgrade && scheme == Scheme::Https {
             let said =
                 "--upgrade is for http: over TLS, ALPN agrees on HTTP/2 without asking twice";
@@ -140,7 +148,10 @@ impl ConnectionFlags {
                 ));
             }
         };
-        Ok((protocol, is_strict))
+        Ok(ProtocolChoice {
+            protocol,
+            is_strict,
+        })
     }
 
     /// Whether connections cannot be over UDP.

@@ -21,7 +21,7 @@ mod version;
 use squall_linux::privileges::Rights;
 
 pub(crate) use advice::Attempt;
-pub(crate) use flags::{ConnectionFlags, Http, RequestFlags, positive_time};
+pub(crate) use flags::{ConnectionFlags, Http, ProtocolChoice, RequestFlags, positive_time};
 pub(crate) use form::{FieldValue, encode_fields};
 pub(crate) use payload::{Payload, PreparedRequest, check_upload, file_length};
 pub(crate) use pool::{WarmCount, pool_orders};

@@ -275,7 +275,7 @@ pub(crate) fn try_handshake(
     opened(local);
     let mut client = h3::Client::new(context, server_name, local, address)
         .map_err(|error| HandshakeFailure::Refused(error.to_string()))?;
-    let ended = run_handshake(&mut client, &socket, (local, address), time);
+    let ended = run_handshake(&mut client, &socket, local, address, time);
     if ended.is_ok() {
         client.close(h3::code::NO_ERROR);
         // If the close is lost, the server's idle timeout ends the connection.
@@ -288,7 +288,8 @@ pub(crate) fn try_handshake(
 fn run_handshake(
     client: &mut h3::Client,
     socket: &UdpSocket,
-    (local, peer): (SocketAddr, SocketAddr),
+    local: SocketAddr,
+    peer: SocketAddr,
     time: Duration,
 ) -> Result<(), HandshakeFailure> {
     let give_up = Instant::now() + time;

@@ -10,7 +10,7 @@ use squall_linux::host::SLOW_START_AFTER_IDLE;
 use squall_linux::sysctl;
 use squall_recipe::settings;
 
-use super::flags::{ConnectionFlags, Http};
+use super::flags::{ConnectionFlags, Http, ProtocolChoice};
 use crate::outcome::BadInput;
 
 impl ConnectionFlags {
@@ -37,7 +37,10 @@ impl ConnectionFlags {
         http: Option<Http>,
         scheme: Scheme,
     ) -> Result<Vec<Protocol>, BadInput> {
-        let (first, is_strict) = self.protocol(http, scheme)?;
+        let ProtocolChoice {
+            protocol: first,
+            is_strict,
+        } = self.protocol(http, scheme)?;
         let others: &[Protocol] = match (http, scheme) {
             (Some(Http::Auto), Scheme::Https) => &[Protocol::H3, Protocol::H1s],
             (_, Scheme::Https) if !is_strict => &[Protocol::H1s],
@@ -65,7 +68,7 @@ impl ConnectionFlags {
         flags: &[(String, String)],
     ) -> Result<SideSettings, BadInput> {
         let preset = self.preset.as_deref();
-        let mut found = read_settings(preset, (SET, &self.sets), Side::Client, possible)?;
+        let mut found = read_settings(preset, SET, &self.sets, Side::Client, possible)?;
         for (flag, text) in flags {
             settings::apply(&mut found, text, Side::Client, possible)
                 .map_err(|error| BadInput::new(format!("{flag}: {error}")))?;
@@ -93,21 +96,24 @@ fn retry_unprocessed(side: &mut SideSettings, possible: &[Protocol]) -> Result<(
 /// The flag for single settings in commands that have one side.
 pub(crate) const SET: &str = "--set";
 
-/// A preset with single settings on top, valid for all of the protocols. Errors name the flag that comes with `sets`.
+/// A preset with single settings on top, valid for all of the protocols. `sets` are the values of `flag`, which errors
+/// name.
 pub(crate) fn side_settings(
     preset: Option<&str>,
-    sets: (&str, &[String]),
+    flag: &str,
+    sets: &[String],
     side: Side,
     protocols: &[Protocol],
 ) -> Result<SideSettings, BadInput> {
-    let found = read_settings(preset, sets, side, protocols)?;
-    check_settings(&found, protocols, sets.0)?;
+    let found = read_settings(preset, flag, sets, side, protocols)?;
+    check_settings(&found, protocols, flag)?;
     Ok(found)
 }
 
 fn read_settings(
     preset: Option<&str>,
-    (flag, sets): (&str, &[String]),
+    flag: &str,
+    sets: &[String],
     side: Side,
     protocols: &[Protocol],
 ) -> Result<SideSettings, BadInput> {
@@ -172,7 +178,7 @@ mod tests {
         for side in [Side::Client, Side::Server] {
             for preset in [None, Some("nginx")] {
                 let found = |sets: &[String]| {
-                    let settings = side_settings(preset, (SET, sets), side, &[Protocol::H1]);
+                    let settings = side_settings(preset, SET, sets, side, &[Protocol::H1]);
                     settings.unwrap().tcp.congestion_control
                 };
                 assert_eq!(found(&[]), None, "{side:?} {preset:?}");

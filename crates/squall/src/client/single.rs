@@ -4,25 +4,27 @@ use std::sync::Arc;
 
 use squall_base::Duration;
 use squall_base::plan::{
-    ClosedLoad, Connections, PoolOrder, PoolSettings, Protocol, SAMPLE_EVERY, SideSettings,
-    Workload,
+    ClosedLoad, Connections, PoolOrder, PoolSettings, SAMPLE_EVERY, SideSettings, Workload,
 };
 use squall_http::{InboxOptions, Request};
 use squall_load::Share;
 use squall_stations::client::{ClientSettings, Spin, Target, TargetedRequest};
 
+use super::flags::ProtocolChoice;
+
 /// Settings for one request to this target, abandoned after `timeout`.
 pub(crate) fn single(
     target: Target,
-    (protocol, is_strict): (Protocol, bool),
+    choice: ProtocolChoice,
     side: SideSettings,
     request: Arc<Request>,
-    (observed, timeout): (InboxOptions, Duration),
+    observed: InboxOptions,
+    timeout: Duration,
 ) -> ClientSettings {
     ClientSettings {
         targets: vec![target],
-        protocol,
-        is_strict,
+        protocol: choice.protocol,
+        is_strict: choice.is_strict,
         asks_for_http2: false,
         side,
         connections: Connections::Fixed(1),

@@ -16,7 +16,7 @@ use squall_linux::{clock, tls_session};
 use squall_record::read_at_most;
 use squall_stations::client::{Route, Target};
 
-use super::flags::ConnectionFlags;
+use super::flags::{ConnectionFlags, ProtocolChoice};
 use super::proxy_url::{ProxyUrl, host_with_port};
 use super::reach::{AddressBook, ProbeTransport, resolve};
 use crate::limits;
@@ -210,10 +210,14 @@ impl TlsCredentials {
     pub(crate) fn target(
         flags: &ConnectionFlags,
         url: &HttpUrl,
-        (protocol, is_strict): (Protocol, bool),
+        choice: ProtocolChoice,
         side: &SideSettings,
         address_book: &mut AddressBook,
     ) -> Result<Target> {
+        let ProtocolChoice {
+            protocol,
+            is_strict,
+        } = choice;
         let credentials = TlsCredentials::of(flags)?;
         let destination = url.destination(flags.connect_to.as_deref())?;
         let family = flags.family();
@@ -320,13 +324,13 @@ impl TlsCredentials {
     }
 
     pub(super) fn quic(&self, side: &SideSettings) -> Result<h3::ClientContext, BadInput> {
-        let who = (&self.trust, self.identity.as_ref());
-        h3::ClientContext::with_identity(&side.http3, &side.tls, who, clock::unix_nanos()).map_err(
-            |error| match &error {
+        let identity = self.identity.as_ref();
+        let seed = clock::unix_nanos();
+        h3::ClientContext::with_identity(&side.http3, &side.tls, &self.trust, identity, seed)
+            .map_err(|error| match &error {
                 h3::SetupError::Tls(error) => self.unusable("QUIC", error),
                 _ => BadInput::new(format!("cannot set up QUIC: {error}")),
-            },
-        )
+            })
     }
 }
 

@@ -43,7 +43,8 @@ struct OriginFacts {
 
 /// Decides on one version for all of these URLs, and prints why. Alternatives to use are added to `address_book`.
 pub(crate) fn resolve_auto(
-    (flags, request): (&ConnectionFlags, &RequestFlags),
+    flags: &ConnectionFlags,
+    request: &RequestFlags,
     urls: &[HttpUrl],
     address_book: &mut AddressBook,
 ) -> Result<Option<Http>> {
@@ -185,16 +186,16 @@ fn discover(
     url: &HttpUrl,
     address_book: &mut AddressBook,
 ) -> Result<Result<OriginFacts, String>> {
-    let spoken = flags.protocol(None, url.scheme)?;
-    let side = flags.settings(spoken.0, &possible_protocols(flags, url)?)?;
-    let target = TlsCredentials::target(flags, url, spoken, &side, address_book)?;
+    let choice = flags.protocol(None, url.scheme)?;
+    let side = flags.settings(choice.protocol, &possible_protocols(flags, url)?)?;
+    let target = TlsCredentials::target(flags, url, choice, &side, address_book)?;
     let head = request.request_of("HEAD", url, &[], Body::EMPTY.into())?;
     let head = head.request;
     let wants = InboxOptions {
         fields: true,
         ..InboxOptions::default()
     };
-    let settings = single(target, spoken, side, head, (wants, ASK_FOR));
+    let settings = single(target, choice, side, head, wants, ASK_FOR);
     let (sender, records) = rows::queue(Capacity::Unbounded);
     let (alternatives, received) = mpsc::channel();
     let sinks = ClientSinks {

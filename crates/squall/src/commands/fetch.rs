@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use anyhow::{Context, Result, bail};
 use squall_analysis::figure;
 use squall_analysis::load::Latencies;
-use squall_base::plan::{Protocol, SideSettings};
+use squall_base::plan::SideSettings;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{InboxOptions, Request};
@@ -24,9 +24,9 @@ use squall_stations::client::{Client, ClientSettings, ClientSinks, Observation, 
 use squall_stations::rows::{self, Capacity};
 
 use crate::client::{
-    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest, RIGHTS,
-    RequestFlags, TlsCredentials, VerbosePrinter, check_upload, positive_time, resolve_auto,
-    single,
+    AddressBook, Attempt, ConnectionFlags, Http, HttpUrl, LinePrefix, PreparedRequest,
+    ProtocolChoice, RIGHTS, RequestFlags, TlsCredentials, VerbosePrinter, check_upload,
+    positive_time, resolve_auto, single,
 };
 use crate::key_log::KeyLog;
 use crate::outcome::{CommandOutcome, FAILED};
@@ -65,13 +65,23 @@ pub(crate) struct Arguments {
     url: String,
 }
 
-/// The protocol, whether any other one is a failure, and the settings.
-type ProtocolSettings = ((Protocol, bool), SideSettings);
+/// Where the request goes, and how.
+struct Destination {
+    url: HttpUrl,
+    choice: ProtocolChoice,
+    side: SideSettings,
+    target: Target,
+}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     privileges::keep_only(RIGHTS)?;
-    let (url, spoken, target) = choose_target(arguments)?;
-    let ((protocol, _), _) = spoken;
+    let Destination {
+        url,
+        choice,
+        side,
+        target,
+    } = choose_target(arguments)?;
+    let protocol = choice.protocol;
     let PreparedRequest { request, upload } = arguments.request.request(&url)?;
     check_upload(&arguments.connection, upload.is_some())?;
     let out: Box<dyn Write + Send> = match &arguments.output {
@@ -80,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         }
         None => Box::new(io::stdout()),
     };
-    let settings = settings(arguments, target, spoken, request.clone());
+    let settings = settings(arguments, target, choice, side, request.clone());
     let verbose = arguments.verbose.then(|| {
         let stderr = Box::new(io::stderr());
         VerbosePrinter::new(stderr, clock::now(), LinePrefix::None, vec![request])
@@ -130,7 +140,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 fn settings(
     arguments: &Arguments,
     target: Target,
-    (spoken, side): ProtocolSettings,
+    choice: ProtocolChoice,
+    side: SideSettings,
     request: Arc<Request>,
 ) -> ClientSettings {
     let observed = InboxOptions {
@@ -139,31 +150,35 @@ fn settings(
         bodies: true,
         frames: arguments.verbose,
     };
-    let seen = (observed, arguments.timeout);
     ClientSettings {
         asks_for_http2: arguments.connection.upgrade,
-        ..single(target, spoken, side, request, seen)
+        ..single(target, choice, side, request, observed, arguments.timeout)
     }
 }
 
 /// The URL to send the request to, with its alternative if there is one, and how to reach it.
-fn choose_target(arguments: &Arguments) -> Result<(HttpUrl, ProtocolSettings, Target)> {
+fn choose_target(arguments: &Arguments) -> Result<Destination> {
     let connection = &arguments.connection;
     let mut url = HttpUrl::parse(&arguments.url)?;
     let mut address_book = AddressBook::default();
     let http = match arguments.http {
         Some(Http::Auto) => {
             let urls = std::slice::from_ref(&url);
-            resolve_auto((connection, &arguments.request), urls, &mut address_book)?
+            resolve_auto(connection, &arguments.request, urls, &mut address_book)?
         }
         http => http,
     };
     url.alternative = address_book.alternative(&url.authority).cloned();
-    let spoken = connection.protocol(http, url.scheme)?;
+    let choice = connection.protocol(http, url.scheme)?;
     let possible = connection.possible_protocols(arguments.http.as_slice(), url.scheme)?;
-    let side = connection.settings(spoken.0, &possible)?;
-    let target = TlsCredentials::target(connection, &url, spoken, &side, &mut address_book)?;
-    Ok((url, (spoken, side), target))
+    let side = connection.settings(choice.protocol, &possible)?;
+    let target = TlsCredentials::target(connection, &url, choice, &side, &mut address_book)?;
+    Ok(Destination {
+        url,
+        choice,
+        side,
+        target,
+    })
 }
 
 /// When the body arrived, in a line: `body: 20 parts, the first after 52.3 ms; gaps p50 50.1 ms, p95 n/a, p99 n/a, longest

@@ -20,8 +20,8 @@ use super::listeners::{Certificate, Listeners, cannot_listen, random_seed};
 use super::rights::{LaterFiles, UserFlag};
 use super::serve::{access_log, print_counts};
 use crate::client::{
-    AddressBook, ConnectionFlags, Http, HttpUrl, SET, TlsCredentials, WarmCount, numbers,
-    pool_orders, side_settings,
+    AddressBook, ConnectionFlags, Http, HttpUrl, ProtocolChoice, SET, TlsCredentials, WarmCount,
+    numbers, pool_orders, side_settings,
 };
 use crate::key_log::{KeyLog, OpenKeyLog};
 use crate::outcome::{BadInput, CommandOutcome};
@@ -275,8 +275,8 @@ fn settings(
     front: SideSettings,
     log: &LogSinks,
 ) -> Result<ProxySettings> {
-    let (urls, spoken) = arguments.upstreams.urls()?;
-    let protocol = spoken.0;
+    let (urls, choice) = arguments.upstreams.urls()?;
+    let protocol = choice.protocol;
     let presets = arguments.settings.like.map(ImitatedProgram::presets);
     if let Some(version) = presets.and_then(|presets| presets.version)
         && version != protocol.version()
@@ -290,7 +290,7 @@ fn settings(
     let mut address_book = AddressBook::printing_all();
     let upstreams = urls
         .iter()
-        .map(|url| TlsCredentials::target(&flags, url, spoken, &back, &mut address_book));
+        .map(|url| TlsCredentials::target(&flags, url, choice, &back, &mut address_book));
     Ok(ProxySettings {
         listeners,
         upstreams: upstreams.collect::<Result<_>>()?,
@@ -349,7 +349,7 @@ fn print_report(report: &ProxyReport) {
 
 impl Upstreams {
     /// The upstreams, and the protocol that is strictly used with them.
-    fn urls(&self) -> Result<(Vec<HttpUrl>, (Protocol, bool))> {
+    fn urls(&self) -> Result<(Vec<HttpUrl>, ProtocolChoice)> {
         let urls: Vec<HttpUrl> = (self.to.iter())
             .map(|text| HttpUrl::parse(text))
             .collect::<Result<_, _>>()?;
@@ -403,14 +403,19 @@ impl Settings {
     fn front(&self, protocols: &[Protocol]) -> Result<SideSettings, BadInput> {
         let like = self.like.map(|like| like.presets().front);
         let preset = like.or(self.preset.as_deref());
-        side_settings(preset, (SET, &self.sets), Side::Server, protocols)
+        side_settings(preset, SET, &self.sets, Side::Server, protocols)
     }
 
     fn back(&self, protocol: Protocol) -> Result<SideSettings, BadInput> {
         let like = self.like.and_then(|like| like.presets().back);
         let preset = like.or(self.back_preset.as_deref());
-        let sets = ("--back-set", &self.back_sets[..]);
-        let back = side_settings(preset, sets, Side::Client, &[protocol])?;
+        let back = side_settings(
+            preset,
+            "--back-set",
+            &self.back_sets,
+            Side::Client,
+            &[protocol],
+        )?;
         if back.http2.retry_unprocessed || back.http3.retry_unprocessed {
             let said = "--back-set: `retry_unprocessed` is for clients: a proxy always sends requests again that were \
                         not processed";

@@ -519,11 +519,11 @@ fn print_text(
 ) -> Result<()> {
     let output = &reporting.output;
     let colour = output.colour_for(std::io::stdout().is_terminal());
-    let (look, detail) = ((display::width(), colour), reporting.detail());
+    let (width, detail) = (display::width(), reporting.detail());
     let language = reporting.language();
-    let mut text = terminal_in(language, summary, look, detail)
-        + &findings_in(language, cells, look, detail)
-        + &fixes_in(language, summary, look, detail);
+    let mut text = terminal_in(language, summary, width, colour, detail)
+        + &findings_in(language, cells, width, colour, detail)
+        + &fixes_in(language, summary, width, colour, detail);
     if detail == Detail::Usual {
         let more = language.say("-v: how all variants compare, all causes and findings");
         text += &format!("\n{more}\n");

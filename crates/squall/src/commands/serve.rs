@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let requested = arguments.listeners.requested();
     let side = side_settings(
         arguments.preset.as_deref(),
-        (SET, &arguments.sets),
+        SET,
+        &arguments.sets,
         Side::Server,
         &requested.protocols(),
     )?;

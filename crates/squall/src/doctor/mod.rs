@@ -47,7 +47,7 @@ fn examine() -> Vec<Check> {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
         pressure_percent: machine::processor_pressure_percent(),
     };
-    let watched_since = (Instant::now(), ProcessorTimes::read());
+    let (began, times_before) = (Instant::now(), ProcessorTimes::read());
     // The limits are visible only in the machine's own namespace.
     let shared = SharedState::read();
     let privilege = user_namespace::acquire_privilege();
@@ -80,7 +80,7 @@ fn examine() -> Vec<Check> {
         ),
         processors::sleep(refused_awake.as_ref()),
         processors::wake_ups(wake_ups),
-        steal_since(watched_since, &processor),
+        steal_since(began, times_before, &processor),
         processors::load(&load, scheduling::processors()),
         resources::open_files(scheduling::raise_open_files()),
         resources::memory(Memory::read().available_kib),
@@ -122,7 +122,7 @@ fn checks_in_host(host: &Result<Host, SetupError>) -> Vec<Check> {
 }
 
 /// Waits until steal time has been observed for long enough, and judges it.
-fn steal_since((began, before): (Instant, Option<ProcessorTimes>), processor: &Processor) -> Check {
+fn steal_since(began: Instant, before: Option<ProcessorTimes>, processor: &Processor) -> Check {
     thread::sleep(STEAL_WATCHED.saturating_sub(began.elapsed()));
     let since_start = ProcessorTimes::read();
     let watched = before

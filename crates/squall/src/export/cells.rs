@@ -12,7 +12,7 @@ use squall_base::record::{TrialRecord, Validity};
 use squall_record::export::{FigureColumn, write_figures_csv, write_figures_parquet};
 
 use super::destination::write_to;
-use super::requests_of;
+use super::rows::requests_of;
 use crate::trials::SelectedTrial;
 
 /// Reads one of the times of a trial.

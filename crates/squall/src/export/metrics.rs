@@ -10,7 +10,7 @@ use squall_base::record::{DirectionHealth, RequestRecord};
 use squall_record::export::{ExportError, MetricFamily, MetricKind, OpenMetricsExport};
 
 use super::destination::{Destination, write_to};
-use super::requests_of;
+use super::rows::requests_of;
 use crate::trials::SelectedTrial;
 
 const REQUESTS: MetricFamily = counter("squall_requests", "", "Measured requests by outcome.");

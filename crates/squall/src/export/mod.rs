@@ -2,7 +2,7 @@
 //! run's report.
 //!
 //! squall-record writes the formats, squall-analysis computes figures and stages; this folder selects the trials
-//! (`trials`), reads their tables and puts both together. `requests` has the formats of requests alone, `trace` the
+//! (`trials`), reads their tables (`rows`) and puts both together. `requests` has the formats of requests alone, `trace` the
 //! trace, `connections` qlog, `packets` captures and time-sequence graphs, `metrics` OpenMetrics, `cells` the table of
 //! figures, `plots` the plots.
 
@@ -14,18 +14,19 @@ mod metrics;
 mod packets;
 mod plots;
 mod requests;
+mod rows;
 mod trace;
 
 use std::path::Path;
 
 use anyhow::Result;
 use squall_base::Time;
-use squall_base::record::{DropRecord, RequestRecord};
-use squall_record::{RecordError, parts_of, read_drops, read_requests};
+use squall_base::record::RequestRecord;
+use squall_record::{RecordError, parts_of, read_requests};
 
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::eprint;
-use crate::trials::{SelectedTrial, only_trial, select_trials};
+use crate::trials::{only_trial, select_trials};
 pub(crate) use arguments::Arguments;
 use arguments::Kind;
 use requests::Load;
@@ -163,17 +164,4 @@ fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
         "{} is not a table of requests, as `squall load --output FILE.parquet` writes it: {why}. Name the folder of a run",
         path.display()
     ))
-}
-
-fn requests_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<RequestRecord>> {
-    Ok(folder.read_checked(record, &folder.requests(), read_requests)?)
-}
-
-/// The dropped packets of a trial; none if its causes are not known.
-fn drops_of(SelectedTrial { folder, record }: &SelectedTrial) -> Result<Vec<DropRecord>> {
-    let path = folder.drops();
-    if !folder.has(record, &path) {
-        return Ok(Vec::new());
-    }
-    Ok(folder.read_checked(record, &path, read_drops)?)
 }

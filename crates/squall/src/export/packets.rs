@@ -12,7 +12,7 @@ use squall_record::{copy_private, read_packets};
 
 use super::arguments::Part;
 use super::destination::{in_place_of, write_to};
-use super::drops_of;
+use super::rows::drops_of;
 use crate::outcome::BadInput;
 use crate::output::eprint;
 use crate::trials::SelectedTrial;
@@ -46,7 +46,7 @@ pub(super) fn export_capture(
     ));
     let epoch = selected.record.epoch_unix_ns;
     write_to(Some(output), |out| {
-        write_packet_headers(out, epoch, (packets.as_slice(), drops.as_slice()), hop)
+        write_packet_headers(out, epoch, packets.as_slice(), drops.as_slice(), hop)
     })
 }
 

@@ -18,6 +18,7 @@ use squall_record::read_plan;
 
 use super::arguments::RequestFormat;
 use super::destination::write_to;
+use super::rows::requests_of;
 use crate::outcome::BadInput;
 use crate::trials::SelectedTrial;
 
@@ -84,7 +85,7 @@ impl Load {
                 Version::Http2 => "HTTP/2",
                 Version::Http3 => "HTTP/3",
             },
-            rows: super::requests_of(selected)?,
+            rows: requests_of(selected)?,
             kinds: request_kinds(selected),
         })
     }
@@ -189,8 +190,8 @@ fn export_har(load: &Load, output: Option<&Path>) -> Result<()> {
             body: kind.body.as_deref(),
         }
     };
-    let about = (load.name.as_str(), load.started);
     write_to(output, |out| {
-        write_har(out, load.epoch_unix_ns, about, &load.rows, asked)
+        let (epoch, title) = (load.epoch_unix_ns, load.name.as_str());
+        write_har(out, epoch, title, load.started, &load.rows, asked)
     })
 }

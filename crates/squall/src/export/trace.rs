@@ -13,7 +13,7 @@ use squall_record::{read_exchanges, read_frames, read_packets, read_sockets};
 
 use super::destination::{finished, write_to, write_with};
 use super::requests::{RequestKind, request_kinds};
-use super::{drops_of, requests_of};
+use super::rows::{drops_of, requests_of};
 use crate::trials::SelectedTrial;
 
 type Stages = BTreeMap<u64, Vec<TraceStage>>;

@@ -24,7 +24,7 @@ use squall_linux::stop::StopSignal;
 use squall_linux::{privileges, scheduling};
 
 pub(crate) use arguments::Arguments;
-use plan::{Asked, Plan};
+use plan::{Plan, PlanInputs};
 use result::LoadResult;
 use words::Http;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Some(script) = &script {
         output::eprint(&script.announcement);
     }
-    let asked = Asked {
+    let asked = PlanInputs {
         arguments,
         targets: &targets,
         script: script.as_ref().map(|routed| &routed.script),
@@ -78,12 +78,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 }
 
 /// Resolves `--http auto` to the version that the servers offer.
-fn automatic(asked: Asked<'_>, address_book: &mut AddressBook) -> Result<(Option<Http>, Plan)> {
+fn automatic(
+    asked: PlanInputs<'_>,
+    address_book: &mut AddressBook,
+) -> Result<(Option<Http>, Plan)> {
     // Only for the list of URLs. Once the version is settled, everything is planned anew.
     let urls = Plan::new(asked, None, address_book)?.target_urls;
     let arguments = asked.arguments;
     let http = resolve_auto(
-        (&arguments.connection, &arguments.request),
+        &arguments.connection,
+        &arguments.request,
         &urls,
         address_book,
     )?;
@@ -92,7 +96,7 @@ fn automatic(asked: Asked<'_>, address_book: &mut AddressBook) -> Result<(Option
 
 /// Runs several variants in turns, each once per round, so that changes over time affect all of them alike.
 fn compare(
-    asked: Asked<'_>,
+    asked: PlanInputs<'_>,
     variants: &[(Option<Http>, Plan)],
     address_book: &mut AddressBook,
     stop: &StopSignal,

@@ -8,7 +8,7 @@ use squall_base::Time;
 use squall_base::record::RequestRecord;
 use squall_base::secrets::redacted_text;
 
-use super::tables::RequestNames;
+use super::plan::RequestNames;
 
 /// The most URLs that have a picture each: as many as the page has colours.
 const PARTS_AT_MOST: usize = 7;

@@ -20,10 +20,15 @@ use squall_stations::client::{Target, TargetedRequest, Upload};
 use super::arguments::Arguments;
 use super::words::{Http, check_rate};
 use crate::client::numbers::MAX_AT_ONCE;
-use crate::client::{AddressBook, HttpUrl, Payload, PreparedRequest, TlsCredentials, check_upload};
+use crate::client::{
+    AddressBook, HttpUrl, Payload, PreparedRequest, ProtocolChoice, TlsCredentials, check_upload,
+};
 use crate::outcome::BadInput;
 use crate::recordings::{self, read_page};
 use crate::script_hosts::{self, HostChoice, RoutedScript};
+
+/// The method and URL of each request of a load.
+pub(super) type RequestNames = &'static [(String, String)];
 
 /// One variant of a load, ready to run.
 pub(super) struct Plan {
@@ -48,7 +53,7 @@ pub(super) struct Plan {
 
 /// What the user asked for: the arguments, which have been checked, and the files that are read once for all plans.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PlanInputs<'a> {
     pub(super) arguments: &'a Arguments,
     /// The requests of `--targets`.
     pub(super) targets: &'a [ScriptRequest],
@@ -60,7 +65,7 @@ pub(super) struct Asked<'a> {
 struct PlanBuilder<'a> {
     arguments: &'a Arguments,
     http: Option<Http>,
-    spoken: (Protocol, bool),
+    choice: ProtocolChoice,
     side: SideSettings,
     base: Option<HttpUrl>,
     address_book: &'a mut AddressBook,
@@ -76,11 +81,11 @@ struct PlanBuilder<'a> {
 impl Plan {
     /// The plan for one version of HTTP; `address_book` chooses the addresses.
     pub(super) fn new(
-        asked: Asked<'_>,
+        asked: PlanInputs<'_>,
         http: Option<Http>,
         address_book: &mut AddressBook,
     ) -> Result<Plan> {
-        let Asked {
+        let PlanInputs {
             arguments,
             targets: described,
             script,
@@ -95,18 +100,18 @@ impl Plan {
         };
         let schemes = schemes(first.scheme, script);
         let scheme = schemes.first().copied().unwrap_or(first.scheme);
-        let spoken = arguments.connection.protocol(http, scheme)?;
+        let choice = arguments.connection.protocol(http, scheme)?;
         let mut possible = Vec::new();
         for scheme in schemes {
             let wanted = &arguments.comparison.http;
             possible.extend(arguments.connection.possible_protocols(wanted, scheme)?);
         }
         let windows = windows(arguments, &possible)?;
-        let side = (arguments.connection).settings_with(spoken.0, &possible, &windows)?;
+        let side = (arguments.connection).settings_with(choice.protocol, &possible, &windows)?;
         let mut builder = PlanBuilder {
             arguments,
             http,
-            spoken,
+            choice,
             side,
             base: arguments.urls.first().map(|_| first),
             address_book,
@@ -294,13 +299,14 @@ impl PlanBuilder<'_> {
             Some(target) => target,
             None => {
                 let flags = &self.arguments.connection;
-                let spoken = flags.protocol(self.http, url.scheme)?;
-                if spoken.0 != self.spoken.0 && self.arguments.shape.script.is_none() {
+                let choice = flags.protocol(self.http, url.scheme)?;
+                if choice.protocol != self.choice.protocol && self.arguments.shape.script.is_none()
+                {
                     let said = "all URLs of a load are http, or all are https: give each scheme a command of its own, or use --script";
                     return Err(BadInput::new(said).into());
                 }
                 let target =
-                    TlsCredentials::target(flags, url, spoken, &self.side, self.address_book)?;
+                    TlsCredentials::target(flags, url, choice, &self.side, self.address_book)?;
                 self.targets.push(target);
                 self.target_urls.push(url.clone());
                 self.target_urls.len() - 1
@@ -533,7 +539,7 @@ impl PlanBuilder<'_> {
     fn connections(&self) -> u32 {
         let shape = &self.arguments.shape;
         let is_browser = shape.page.is_some() || shape.tiles.is_some() || shape.script.is_some();
-        let usual = match self.spoken.0.version() {
+        let usual = match self.choice.protocol.version() {
             version if is_browser => browser_connections(version),
             // Without multiplexing each user needs a connection. `--hold` tests multiplexing, on a single one.
             Version::Http1 if shape.hold.is_none() => shape.users.unwrap_or(1),
@@ -577,8 +583,8 @@ impl PlanBuilder<'_> {
         let asked = amount.threads.or(is_one_pool.then_some(1));
         let threads = threads(asked, &workload, count);
         Plan {
-            protocol: self.spoken.0,
-            is_strict: self.spoken.1,
+            protocol: self.choice.protocol,
+            is_strict: self.choice.is_strict,
             side: self.side,
             targets: self.targets,
             target_urls: self.target_urls,

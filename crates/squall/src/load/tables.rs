@@ -27,12 +27,10 @@ use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
 use super::arguments::Outputs;
 use super::failed_files::FailedFiles;
 use super::parts::{DrawnLoad, Parts};
+use super::plan::RequestNames;
 use super::shared_writer::{RowWriter, SharedWriter, SharedWriters, TimeBudget, WriteResult};
 use super::words::Format;
 use crate::background;
-
-/// The method and URL of each request of a load.
-pub(super) type RequestNames = &'static [(String, String)];
 
 /// The origin of all recorded times, by both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -142,12 +140,13 @@ impl Tables {
         tag: Option<&str>,
         names: RequestNames,
         keeps_answers: bool,
-        (clients, epoch): (u32, Epoch),
+        clients: u32,
+        epoch: Epoch,
     ) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
         let mut files = Vec::new();
         for output in &outputs.output {
             let path = tagged(&output.path, tag);
-            let file = RequestFile::create(output.format, &path, tag, (names, epoch))?;
+            let file = RequestFile::create(output.format, &path, tag, names, epoch)?;
             files.push((path, file));
         }
         let failed_files = FailedFiles::default();
@@ -181,19 +180,22 @@ impl Tables {
                 to(&outputs.exchanges_to),
                 ExchangeWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut setup),
+                &mut others,
+                &mut setup,
             )?,
             frames: table(
                 to(&outputs.frames_to),
                 FrameWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut setup),
+                &mut others,
+                &mut setup,
             )?,
             sockets: table(
                 to(&outputs.sockets_to),
                 SocketWriter::create_in_parts,
                 move |row| row.count_from(epoch.time),
-                (&mut others, &mut setup),
+                &mut others,
+                &mut setup,
             )?,
             ..LogSinks::default()
         };
@@ -376,7 +378,8 @@ impl RequestFile {
         format: Format,
         path: &Path,
         tag: Option<&str>,
-        (names, epoch): (RequestNames, Epoch),
+        names: RequestNames,
+        epoch: Epoch,
     ) -> Result<RequestFile> {
         if format == Format::Parquet {
             let table = RequestWriter::create_in_parts(path)?;
@@ -480,7 +483,8 @@ fn table<R: TableRow + Send + 'static>(
     path: Option<PathBuf>,
     create: impl FnOnce(PathBuf) -> Result<TableWriter<R>, squall_record::RecordError>,
     make_relative: impl Fn(&mut R) + Send + 'static,
-    (threads, setup): (&mut Vec<TableThread>, &mut WriterSetup),
+    threads: &mut Vec<TableThread>,
+    setup: &mut WriterSetup,
 ) -> Result<Option<RowSender<R>>> {
     let Some(path) = path else {
         return Ok(None);

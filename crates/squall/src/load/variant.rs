@@ -27,10 +27,10 @@ use squall_stations::client::{
 
 use super::arguments::Arguments;
 use super::failed_files::FailedFiles;
-use super::plan::Plan;
+use super::plan::{Plan, RequestNames};
 use super::result::LoadResult;
 use super::screen::Screen;
-use super::tables::{Epoch, FinalSums, RequestNames, Tables};
+use super::tables::{Epoch, FinalSums, Tables};
 use crate::awake::{self, MeasurementKind};
 use crate::client::spin::{self, SpinGrant};
 use crate::client::{LinePrefix, VerbosePrinter};
@@ -66,7 +66,8 @@ pub(super) fn run(
         tag,
         names,
         arguments.shape.hold.is_some(),
-        (plan.threads, epoch),
+        plan.threads,
+        epoch,
     )?;
     if let Some(message) = spin(arguments, plan).message {
         eprint(format_args!("{message}\n"));
@@ -116,7 +117,7 @@ pub(super) fn run(
     failed_files.take_unsaid().iter().for_each(eprint);
     let ended_pages: Vec<PageEnd> = ended_pages.into_iter().flatten().collect();
     let over = phase.to.filter(|_| !stop.is_requested());
-    let mut result = combine(reports, sums, &ended_pages, plan, (epoch, over));
+    let mut result = combine(reports, sums, &ended_pages, plan, epoch, over);
     result.beginning = beginning;
     result.has_failed_files = failed_files.has_any();
     result.punctuality.stolen_share = stolen;
@@ -260,7 +261,8 @@ fn combine(
     sums: FinalSums,
     ended_pages: &[PageEnd],
     plan: &Plan,
-    (epoch, over): (Epoch, Option<Time>),
+    epoch: Epoch,
+    over: Option<Time>,
 ) -> LoadResult {
     let mut result = LoadResult {
         totals: sums.totals,

@@ -23,7 +23,7 @@ const LOOKUPS_AT_MOST: Duration = Duration::from_secs(2);
 const NAME_AT_MOST: usize = 253;
 
 /// A name, and its addresses.
-type Found = (String, Vec<IpAddr>);
+type NameAddresses = (String, Vec<IpAddr>);
 
 impl Drive<'_> {
     /// Looks up all addresses, and connects once to the first one of each family.
@@ -75,7 +75,7 @@ impl Drive<'_> {
 }
 
 /// The addresses of names as the system's resolver finds them, on a thread of its own, because lookups have no time limit.
-fn looked_up(names: Vec<String>, port: u16) -> Receiver<Found> {
+fn looked_up(names: Vec<String>, port: u16) -> Receiver<NameAddresses> {
     let (sender, found) = mpsc::channel();
     thread::spawn(move || {
         for name in names {

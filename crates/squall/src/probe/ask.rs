@@ -13,7 +13,7 @@ use squall_http::values::alt_svc::AltSvc;
 use super::drive::{Drive, STEP_AT_LEAST};
 use super::plan::SMALL_BYTES;
 use super::step::{Load, Task};
-use crate::client::{HandshakeFailure, TlsCredentials, quic_handshake};
+use crate::client::{HandshakeFailure, ProtocolChoice, TlsCredentials, quic_handshake};
 
 impl Drive<'_> {
     /// Asks over each version once. Returns those that answered.
@@ -152,9 +152,12 @@ impl Drive<'_> {
         }
         let plan = self.plan();
         let (protocol, side) = plan.spoken(version)?;
+        let choice = ProtocolChoice {
+            protocol,
+            is_strict: true,
+        };
         let book = &mut *self.environment.address_book;
-        let target =
-            TlsCredentials::target(&plan.connection, &plan.url, (protocol, true), &side, book)?;
+        let target = TlsCredentials::target(&plan.connection, &plan.url, choice, &side, book)?;
         Ok(target.packets_to())
     }
 }

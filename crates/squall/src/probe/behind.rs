@@ -1,50 +1,26 @@
 //! `--behind`: probes a service of this machine as if it were behind a link. `squall link` runs this command again on the
 //! near side of that link, and forwards the service's port.
 //!
-//! Only command lines and the processes that run them are here; the link and its hosts are in `link/`. `range` finds a range
-//! in the link's settings, and `sweep` runs one probe for each of its values.
+//! The link and its hosts are in `link/`, the command lines in `service`. `range` finds a range in the link's settings, and
+//! `sweep` runs one probe for each of its values.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::thread;
 
 use anyhow::{Context, Result};
-use nix::sys::signal::Signal;
-use squall_base::{Duration, Time};
-use squall_linux::{clock, program};
 use squall_record::append_private;
 
 use super::arguments::Arguments;
 use super::plan::Plan;
 use super::range::Range;
+use super::service::{LinkCaptureFiles, PCAP, Service, wait, without_flags};
 use super::sweep;
-use crate::client::HttpUrl;
 use crate::interrupt;
 use crate::outcome::{BadInput, CommandOutcome, FAILED};
 
 /// The flag, as in `arguments`.
 const BEHIND: &str = "--behind";
-/// The flag of a capture. Behind a link, it is the link that captures.
-const PCAP: &str = "--pcap";
-/// What the far host is called on the near side of a link.
-const FAR_HOST: &str = "server";
-/// How often a running probe is looked at.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// A service of this machine, to be probed behind links.
-pub(super) struct Service {
-    squall: PathBuf,
-    port: u16,
-}
-
-/// A capture that a link makes, and the file from which the link takes the TLS secrets.
-struct LinkCapture<'a> {
-    path: &'a Path,
-    keys: Option<&'a Path>,
-}
 
 /// Runs the probe, or all probes of a range.
 pub(super) fn run(arguments: &Arguments, link: &str, plans: &[Plan]) -> Result<CommandOutcome> {
@@ -63,54 +39,11 @@ pub(super) fn run(arguments: &Arguments, link: &str, plans: &[Plan]) -> Result<C
         return Err(BadInput::new(said).into());
     }
     match &arguments.pcap {
-        Some(path) => captured(arguments, &service, (link, path.as_path()), plan),
+        Some(path) => captured(arguments, &service, link, path, plan),
         None => {
             let own = without_flags(std::env::args_os().skip(1), &[BEHIND], &[]);
             Err(service.command(link, None, own).exec()).context("cannot start squall link")
         }
-    }
-}
-
-impl Service {
-    fn of(url: &str) -> Result<Service> {
-        let Some(port) = HttpUrl::parse(url)?.local_port() else {
-            let said = format!(
-                "--behind is for a service of this machine, because there is no internet behind the link: expected a URL of \
-                 localhost instead of {url}"
-            );
-            return Err(BadInput::new(said).into());
-        };
-        let squall = std::env::current_exe().context("cannot find squall's own executable")?;
-        Ok(Service { squall, port })
-    }
-
-    /// The command that runs squall with these arguments behind a link.
-    pub(super) fn probe(&self, link: &str, own: Vec<OsString>) -> Command {
-        self.command(link, None, own)
-    }
-
-    fn command(
-        &self,
-        link: &str,
-        capture: Option<&LinkCapture<'_>>,
-        own: Vec<OsString>,
-    ) -> Command {
-        let port = self.port;
-        let mut command = Command::new(&self.squall);
-        command.args(["link", "--quiet", "--up", link, "--down", link]);
-        if let Some(capture) = capture {
-            command.arg(PCAP).arg(capture.path);
-            if let Some(keys) = capture.keys {
-                command.arg("--key-log").arg(keys);
-            }
-        }
-        command
-            .args(["--forward", &port.to_string(), "--"])
-            .arg(&self.squall)
-            .args(own)
-            .args(["--forwarded", link])
-            .args(["--connect-to", &format!("{FAR_HOST}:{port}")]);
-        command
     }
 }
 
@@ -119,7 +52,8 @@ impl Service {
 fn captured(
     arguments: &Arguments,
     service: &Service,
-    (link, path): (&str, &Path),
+    link: &str,
+    path: &Path,
     plan: &Plan,
 ) -> Result<CommandOutcome> {
     let mut own = without_flags(std::env::args_os().skip(1), &[BEHIND, PCAP], &[]);
@@ -135,7 +69,7 @@ fn captured(
         own.push(temporary.clone().into_os_string());
     }
     let keys = own_log.or(needs_log.then_some(temporary.as_path()));
-    let capture = LinkCapture {
+    let capture = LinkCaptureFiles {
         path,
         keys: keys.filter(|_| plan.is_secure()),
     };
@@ -155,90 +89,4 @@ fn captured(
         Some(code) => CommandOutcome::Code(code),
         None => CommandOutcome::Code(FAILED),
     })
-}
-
-/// Waits for a process. Ends it after `at_most`, or when this process is interrupted. Returns `None` if it took longer than
-/// `at_most`.
-pub(super) fn wait(child: &mut Child, at_most: Option<Duration>) -> Result<Option<ExitStatus>> {
-    let deadline: Option<Time> = at_most.map(|at_most| clock::now() + at_most);
-    let mut is_ending = false;
-    let mut is_late = false;
-    loop {
-        if let Some(status) = child.try_wait().context("cannot wait for squall link")? {
-            return Ok((!is_late).then_some(status));
-        }
-        is_late |= !is_ending && deadline.is_some_and(|deadline| clock::now() > deadline);
-        if !is_ending && (is_late || interrupt::is_requested()) {
-            is_ending = true;
-            program::signal(child.id(), Signal::SIGTERM);
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-}
-
-/// The arguments without these flags and their values, and without these switches.
-pub(super) fn without_flags(
-    arguments: impl Iterator<Item = OsString>,
-    flags: &[&str],
-    switches: &[&str],
-) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        if flags.iter().any(|flag| argument == *flag) {
-            // Its value.
-            arguments.next();
-            continue;
-        }
-        let is_joined = |flag: &&str| {
-            let text = argument.to_string_lossy();
-            let value = text.strip_prefix(*flag);
-            value.is_some_and(|value| value.starts_with('='))
-        };
-        let is_switch = switches.iter().any(|switch| argument == *switch);
-        if !is_switch && !flags.iter().any(is_joined) {
-            kept.push(argument);
-        }
-    }
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_behind_the_link_has_all_other_arguments() {
-        for flag in [vec!["--behind", "delay 30ms"], vec!["--behind=delay 30ms"]] {
-            let mut all = vec!["probe", "-k", "--json"];
-            all.extend(flag);
-            all.push("https://localhost/");
-            let all = all.into_iter().map(OsString::from);
-            let kept = without_flags(all, &[BEHIND, PCAP], &["--json"]);
-            assert_eq!(kept, ["probe", "-k", "https://localhost/"]);
-        }
-    }
-
-    #[test]
-    fn link_makes_the_capture_with_the_secrets_of_the_probe() {
-        let service = Service {
-            squall: PathBuf::from("/squall"),
-            port: 8_443,
-        };
-        let capture = LinkCapture {
-            path: Path::new("a.pcapng"),
-            keys: Some(Path::new("a.keys")),
-        };
-        let own = vec!["probe".into()];
-        let command = service.command("delay 30ms", Some(&capture), own);
-        let words: Vec<&str> = command
-            .get_args()
-            .filter_map(std::ffi::OsStr::to_str)
-            .collect();
-        assert_eq!(
-            words.join("|"),
-            "link|--quiet|--up|delay 30ms|--down|delay 30ms|--pcap|a.pcapng|--key-log|a.keys|--forward|8443|--|/squall|probe|\
-             --forwarded|delay 30ms|--connect-to|server:8443"
-        );
-    }
 }

@@ -22,7 +22,7 @@ use super::plan::{
     SHORT_UPLOAD, SIX, SMALL_BYTES, SMALL_FIRST, SMALL_LATER,
 };
 use super::recording::Recording;
-use super::step::{Environment, Load, RunningStep, StepRecords, Task};
+use super::step::{Load, RunningStep, StepEnvironment, StepRecords, Task};
 use crate::client::{HttpUrl, PreparedRequest};
 
 /// The most time for one step.
@@ -46,7 +46,7 @@ const OVERLAP_NEEDS: u64 = 1 << 20;
 
 /// The probe of one URL under way.
 pub(super) struct Drive<'a> {
-    pub(super) environment: Environment<'a>,
+    pub(super) environment: StepEnvironment<'a>,
     pub(super) deadline: Time,
     pub(super) seen: Observations,
     /// The server as HTTP/3 reaches it.
@@ -63,7 +63,7 @@ pub(super) struct Drive<'a> {
 }
 
 /// Probes one URL.
-pub(super) fn observe(environment: Environment<'_>) -> Result<Observations> {
+pub(super) fn observe(environment: StepEnvironment<'_>) -> Result<Observations> {
     let plan = environment.plan;
     let mut drive = Drive {
         deadline: clock::now() + plan.duration,

@@ -5,13 +5,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use squall_analysis::probe::{Course, Diagnosis, Observations, Opening, Sweep};
+use squall_analysis::probe::{Diagnosis, Observations, Opening, Sweep, TransferCourse};
 use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_record::write_whole;
 use squall_report::Language;
 use squall_report::probe::{
-    ProbePage, ProbedEndpoint, Spent, SweepPage, probe_page_in, sweep_page_in,
+    ProbeCost, ProbePage, ProbedEndpoint, SweepPage, probe_page_in, sweep_page_in,
 };
 
 use super::arguments::Arguments;
@@ -69,10 +69,14 @@ fn check_place(flag: &str, path: &Path) -> Result<(), BadInput> {
 }
 
 /// What the page shows about an endpoint.
-pub(super) fn endpoint(seen: &Observations, diagnosis: &Diagnosis, spent: Spent) -> ProbedEndpoint {
+pub(super) fn endpoint(
+    seen: &Observations,
+    diagnosis: &Diagnosis,
+    spent: ProbeCost,
+) -> ProbedEndpoint {
     ProbedEndpoint {
         diagnosis: diagnosis.clone(),
-        courses: Course::all(seen),
+        courses: TransferCourse::all(seen),
         openings: Opening::all(seen),
         spent,
     }
@@ -100,7 +104,8 @@ pub(super) fn write_page(
 pub(super) fn write_sweep(
     path: &Path,
     language: Language,
-    (started_unix_ns, took): (u64, Duration),
+    started_unix_ns: u64,
+    took: Duration,
     sweep: &Sweep,
 ) -> Result<()> {
     let it = SweepPage {

@@ -15,6 +15,7 @@ use squall_base::Duration;
 use squall_linux::clock;
 
 use super::drive::Drive;
+use super::record_name::LABEL_AT_MOST;
 
 /// The most time for a question, which is sent a second time in between.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
@@ -31,9 +32,6 @@ const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
 const ANSWER_BYTES: usize = 4_096;
 /// The most records that are kept.
 const SERVICES_AT_MOST: usize = 8;
-/// The longest label and the longest name (RFC 1035, section 2.3.4).
-const LABEL_AT_MOST: usize = 63;
-const NAME_AT_MOST: usize = 253;
 
 impl Drive<'_> {
     /// Asks for the HTTPS records of the URL's name, if there may be some.
@@ -55,22 +53,6 @@ impl Drive<'_> {
             services: services.unwrap_or_default(),
         });
     }
-}
-
-/// The name that has the HTTPS records of an origin (RFC 9460, section 9.1); `None` for addresses and for names that are not
-/// of the public DNS.
-pub(super) fn record_name(host: &str, port: u16) -> Option<String> {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let is_public = host.contains('.') && !host.ends_with(".localhost");
-    if !is_public || host.parse::<IpAddr>().is_ok() {
-        return None;
-    }
-    let name = match port {
-        443 => host.to_owned(),
-        port => format!("_{port}._https.{host}"),
-    };
-    let is_label = |label: &str| !label.is_empty() && label.len() <= LABEL_AT_MOST;
-    (name.len() <= NAME_AT_MOST && name.split('.').all(is_label)).then_some(name)
 }
 
 /// The first name server of a resolv.conf(5).
@@ -379,28 +361,6 @@ mod tests {
         let address = server.local_addr().unwrap();
         let error = ask(address, "a.test", Duration::from_millis(100)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    }
-
-    #[test]
-    fn only_names_of_the_public_dns_are_asked() {
-        let name = record_name;
-        assert_eq!(name("a.test", 443).as_deref(), Some("a.test"));
-        assert_eq!(
-            name("a.test.", 8443).as_deref(),
-            Some("_8443._https.a.test")
-        );
-        let long = format!("{}.test", "a".repeat(64));
-        for host in [
-            "localhost",
-            "a.localhost",
-            "server",
-            "192.0.2.1",
-            "2001:db8::1",
-            "a..test",
-        ] {
-            assert_eq!(name(host, 443), None, "{host}");
-        }
-        assert_eq!(name(&long, 443), None);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
 //! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` what names
-//! lead to, `https_record` what DNS says about HTTP/3, `robots` what robots.txt allows, `drive` is the course of a probe, and
+//! lead to, `https_record` what DNS says about HTTP/3 (`record_name`: of which name), `robots` what robots.txt allows, `drive` is the course of a probe, and
 //! `behaviour` has its last steps. `step` is one load of the embedded client in it, and `observer` sees what that receives.
 //! `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
 //! squall-analysis' `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command
-//! behind a link, and `sweep` behind several, for a `range` in the link's settings. It says what it will send before it
+//! behind a link, and `sweep` behind several, for a `range` in the link's settings; `service` has their command lines. It says what it will send before it
 //! sends anything.
 
 mod addresses;
@@ -20,8 +20,10 @@ mod https_record;
 mod observer;
 mod plan;
 mod range;
+mod record_name;
 mod recording;
 mod robots;
+mod service;
 mod step;
 mod sweep;
 
@@ -32,12 +34,12 @@ use anyhow::Result;
 use squall_analysis::probe::Diagnosis;
 use squall_linux::stop::StopSignal;
 use squall_linux::{clock, privileges};
-use squall_report::probe::{ProbedEndpoint, Spent, markdown_in, text_in};
+use squall_report::probe::{ProbeCost, ProbedEndpoint, markdown_in, text_in};
 
 pub(crate) use arguments::Arguments;
 use plan::Plan;
 use recording::Recording;
-use step::Environment;
+use step::StepEnvironment;
 
 use crate::client::AddressBook;
 use crate::key_log::KeyLog;
@@ -119,7 +121,7 @@ fn results(
         let begun = clock::now();
         let time = std::time::Duration::from(plan.duration);
         let mut address_book = AddressBook::until(Instant::now() + time);
-        let mut seen = drive::observe(Environment {
+        let mut seen = drive::observe(StepEnvironment {
             plan,
             address_book: &mut address_book,
             recording: &mut *recording,
@@ -129,7 +131,7 @@ fn results(
         let diagnosis = Diagnosis::of(&seen);
         results.has_answers &= seen.has_response();
         if arguments.report.is_some() {
-            let spent = Spent {
+            let spent = ProbeCost {
                 took: clock::now().since(begun),
                 ..recording.spent()
             };
@@ -152,6 +154,6 @@ fn print(arguments: &Arguments, diagnoses: &[Diagnosis]) -> Result<()> {
         return output::print(markdown_in(arguments.language(), diagnoses));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    let look = (display::narrow_width(), colour);
-    output::print(text_in(arguments.language(), diagnoses, look))
+    let width = display::narrow_width();
+    output::print(text_in(arguments.language(), diagnoses, width, colour))
 }

@@ -26,7 +26,7 @@ const PIECE: Duration = Duration::from_micros(200);
 
 /// What a step has seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct StepObservations {
     /// Status and fields of the first responses.
     pub(super) heads: Vec<(u16, Vec<(String, String)>)>,
     /// The server's SETTINGS on the first connection, over HTTP/2 or HTTP/3.
@@ -51,23 +51,23 @@ pub(super) struct Seen {
 
 /// A view of what a step has seen, for the observer and for its caller.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedSeen(Arc<Mutex<Seen>>);
+pub(super) struct SharedObservations(Arc<Mutex<StepObservations>>);
 
-impl SharedSeen {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+impl SharedObservations {
+    fn lock(&self) -> MutexGuard<'_, StepObservations> {
         // A thread that panicked while it held the lock left whole rows.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what was seen.
-    pub(super) fn take(&self) -> Seen {
+    pub(super) fn take(&self) -> StepObservations {
         std::mem::take(&mut *self.lock())
     }
 }
 
 /// The observer of one step.
 pub(super) struct StepObserver {
-    pub(super) seen: SharedSeen,
+    pub(super) seen: SharedObservations,
     /// The step ends after this many bytes of bodies.
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
@@ -183,7 +183,7 @@ fn handshake(facts: HandshakeFacts) -> Handshake {
     }
 }
 
-impl Seen {
+impl StepObservations {
     /// Adds the TLS records of the first connection that are not known yet.
     fn add_records(&mut self, observation: &Observation<'_>) {
         let known = self.records.len();

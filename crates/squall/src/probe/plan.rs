@@ -10,7 +10,7 @@ use squall_base::{Bytes, Duration};
 use squall_http::{Body, Scheme};
 
 use super::arguments::{Arguments, UploadForm};
-use super::https_record::record_name;
+use super::record_name::record_name;
 use crate::client::{
     ConnectionFlags, FieldValue, Http, HttpUrl, Payload, PreparedRequest, RequestFlags,
     encode_fields,
@@ -159,7 +159,7 @@ impl Plan {
             Version::Http2 => Http::Two,
             Version::Http3 => Http::Three,
         };
-        let (protocol, _) = self.connection.protocol(Some(http), self.url.scheme)?;
+        let protocol = (self.connection.protocol(Some(http), self.url.scheme)?).protocol;
         let side = self.connection.settings(protocol, &self.possible)?;
         Ok((protocol, side))
     }

@@ -15,7 +15,7 @@ use squall_base::Time;
 use squall_linux::clock;
 use squall_linux::flow_tap::FlowTap;
 use squall_record::export::{QlogTrace, write_qlog};
-use squall_report::probe::Spent;
+use squall_report::probe::ProbeCost;
 
 use super::arguments::Arguments;
 use super::capture::{Capture, OwnSockets};
@@ -32,7 +32,7 @@ pub(super) struct Recording {
     keys: Option<Sender<Secrets>>,
     capture: Option<Capture>,
     qlog: Option<Qlog>,
-    spent: Spent,
+    spent: ProbeCost,
     /// The letter of the endpoint under way, if there are several.
     endpoint: Option<char>,
 }
@@ -50,19 +50,19 @@ impl Recording {
             keys: keys.map(KeyLog::sender),
             capture,
             qlog: arguments.qlog.as_deref().map(Qlog::create).transpose()?,
-            spent: Spent::default(),
+            spent: ProbeCost::default(),
             endpoint: None,
         })
     }
 
     /// Begins with an endpoint; `letter` stands for it among several.
     pub(super) fn begin(&mut self, letter: Option<char>) {
-        self.spent = Spent::default();
+        self.spent = ProbeCost::default();
         self.endpoint = letter;
     }
 
     /// What the endpoint under way has cost, without the time.
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> ProbeCost {
         self.spent
     }
 

@@ -22,11 +22,12 @@ use squall_stations::client::{
 };
 use squall_stations::rows::{self, Capacity, RowReceiver};
 
-use super::observer::{SharedSeen, StepObserver};
+use super::observer::{SharedObservations, StepObserver};
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::client::{
-    AddressBook, HttpUrl, LinePrefix, PreparedRequest, TlsCredentials, VerbosePrinter, single,
+    AddressBook, HttpUrl, LinePrefix, PreparedRequest, ProtocolChoice, TlsCredentials,
+    VerbosePrinter, single,
 };
 use crate::interrupt;
 
@@ -72,7 +73,7 @@ pub(super) struct StepRecords {
 }
 
 /// What all steps of a probe share.
-pub(super) struct Environment<'a> {
+pub(super) struct StepEnvironment<'a> {
     pub(super) plan: &'a Plan,
     pub(super) address_book: &'a mut AddressBook,
     pub(super) recording: &'a mut Recording,
@@ -154,10 +155,10 @@ pub(super) struct RunningStep {
     receivers: Receivers,
     /// TLS secrets that are kept for a capture.
     secrets: Option<Receiver<Vec<String>>>,
-    seen: SharedSeen,
+    seen: SharedObservations,
 }
 
-impl Environment<'_> {
+impl StepEnvironment<'_> {
     /// Runs a step for at most `time`.
     pub(super) fn run(&mut self, url: &HttpUrl, task: Task, time: Duration) -> Result<StepRecords> {
         let running = self.start(url, task, time)?;
@@ -195,8 +196,11 @@ impl Environment<'_> {
     ) -> Result<Target> {
         let (protocol, side) = self.spoken(kind, version)?;
         let flags = &self.plan.connection;
-        let spoken = (protocol, true);
-        TlsCredentials::target(flags, url, spoken, &side, self.address_book)
+        let choice = ProtocolChoice {
+            protocol,
+            is_strict: true,
+        };
+        TlsCredentials::target(flags, url, choice, &side, self.address_book)
     }
 
     /// The protocol of a step, and the client's settings for it.
@@ -210,7 +214,7 @@ impl Environment<'_> {
     }
 
     fn start_at(&mut self, target: Target, task: Task, time: Duration) -> Result<RunningStep> {
-        let seen = SharedSeen::default();
+        let seen = SharedObservations::default();
         let stop = StopSignal::new()?;
         let observer = StepObserver {
             seen: seen.clone(),
@@ -275,7 +279,10 @@ impl Environment<'_> {
 
     fn settings(&mut self, target: Target, task: &Task, time: Duration) -> Result<ClientSettings> {
         let (protocol, side) = self.spoken(task.kind, task.version)?;
-        let spoken = (protocol, true);
+        let choice = ProtocolChoice {
+            protocol,
+            is_strict: true,
+        };
         self.recording.watch(target.packets_to());
         let Some(first) = task.requests.first() else {
             bail!("a step without a request");
@@ -302,13 +309,7 @@ impl Environment<'_> {
             workload,
             requests: requests.collect(),
             sample_every: SAMPLE_EVERY,
-            ..single(
-                target,
-                spoken,
-                side,
-                first.request.clone(),
-                (observed, time),
-            )
+            ..single(target, choice, side, first.request.clone(), observed, time)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Runs a probe for each value of a range in a link's settings, one after the other, each in its own process behind its own
 //! link.
 //!
-//! Nothing is compared here: squall-analysis' `probe::Sweep` does that, and squall-report writes the text. `behind` has the
+//! Nothing is compared here: squall-analysis' `probe::Sweep` does that, and squall-report writes the text. `service` has the
 //! command lines.
 
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use squall_linux::clock;
 use squall_report::probe::{sweep_markdown_in, sweep_text_in};
 
 use super::arguments::Arguments;
-use super::behind::{Service, wait, without_flags};
 use super::files;
 use super::plan::Plan;
 use super::range::Range;
+use super::service::{Service, wait, without_flags};
 use crate::link::command::check_settings;
 use crate::outcome::{BAD_INPUT, BadInput, CommandOutcome, FAILED, INTERRUPTED};
 use crate::{display, interrupt, output};
@@ -69,7 +69,7 @@ pub(super) fn run(
     print(arguments, &sweep)?;
     if let Some(path) = &arguments.report {
         let took = clock::now().since(begun);
-        files::write_sweep(path, language, (started_unix_ns, took), &sweep)?;
+        files::write_sweep(path, language, started_unix_ns, took, &sweep)?;
     }
     Ok(if has_answer {
         CommandOutcome::Success
@@ -185,8 +185,9 @@ fn print(arguments: &Arguments, sweep: &Sweep) -> Result<()> {
         return output::print(sweep_markdown_in(arguments.language(), sweep));
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
-    let look = (display::narrow_width(), colour);
-    output::print(sweep_text_in(arguments.language(), sweep, look))
+    let width = display::narrow_width();
+    let text = sweep_text_in(arguments.language(), sweep, width, colour);
+    output::print(text)
 }
 
 #[cfg(test)]

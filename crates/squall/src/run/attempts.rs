@@ -13,6 +13,7 @@ use squall_record::{RecordError, RunFolder, SCHEMA, TrialFolder, read_json};
 
 use super::process::{self, RunContext, WorkerOutcome};
 use super::progress::Progress;
+use super::trial_outcome::trial_outcome;
 
 /// How often a trial is disturbed before an invalid or doubtful record of it is kept: a momentary disturbance of the machine
 /// is usually gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
@@ -63,7 +64,7 @@ pub(super) fn run_trial(
         let record = complete.read_record()?;
         let validity = &record.health.validity;
         if !validity.is_disturbed() {
-            progress.end(trial, &super::outcome(&complete)?);
+            progress.end(trial, &trial_outcome(&complete)?);
             return Ok(TrialsOutcome::Complete);
         }
         let has_failed = !record.station_exits.is_empty();
@@ -75,10 +76,10 @@ pub(super) fn run_trial(
             disturbed == DISTURBED_ATTEMPTS
         };
         match (is_last, has_failed) {
-            (true, false) => progress.end(trial, &super::outcome(&complete)?),
+            (true, false) => progress.end(trial, &trial_outcome(&complete)?),
             (true, true) => {
                 let said = described(&record.station_exits, complete.root());
-                progress.end(trial, &format!("{}; {said}", super::outcome(&complete)?));
+                progress.end(trial, &format!("{}; {said}", trial_outcome(&complete)?));
             }
             (false, false) => {
                 progress.repeat(trial, "disturbed", validity.reasons());

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use anyhow::Result;
 use squall_base::plan::Plan;
 use squall_recipe::trials_to_add;
-use squall_record::{RunFolder, read_json, read_plan, write_json, write_plan};
+use squall_record::{RunFolder, read_json, write_json};
 
 use super::fixes;
 use crate::environment::RunBeginning;
@@ -35,21 +35,12 @@ pub(super) fn extend(
         fixes::ask_resumed(folder, plan, at_most)?;
     }
     if has_more || try_fix.is_some() {
-        write(folder, plan)?;
+        fixes::write(folder, plan)?;
     }
     match repetitions.filter(|_| has_more) {
         Some(count) => note_repetitions(folder, count),
         None => Ok(()),
     }
-}
-
-/// Writes the trials of a plan and which fixes to try. The rest of plan.json stays: it may have fewer secrets than the plan.
-pub(super) fn write(folder: &RunFolder, plan: &Plan) -> Result<()> {
-    let mut written = read_plan(folder.plan())?;
-    written.trials.clone_from(&plan.trials);
-    written.fixes.clone_from(&plan.fixes);
-    write_plan(folder.plan(), &written)?;
-    Ok(())
 }
 
 /// The command in environment.json begins the same run.

@@ -10,11 +10,11 @@ use squall_base::plan::{
 };
 use squall_linux::machine;
 use squall_recipe::{fix_trials_at_most, pair_trials, with_and_without};
-use squall_record::RunFolder;
+use squall_record::{RunFolder, read_plan, write_plan};
 use squall_report::{Language, ProgressLines};
 
+use super::programs;
 use super::progress::Progress;
-use super::{extended, programs};
 use crate::commands::report::findings_of;
 use crate::outcome::BadInput;
 use crate::output::{eprint, error_chain};
@@ -71,7 +71,16 @@ pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan, language: Language
         at_most,
         chosen: Some(chosen),
     });
-    extended::write(folder, plan)
+    write(folder, plan)
+}
+
+/// Writes the trials of a plan and which fixes to try. The rest of plan.json stays: it may have fewer secrets than the plan.
+pub(super) fn write(folder: &RunFolder, plan: &Plan) -> Result<()> {
+    let mut written = read_plan(folder.plan())?;
+    written.trials.clone_from(&plan.trials);
+    written.fixes.clone_from(&plan.fixes);
+    write_plan(folder.plan(), &written)?;
+    Ok(())
 }
 
 fn chosen(plan: &Plan, cells: &[CellFindings], at_most: u32) -> ChosenFixes {

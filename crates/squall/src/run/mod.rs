@@ -11,6 +11,7 @@ mod process;
 mod programs;
 mod progress;
 mod secrets;
+mod trial_outcome;
 pub(crate) mod worker;
 
 use std::fs;
@@ -20,15 +21,14 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use squall_analysis::{figure, trial_stats};
-use squall_base::plan::{Load, LoadKind, PageQuestion, Plan, Trial};
-use squall_base::record::{FailedAttempt, Phase, RequestRecord, Validity};
+use squall_base::plan::{Plan, Trial};
+use squall_base::record::FailedAttempt;
 use squall_base::text::escape_controls;
 use squall_linux::awake::SleepInhibitor;
 use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
-    RecordError, RunFolder, TrialFolder, create_private_folder, read_json, read_plan,
-    read_requests, run_name, write_json, write_plan, write_private,
+    RecordError, RunFolder, create_private_folder, read_json, read_plan, run_name, write_json,
+    write_plan, write_private,
 };
 use squall_report::{Language, ProgressLines};
 
@@ -36,10 +36,10 @@ use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::commands::named::{RecipeText, find_recipe, open_run};
 use crate::commands::report::{ReportFlags, write_and_print};
 use crate::environment::{Environment, RunBeginning};
+use crate::interrupt;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
 use crate::recordings::{OutsideFiles, SiblingFiles};
-use crate::{interrupt, pages};
 use attempts::TrialsOutcome;
 use process::RunContext;
 use progress::Progress;
@@ -454,56 +454,6 @@ fn run_trials(
         }
     }
     Ok(TrialsOutcome::Complete)
-}
-
-/// What a complete trial found, in English, for its line.
-fn outcome(complete: &TrialFolder) -> Result<String> {
-    let record = complete.read_record()?;
-    let requests = complete.read_checked(&record, &complete.requests(), read_requests)?;
-    let stats = trial_stats(&record, &requests);
-    let quantile = |value: Option<_>| value.map_or_else(|| "n/a".to_owned(), figure::quantile);
-    let mut said = match (stats.median, stats.p99) {
-        (Some(_), Some(_)) => format!(
-            "p50 {} ms, p99 {} ms",
-            quantile(stats.median),
-            quantile(stats.p99)
-        ),
-        (Some(_), None) => format!("p50 {} ms", quantile(stats.median)),
-        // There are too few requests for a percentile.
-        (None, _) => format!("mean {} ms", quantile(stats.mean)),
-    };
-    if stats.failed + stats.censored > 0 {
-        said += &format!(", {} failed, {} unfinished", stats.failed, stats.censored);
-    }
-    if let Some(pages) = &record.pages {
-        let held = || held(&record.trial.load, &requests);
-        let further = pages::sentence(pages).into_iter().chain(held());
-        further.for_each(|further| said += &format!("; {further}"));
-    }
-    match &stats.validity {
-        Validity::Valid => {}
-        Validity::Invalid { .. } => said += ", INVALID",
-        Validity::Doubtful { .. } => said += ", DOUBTFUL",
-        Validity::Limited { reasons } => said += &format!(", a limit: {}", reasons.join("; ")),
-    }
-    Ok(said)
-}
-
-/// For a load with a held request: whether the other request waited for it.
-fn held(load: &Load, requests: &[RequestRecord]) -> Option<String> {
-    let LoadKind::Pages {
-        question: PageQuestion::Held,
-        ..
-    } = load.kind
-    else {
-        return None;
-    };
-    let measured =
-        |request: &&RequestRecord| request.phase == Phase::Measure && request.succeeded();
-    let answers: Vec<_> = (requests.iter().filter(measured))
-        .map(|request| (request.what, request.response_time()))
-        .collect();
-    pages::held(&answers)
 }
 
 #[cfg(test)]

@@ -439,7 +439,7 @@ fn check_variant(
             continue;
         }
         let driver = program.driver();
-        check_station(driver, found, (variant, place), plan)?;
+        check_station(driver, found, variant, place, plan)?;
         if place + 1 == variant.stations.len() {
             check_server(&station.name, driver, &plan.requests)?;
         }
@@ -451,7 +451,8 @@ fn check_variant(
 fn check_station(
     driver: &dyn Driver,
     found: &InstalledProgram,
-    (variant, place): (&Variant, usize),
+    variant: &Variant,
+    place: usize,
     plan: &Plan,
 ) -> Result<()> {
     let front = variant.hops[place - 1].protocol;

@@ -86,7 +86,8 @@ struct Case {
 
 const fn case(
     round_trip_ms: u64,
-    (lost, segments): (usize, usize),
+    lost: usize,
+    segments: usize,
     expected_ms: (f64, f64),
     mechanism: Mechanism,
 ) -> Case {
@@ -101,14 +102,14 @@ const fn case(
 
 /// Costs measured over the prototype (docs/METHOD.md).
 const CASES: [Case; 8] = [
-    case(40, (1, 4), (41.0, 41.0), Mechanism::Recovery),
-    case(40, (2, 4), (54.0, 59.0), Mechanism::Recovery),
-    case(40, (3, 4), (54.0, 59.0), Mechanism::Recovery),
-    case(40, (4, 4), (285.0, 285.0), Mechanism::Probe),
-    case(0, (1, 1), (212.0, 222.0), Mechanism::Probe),
-    case(20, (1, 1), (232.0, 250.0), Mechanism::Probe),
-    case(40, (1, 1), (251.0, 287.0), Mechanism::Probe),
-    case(100, (1, 1), (312.0, 347.0), Mechanism::Probe),
+    case(40, 1, 4, (41.0, 41.0), Mechanism::Recovery),
+    case(40, 2, 4, (54.0, 59.0), Mechanism::Recovery),
+    case(40, 3, 4, (54.0, 59.0), Mechanism::Recovery),
+    case(40, 4, 4, (285.0, 285.0), Mechanism::Probe),
+    case(0, 1, 1, (212.0, 222.0), Mechanism::Probe),
+    case(20, 1, 1, (232.0, 250.0), Mechanism::Probe),
+    case(40, 1, 1, (251.0, 287.0), Mechanism::Probe),
+    case(100, 1, 1, (312.0, 347.0), Mechanism::Probe),
 ];
 
 pub(super) fn measure() -> Result<Vec<Row>> {

@@ -48,15 +48,15 @@ pub(super) fn serve(listener: &TcpListener, port: u16, site: &Arc<Site>) {
             thread::sleep(RETRY_AFTER);
             continue;
         };
-        let place = Place::take(&server);
-        if place.has_no_room() {
+        let permit = ConnectionPermit::take(&server);
+        if permit.has_no_room() {
             continue;
         }
         let started = thread::Builder::new()
             .name("squall-viewer".to_owned())
             .spawn(move || {
                 // Only the client is affected if its connection fails, and it sees that.
-                let _ = place.server.converse(socket);
+                let _ = permit.server.converse(socket);
             });
         if started.is_err() {
             thread::sleep(RETRY_AFTER);
@@ -64,15 +64,15 @@ pub(super) fn serve(listener: &TcpListener, port: u16, site: &Arc<Site>) {
     }
 }
 
-/// The place of a connection among those that the server has at once.
-struct Place {
+/// One of the connections that the server may have at once.
+struct ConnectionPermit {
     server: Arc<Server>,
     others: usize,
 }
 
-impl Place {
-    fn take(server: &Arc<Server>) -> Place {
-        Place {
+impl ConnectionPermit {
+    fn take(server: &Arc<Server>) -> ConnectionPermit {
+        ConnectionPermit {
             server: Arc::clone(server),
             others: server.connections.fetch_add(1, Ordering::AcqRel),
         }
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.server.connections.fetch_sub(1, Ordering::AcqRel);
     }

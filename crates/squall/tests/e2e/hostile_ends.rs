@@ -152,12 +152,12 @@ struct Ended {
     took: Duration,
     /// Whether the server ended it.
     by_server: bool,
-    heard: Heard,
+    heard: ReceivedBytes,
 }
 
 /// What a reading client received.
 #[derive(Default)]
-struct Heard {
+struct ReceivedBytes {
     /// The total number of bytes.
     len: usize,
     /// The last bytes received; for HTTP/2, only the incomplete frame.
@@ -170,7 +170,7 @@ fn word(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes.try_into().expect("four bytes"))
 }
 
-impl Heard {
+impl ReceivedBytes {
     fn add(&mut self, bytes: &[u8], is_http2: bool) {
         self.len += bytes.len();
         self.last.extend(bytes);
@@ -200,7 +200,7 @@ struct Pump<'a> {
     is_http2: bool,
     ears: Ears,
     unsent: Vec<u8>,
-    heard: Heard,
+    heard: ReceivedBytes,
 }
 
 impl Pump<'_> {
@@ -292,7 +292,7 @@ impl Flood {
             is_http2: self.is_http2(),
             ears: self.ears,
             unsent: Vec::new(),
-            heard: Heard::default(),
+            heard: ReceivedBytes::default(),
         };
         let began = Instant::now();
         pump.say(&self.attack.opening);

@@ -29,7 +29,7 @@ const SMALL_BYTES: usize = 2_000;
 
 /// What the server has seen and sent.
 #[derive(Debug, Default)]
-struct Log {
+struct RequestLog {
     requests: Vec<Asked>,
     /// Requests that are read and not answered yet, now and at most: each on a connection of its own.
     under_way: usize,
@@ -40,19 +40,19 @@ struct Log {
     sent_bytes: u64,
 }
 
-fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+fn lock(log: &Mutex<RequestLog>) -> MutexGuard<'_, RequestLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A server over HTTP/1.1 that answers every request, and logs it.
-fn logging_server() -> (SocketAddr, Arc<Mutex<Log>>) {
-    let log: Arc<Mutex<Log>> = Arc::default();
+fn logging_server() -> (SocketAddr, Arc<Mutex<RequestLog>>) {
+    let log: Arc<Mutex<RequestLog>> = Arc::default();
     let of_server = Arc::clone(&log);
     let address = serve(move |stream| answer_all(stream, &of_server));
     (address, log)
 }
 
-fn answer_all(mut stream: TcpStream, log: &Mutex<Log>) -> io::Result<()> {
+fn answer_all(mut stream: TcpStream, log: &Mutex<RequestLog>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     while let Some(asked) = Asked::read(&mut reader)? {
@@ -94,7 +94,7 @@ fn announced(said: &str, words: &str) -> u64 {
 }
 
 /// Checks that the server got no more than was announced, and the fields of the user and of squall in each request.
-fn check_requests(log: &Log, said: &str) {
+fn check_requests(log: &RequestLog, said: &str) {
     let count = |is_post: bool| {
         let requests = log.requests.iter();
         let wanted = requests.filter(|asked| (asked.method == "POST") == is_post);

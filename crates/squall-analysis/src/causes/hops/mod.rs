@@ -308,7 +308,7 @@ impl PathInputs {
     }
 
     /// Takes a frame that a side sent over QUIC only to learn when its connection sent the first.
-    pub(super) fn add_first_sent(&mut self, hop: u8, (side, connection): (Side, u32), time: Time) {
+    pub(super) fn add_first_sent(&mut self, hop: u8, side: Side, connection: u32, time: Time) {
         if let Some(link) = self.link(hop) {
             let time = time.as_nanos();
             link.inputs.add_first_sent(side, connection, time);

@@ -2,6 +2,7 @@
 //!
 //! It moves bytes and knows which stream belongs to which exchange. `relay` interprets events.
 
+mod open;
 mod quic;
 mod tcp;
 
@@ -10,22 +11,15 @@ use std::sync::Arc;
 
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::Side;
-use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Streams, Trailers, h3};
+use squall_http::{Interim, Response, ServerStreams, StreamId, StreamIo, Trailers, h3};
 
-use super::exchange::{ExchangeKey, RecordOwner};
-use super::keys::FrontKey;
+use super::exchange::RecordOwner;
+use super::keys::{ExchangeKey, FrontKey};
 use crate::log::StationLog;
 use crate::memory::{HeldMemory, SCARCE_BYTES};
+use open::OpenExchanges;
 pub(super) use quic::{ConnectionEvents, QuicFront};
 pub(super) use tcp::{ReadOutcome, TcpFront};
-
-/// The exchanges on a client's connection.
-#[derive(Default)]
-pub(super) struct OpenExchanges {
-    pub(super) streams: Streams<StreamId, ExchangeKey>,
-    /// Those whose responses wait for room.
-    pub(super) blocked: Vec<ExchangeKey>,
-}
 
 /// Why a client's exchange is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use squall_http::h3;
 use squall_http::{Inbox, ServerEvent, StreamId};
 use squall_linux::clock;
 
-use super::OpenExchanges;
+use super::open::OpenExchanges;
 use crate::Buffers;
 use crate::accept::{Handshake, QuicEndpoint};
 use crate::log::StationLog;
 use crate::memory::HeldMemory;
-use crate::proxy::exchange::ExchangeKey;
+use crate::proxy::keys::ExchangeKey;
 
 /// A listener for HTTP/3.
 pub(in crate::proxy) struct QuicFront {
@@ -89,7 +89,8 @@ impl QuicFront {
     pub(in crate::proxy) fn read(
         &mut self,
         buffers: &mut Buffers,
-        (log, memory): (&mut StationLog, &mut HeldMemory),
+        log: &mut StationLog,
+        memory: &mut HeldMemory,
         accepted: &mut u32,
         arrived: &mut Vec<ConnectionEvents>,
     ) -> bool {
@@ -126,7 +127,8 @@ impl QuicFront {
     /// Writes one batch, and reports the events and marks that came with it; false if nothing more can be done now.
     pub(in crate::proxy) fn write(
         &mut self,
-        (log, memory): (&mut StationLog, &mut HeldMemory),
+        log: &mut StationLog,
+        memory: &mut HeldMemory,
         arrived: &mut Vec<ConnectionEvents>,
     ) -> bool {
         let QuicFront {
@@ -240,7 +242,7 @@ impl QuicFront {
         }
         // From here on, held bytes need not be counted.
         let mut memory = HeldMemory::default();
-        while self.write((&mut *log, &mut memory), &mut Vec::new()) {}
+        while self.write(log, &mut memory, &mut Vec::new()) {}
         for (&connection, peer) in &self.peers {
             self.endpoint.record_open(connection, peer.number, log);
         }

@@ -9,11 +9,11 @@ use squall_base::Time;
 use squall_base::plan::{Protocol, Version};
 use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent, StreamId};
 
-use super::OpenExchanges;
+use super::open::OpenExchanges;
 use crate::accept::{Drained, Received, TcpConnection, Written};
 use crate::log::StationLog;
 use crate::memory::SCARCE_BYTES;
-use crate::proxy::exchange::ExchangeKey;
+use crate::proxy::keys::ExchangeKey;
 
 /// The proxy stops reading from an HTTP/1.1 client while more bytes than this wait for upstreams.
 const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;

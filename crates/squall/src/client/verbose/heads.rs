@@ -100,7 +100,8 @@ impl HeadersTracker {
         connection: u32,
         frame: &FrameFacts,
         sections: &mut Vec<HeaderSection>,
-        (later, events): (&[FrameFacts], &[ClientEvent]),
+        later: &[FrameFacts],
+        events: &[ClientEvent],
     ) -> HeadersState {
         let of_stream = |section: &HeaderSection| Some(section.stream) == frame.stream;
         if let Some(index) = sections.iter().position(of_stream) {

@@ -265,10 +265,13 @@ impl VerbosePrinter {
         for (index, frame) in frames.iter().enumerate() {
             let later = &frames[index + 1..];
             if is_received_headers(frame) {
-                let rest_of_read = (later, &inbox.events[..]);
-                let state =
-                    self.headers
-                        .match_section(connection, frame, &mut sections, rest_of_read);
+                let state = self.headers.match_section(
+                    connection,
+                    frame,
+                    &mut sections,
+                    later,
+                    &inbox.events,
+                );
                 self.received_headers(frame, state);
                 continue;
             }

@@ -44,7 +44,7 @@ impl EmbeddedStations<'_> {
         };
         let port = address_of(&trial.variant, 1).port();
         let authority = format!("{SERVER_NAME}:{port}");
-        let Messages { requests, uploads } = messages(requests, (scheme, &authority), files)?;
+        let Messages { requests, uploads } = messages(requests, scheme, &authority, files)?;
         let workload = trial.load.workload(trial.seed);
         let settings = ClientSettings {
             targets: vec![self.target(0)?],

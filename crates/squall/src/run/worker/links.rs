@@ -71,17 +71,17 @@ impl RunningLinks {
         for ((link, (hop, of)), file) in variant.link_hops().enumerate().zip(captures) {
             let settings = conditions::settings(context.assignment, link)?;
             let offload = offload(&context.assignment.trial, link);
-            let devices = devices(context.hosts, link, variant, (of, offload))?;
+            let devices = devices(context.hosts, link, variant, of, offload)?;
             let capture = file.map(|file| LinkCapture {
                 file,
                 settings: settings.clone(),
                 beginning: context.beginning.clone(),
             });
-            let ends = (context.hosts.ends(link), place::link_addresses(link)[0]);
+            let (ends, client) = (context.hosts.ends(link), place::link_addresses(link)[0]);
             let sinks = Sinks {
                 hop,
                 records: records.clone(),
-                packets: observers.watch_link(hop, ends, capture)?,
+                packets: observers.watch_link(hop, ends, client, capture)?,
             };
             running.push(RunningLink {
                 hop,
@@ -131,12 +131,13 @@ fn devices(
     hosts: &Hosts,
     link: usize,
     variant: &Variant,
-    (hop, offload): (&Hop, Offload),
+    hop: &Hop,
+    offload: Offload,
 ) -> Result<LinkDevices, SetupError> {
     let [near, far] = hosts.ends(link);
     Ok(LinkDevices {
-        client: near.run(|| device(link, variant, (hop, offload), Side::Client))?,
-        server: far.run(|| device(link, variant, (hop, offload), Side::Server))?,
+        client: near.run(|| device(link, variant, hop, offload, Side::Client))?,
+        server: far.run(|| device(link, variant, hop, offload, Side::Server))?,
     })
 }
 
@@ -154,7 +155,8 @@ fn offload(trial: &Trial, link: usize) -> Offload {
 fn device(
     link: usize,
     variant: &Variant,
-    (hop, offload): (&Hop, Offload),
+    hop: &Hop,
+    offload: Offload,
     side: Side,
 ) -> Result<Tun, SetupError> {
     let [client, server] = place::link_addresses(link);
@@ -181,7 +183,8 @@ fn device(
 pub(super) fn captures(
     assignment: &Assignment,
     partial: &PartialTrial,
-    (epoch, epoch_unix_ns): (Time, u64),
+    epoch: Time,
+    epoch_unix_ns: u64,
 ) -> Result<Vec<Option<PcapngFile>>> {
     let create = |link: usize| match assignment.packets {
         LinkPackets::Kept => {

@@ -24,7 +24,8 @@ pub(super) struct Messages {
 /// Builds the messages of these requests.
 pub(super) fn messages(
     templates: &[RequestTemplate],
-    (scheme, authority): (Scheme, &str),
+    scheme: Scheme,
+    authority: &str,
     files: &Path,
 ) -> Result<Messages> {
     let mut messages = Messages {

@@ -87,7 +87,8 @@ impl Observers {
     pub(super) fn watch_link(
         &mut self,
         number: u8,
-        (hosts, client): ([&Host; 2], Ipv4Addr),
+        hosts: [&Host; 2],
+        client: Ipv4Addr,
         capture: Option<LinkCapture>,
     ) -> Result<Option<Sender<Vec<link_thread::RecordedPacket>>>> {
         let mut hop = self.take(|watched| watched.hop == number);

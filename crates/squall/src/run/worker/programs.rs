@@ -56,7 +56,8 @@ impl<'t> Programs<'t> {
     pub(super) fn new(
         assignment: &'t Assignment,
         hosts: &'t Hosts,
-        (folder, epoch): (&Path, squall_base::Time),
+        folder: &Path,
+        epoch: squall_base::Time,
         identity: Option<&tls::Identity>,
     ) -> Result<Programs<'t>> {
         let trial = &assignment.trial;
@@ -247,8 +248,10 @@ impl<'t> Programs<'t> {
         };
         Ok(ClientRun::new(
             finished,
-            (trial.load.warmup, requests_of_a_page),
-            (found.version.to_string(), processors),
+            trial.load.warmup,
+            requests_of_a_page,
+            found.version.to_string(),
+            processors,
             rows,
         ))
     }
@@ -308,8 +311,10 @@ pub(super) struct ClientRun {
 impl ClientRun {
     fn new(
         finished: ClientReport,
-        (warmup, requests_of_a_page): (squall_base::Duration, Option<u64>),
-        (version, processors): (String, Vec<usize>),
+        warmup: squall_base::Duration,
+        requests_of_a_page: Option<u64>,
+        version: String,
+        processors: Vec<usize>,
         rows: impl FnOnce(squall_base::Time, Vec<RequestRecord>),
     ) -> ClientRun {
         let (now, unix) = (clock::now(), clock::unix_nanos());

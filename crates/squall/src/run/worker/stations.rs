@@ -135,7 +135,7 @@ pub(super) fn run(
     };
     let installed = programs::station_programs(assignment)?;
     let identity = embedded.identity.as_ref();
-    let mut programs = Programs::new(assignment, hosts, (folder, epoch), identity)?;
+    let mut programs = Programs::new(assignment, hosts, folder, epoch, identity)?;
     thread::scope(|scope| {
         let starter = StationStarter {
             scope,
@@ -158,7 +158,7 @@ pub(super) fn run(
         let started = start_all();
         let client = started.and_then(|()| match &installed[0] {
             Some(program) => run_program(&mut programs, program, sinks, link),
-            None => run_client(&embedded, hosts, (sinks, link), &programs, failed),
+            None => run_client(&embedded, hosts, sinks, link, &programs, failed),
         });
         if client.is_err() {
             // The client may have noticed the end of a program before the program's supervisor did.
@@ -354,7 +354,8 @@ fn run_program(
 fn run_client(
     embedded: &EmbeddedStations<'_>,
     hosts: &Hosts,
-    (sinks, link): (&StationSinks, &LinkBeginning),
+    sinks: &StationSinks,
+    link: &LinkBeginning,
     programs: &Programs<'_>,
     failed: &StopSignal,
 ) -> Result<ClientOutcome> {

@@ -54,7 +54,7 @@ pub(super) fn run(
     check_open_files(trial)?;
     let (epoch, epoch_unix_ns) = (clock::now(), clock::unix_nanos());
     let hosts = Hosts::create(&trial.variant)?;
-    let captures = links::captures(&assignment, partial, (epoch, epoch_unix_ns))?;
+    let captures = links::captures(&assignment, partial, epoch, epoch_unix_ns)?;
     let results = measure(&assignment, &hosts, partial, captures, epoch)?;
     links::add_secrets_to_captures(&assignment, partial)?;
     let used = used(&hosts, &results, privilege)?;

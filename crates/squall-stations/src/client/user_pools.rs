@@ -17,7 +17,7 @@ pub(super) type Pools = ConnectionPools<Connection, VecDeque<RequestRecord>>;
 
 /// The pools of users that have their own.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct UserPools {
     /// By target and by user.
     by_owner: HashMap<(u32, u32), u32>,
 }
@@ -33,12 +33,13 @@ pub(super) fn shared_pools(settings: &ClientSettings) -> Pools {
     pools
 }
 
-impl Lanes {
+impl UserPools {
     /// The pool of a user to a target. Made if it does not exist.
     pub(super) fn find_or_create(
         &mut self,
         pools: &mut Pools,
-        (target, user): (u32, u32),
+        target: u32,
+        user: u32,
         settings: &ClientSettings,
     ) -> u32 {
         if !settings.pool_per_user {
