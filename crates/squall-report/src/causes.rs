@@ -192,24 +192,25 @@ mod tests {
 
     #[test]
     fn a_bar_has_the_letters_of_its_causes_and_their_colours_if_wanted() {
-        let text = bars(&[cell("h1")], (100, Colour::Plain), &Translator::english());
+        let text = bars(&[cell("h1")], 100, Colour::Plain, &Translator::english());
         let bar = "LLLLLLLLLLLLLLLLLLDDDDDD  L loss 75 %, D distance 25 %\n";
         let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
         assert_eq!(text, expected);
-        let coloured = bars(&[cell("h1")], (100, Colour::Ansi), &Translator::english());
+        let coloured = bars(&[cell("h1")], 100, Colour::Ansi, &Translator::english());
         assert!(coloured.contains("\x1b[97;48;5;167mLLL"), "{coloured:?}");
     }
 
     #[test]
     fn a_legend_beside_which_there_is_no_room_is_below_its_bar() {
-        let text = bars(&[cell("h1")], (60, Colour::Plain), &Translator::english());
+        let text = bars(&[cell("h1")], 60, Colour::Plain, &Translator::english());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert_eq!(lines[1], "      L loss 75 %, D distance 25 %");
         for width in [40, 60, 80, 200] {
             let text = bars(
                 &[cell("a name of some length")],
-                (width, Colour::Plain),
+                width,
+                Colour::Plain,
                 &Translator::english(),
             );
             let longest = text.lines().map(|line| line.chars().count()).max();
@@ -221,7 +222,7 @@ mod tests {
     fn a_band_without_requests_has_no_bar() {
         let mut cell = cell("h1");
         cell.bands[BANDS.len() - 1] = BandTime::default();
-        let text = bars(&[cell], (100, Colour::Plain), &Translator::english());
+        let text = bars(&[cell], 100, Colour::Plain, &Translator::english());
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

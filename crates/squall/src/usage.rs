@@ -167,7 +167,7 @@ mod tests {
             }
         }
         let known = flags_of(&commands);
-        let is_flag = |word: &&str| word.starts_with("--") && word.trim_matches('-') != "";
+        let is_flag = |word: &&str| word.starts_with("--") && !word.trim_matches('-').is_empty();
         let gone = both.iter().copied().filter(is_flag);
         let gone = gone.filter(|word| !known.contains(*word) && !FOREIGN.contains(word));
         let gone: Vec<&str> = gone.collect();

@@ -90,7 +90,7 @@ impl DetailBuilder {
             record,
             explanations,
             attribution.traces,
-            attribution.drops,
+            &attribution.drops,
             chosen,
         )
     }
@@ -111,7 +111,7 @@ impl DetailBuilder {
             record,
             vec![found.explanation],
             traces.collect(),
-            found.drops,
+            &found.drops,
             &ChosenRequests::new(),
         ))
     }
@@ -121,14 +121,14 @@ impl DetailBuilder {
         record: &TrialRecord,
         explanations: Vec<Explanation>,
         mut connections: Vec<ConnectionTrace>,
-        drops: Vec<DropRecord>,
+        drops: &[DropRecord],
         chosen: &ChosenRequests,
     ) -> DetailBuilder {
         connections.sort_by_key(|it| (it.hop, it.connection));
         let rows = RowCollector::new(&explanations, &connections);
         let without_frames = explanations.into_iter().map(|it| RequestDetail {
             reasons: chosen.get(&it.request).cloned().unwrap_or_default(),
-            delayed_with: delayed_with(it.request, &drops),
+            delayed_with: delayed_with(it.request, drops),
             explanation: it,
             frames: Thinned::default(),
         });

@@ -14,7 +14,7 @@ use super::totals::{LoadTotals, MeasuredPhase};
 use crate::heat::{HeatMap, HeatRow};
 use crate::latency::latency_since;
 use crate::quantile::Quantile;
-use crate::shape::{Course, PercentilePoint, Quartiles, TrialShape, shares_beyond};
+use crate::shape::{LoadCourse, PercentilePoint, Quartiles, TrialShape, shares_beyond};
 
 /// The most intervals: about three pixels each in a small drawing.
 const INTERVALS: usize = 120;
@@ -128,7 +128,7 @@ impl LoadPicture {
         usize::try_from(count).map_or(INTERVALS, |count| count.clamp(1, INTERVALS))
     }
 
-    fn course(&self, span: Duration) -> Course {
+    fn course(&self, span: Duration) -> LoadCourse {
         let count = self.intervals(span);
         let per_s = |counts: &[u64]| -> Vec<f64> {
             let mut rest = span;
@@ -145,7 +145,7 @@ impl LoadPicture {
             open = (open + due).saturating_sub(*ended);
             open
         });
-        Course {
+        LoadCourse {
             interval: self.interval,
             in_flight: in_flight.collect(),
             due_per_s: per_s(&self.due),

@@ -13,7 +13,6 @@ use std::thread;
 use squall_base::plan::Version;
 
 use super::*;
-use crate::LogSinks;
 
 /// How many requests the good client sends, one after the other, in each part of a test.
 const REQUESTS: u32 = 9;

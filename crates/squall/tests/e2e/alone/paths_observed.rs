@@ -18,7 +18,7 @@ use crate::processes::process_below;
 use crate::scheduled::{Schedule, Watching};
 use crate::support::{
     FinishedRun, check_validity, have, is_root, quiet_seat, read_trials, recipe, run_recipe,
-    run_whatever, squall, stderr, stdout,
+    run_whatever, squall, stderr, stdout, write_recipe,
 };
 
 /// One-way delay.
