@@ -12,6 +12,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns, unshare};
@@ -19,7 +21,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::{Pid, getpid, getppid};
 
 use crate::error::SetupError;
 use crate::host::Host;
@@ -200,6 +202,42 @@ pub fn has_children() -> bool {
     !matches!(waitid(Id::All, looking), Err(Errno::ECHILD))
 }
 
+/// Makes this process inherit the processes below it whose parent ends, instead of the machine's first process
+/// (prctl(2), PR_SET_CHILD_SUBREAPER).
+pub fn inherit_orphans() -> Result<(), SetupError> {
+    prctl::set_child_subreaper(true).map_err(SetupError::system("inherit orphans"))
+}
+
+/// Kills (SIGKILL) and reaps all children of this process, and what it inherits from these, for at most `time`. Returns whether
+/// none is left. Call it only where every child that this process started itself has been reaped.
+pub fn end_orphans(time: Duration) -> bool {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let give_up = Instant::now() + time;
+    while has_children() {
+        while reap().is_some() {}
+        children().into_iter().for_each(|child| {
+            let _ = kill(child, Signal::SIGKILL);
+        });
+        if Instant::now() >= give_up {
+            return !has_children();
+        }
+        thread::sleep(PAUSE);
+    }
+    true
+}
+
+/// The processes whose parent this one is.
+fn children() -> Vec<Pid> {
+    let own = getpid().as_raw();
+    let is_child = |number: &i32| stat_number(*number, 1) == Some(own);
+    let numbers = numbers_in("/proc").unwrap_or_default();
+    numbers
+        .into_iter()
+        .filter(is_child)
+        .map(Pid::from_raw)
+        .collect()
+}
+
 /// The entries of a folder whose names are numbers.
 fn numbers_in(folder: &str) -> io::Result<Vec<i32>> {
     let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
@@ -208,11 +246,12 @@ fn numbers_in(folder: &str) -> io::Result<Vec<i32>> {
     Ok(numbers.collect())
 }
 
-/// The process group of a process (proc(5), /proc/PID/stat: the third field after the name, which may contain anything).
-fn group_of(process: i32) -> Option<i32> {
+/// A field of a process's /proc/PID/stat that is a number (proc_pid_stat(5)). Fields count from 0 after the name, which may
+/// contain any character; 1 is the parent, 2 the process group.
+fn stat_number(process: i32, field: usize) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, behind) = stat.rsplit_once(") ")?;
-    behind.split(' ').nth(2)?.parse().ok()
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    after_name.split(' ').nth(field)?.parse().ok()
 }
 
 /// A program that dies with the thread that started it, and leads its own process group. Until `reap` it stays unreaped, so
@@ -277,7 +316,7 @@ impl TiedProgram {
     pub fn processors(&self) -> io::Result<Vec<usize>> {
         let mut found = BTreeSet::new();
         for process in numbers_in("/proc")? {
-            if group_of(process) != Some(self.leader.as_raw()) {
+            if stat_number(process, 2) != Some(self.leader.as_raw()) {
                 continue;
             }
             for thread in numbers_in(&format!("/proc/{process}/task")).unwrap_or_default() {

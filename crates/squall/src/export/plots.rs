@@ -225,7 +225,7 @@ mod tests {
             ("--to svg", "name a folder"),
             ("--to png -o -", "name a folder"),
             (into_file.as_str(), "is not a folder"),
-            ("--to png --plot boxes", "not a text"),
+            ("--to png --plot boxes", "is binary"),
             (one_into_folder.as_str(), "is a folder"),
         ] {
             assert!(said(line).contains(says), "{line}: {}", said(line));

@@ -25,6 +25,7 @@ use squall_base::plan::{Plan, Trial};
 use squall_base::record::FailedAttempt;
 use squall_base::text::escape_controls;
 use squall_linux::awake::SleepInhibitor;
+use squall_linux::program;
 use squall_recipe::{Recipe, StationMode, parse_with};
 use squall_record::{
     RecordError, RunFolder, create_private_folder, read_json, read_plan, run_name, write_json,
@@ -138,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         extended::extend(&folder, &mut plan, arguments.repetitions, arguments.try_fix)?;
     }
     interrupt::watch()?;
+    program::inherit_orphans()?;
     let packets = LinkPackets::kept_if(arguments.pcap);
     match run_all(&folder, &mut plan, packets, arguments.reporting.language()) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),

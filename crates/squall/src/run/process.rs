@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use squall_base::plan::{Plan, Trial};
+use squall_linux::program;
 use squall_peers::client;
 use squall_record::RunFolder;
 
@@ -21,6 +22,8 @@ use crate::interrupt;
 
 /// A trial that takes this much longer than its load is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// A killed process can need this long to end on a busy machine.
+const ORPHANS_END_WITHIN: Duration = Duration::from_secs(10);
 /// How often the running trial is checked.
 const POLL: Duration = Duration::from_millis(50);
 /// How often its line is redrawn.
@@ -93,6 +96,7 @@ pub(crate) fn run(
             .is_some()
         {
             let outcome = judge(worker)?;
+            program::end_orphans(ORPHANS_END_WITHIN);
             if outcome != WorkerOutcome::Complete {
                 remove_leftovers(&target);
             }
@@ -117,11 +121,13 @@ pub(crate) fn run(
     }
 }
 
-/// Kills the worker; the kernel then removes everything that the worker created.
+/// Kills the worker; the kernel then removes everything that the worker created. Processes of its programs that outlive it,
+/// such as a browser's, are killed too, so that none writes any more.
 fn end(worker: &mut Child) {
     // Both fail only if it has already ended.
     let _ = worker.kill();
     let _ = worker.wait();
+    program::end_orphans(ORPHANS_END_WITHIN);
 }
 
 /// Removes the leftover files of a load generator of this trial. The other partial records stay until the run is resumed.

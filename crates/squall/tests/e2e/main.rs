@@ -53,6 +53,7 @@ mod hostile_quic_servers;
 mod hostile_resets;
 mod hostile_servers;
 mod imported;
+mod interop;
 mod interruption;
 mod key_logs;
 mod link;

@@ -1,5 +1,4 @@
-//! Compares what `squall import pcap` finds in a capture with the record of a squall station of the same traffic. The
-//! interop test program includes this file too.
+//! Compares what `squall import pcap` finds in a capture with the record of a squall station of the same traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -108,7 +108,6 @@ fn check_requests(log: &RequestLog, said: &str) {
     let sent = log.sent_bytes;
     assert!(sent <= megabytes * 1_000_000, "{sent} of {megabytes} MB");
     assert!(log.most_under_way <= SIX, "{} at once", log.most_under_way);
-    assert_eq!(log.most_with_a_short_one, 1, "one connection at a time");
     for asked in &log.requests {
         let agent = asked.field("user-agent");
         let is_own = agent.is_some_and(|agent| agent.starts_with("squall/"));
@@ -130,6 +129,8 @@ fn nothing_is_posted_unasked_and_no_more_is_sent_than_announced() {
     assert!(!said.contains("POST"), "{said}");
     let log = lock(&log);
     check_requests(&log, &said);
+    // Only large downloads run beside each other.
+    assert_eq!(log.most_with_a_short_one, 1, "one connection at a time");
     for asked in &log.requests {
         let is_safe = ["GET", "HEAD"].contains(&asked.method.as_str());
         assert!(is_safe && asked.body.is_empty(), "{asked:?}");
@@ -203,7 +204,7 @@ fn no_version_sends_or_receives_more_than_announced() {
         let most_requests = most(&[" GET and HEAD requests", " POST requests"]);
         assert!(requests > 100.0 && requests <= most_requests, "{said}");
         assert!(
-            sent > 0.3 && sent <= most(&[" MB in all"]),
+            sent >= 0.3 && sent <= most(&[" MB in all"]),
             "{sent}: {said}"
         );
         let most_received = most(&[" MB of responses,", " MB of responses to these"]);

@@ -3,7 +3,7 @@
 //! (CONFIG_PARAVIRT_TIME_ACCOUNTING). The sources are the events `sched_waking`, `sched_switch`, `sched_stat_runtime`,
 //! `hrtimer_start` and `hrtimer_expire_entry` (Documentation/trace/events.rst), in a separate trace instance, by
 //! CLOCK_MONOTONIC; `sentinel` covers what these events miss. Needs root and tracefs. `observed` compares records with
-//! this schedule. The interop test program includes this file too.
+//! this schedule.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -84,6 +84,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "round_trips",
         "segments",
         "sent",
+        "http3_settings",
         "settings",
         "settings_received",
         "settings_sent",

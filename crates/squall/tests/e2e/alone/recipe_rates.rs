@@ -3,10 +3,10 @@
 //! What is checked is in `recipes_quick`, which has the other recipes.
 
 use crate::recipes_quick::check_shopgun_windows;
-use crate::support::quiet_seat;
+use crate::support::bench;
 
 #[test]
 fn shopgun_windows_proves_that_throughput_is_window_per_round_trip() {
-    let _seat = quiet_seat();
+    let _bench = bench();
     check_shopgun_windows();
 }

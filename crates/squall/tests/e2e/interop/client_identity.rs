@@ -2,11 +2,12 @@
 
 use tempfile::TempDir;
 
-use crate::support::answer::Request;
-use crate::support::certificate::Certificate;
-use crate::support::content::content;
-use crate::support::program::have;
-use crate::support::{Http, Peer, caddy, nginx, squall};
+use crate::interop::support::answer::Request;
+use crate::interop::support::certificate::Certificate;
+use crate::interop::support::content::content;
+use crate::interop::support::program::have;
+use crate::interop::support::{Http, Peer, caddy, nginx, squall};
+use crate::support::seat;
 
 /// `peer` has /small and requires the client certificate `client`; `refused` is the error that fetch prints over TLS
 /// without one.
@@ -61,6 +62,7 @@ const SMALL: usize = 1000;
 
 #[test]
 fn nginx_accepts_only_the_trusted_client_certificate() {
+    let _seat = seat();
     if !have(&["nginx", "openssl"]) {
         return;
     }
@@ -73,6 +75,7 @@ fn nginx_accepts_only_the_trusted_client_certificate() {
 
 #[test]
 fn caddy_accepts_only_the_trusted_client_certificate() {
+    let _seat = seat();
     if !have(&["caddy", "openssl"]) {
         return;
     }
@@ -84,6 +87,7 @@ fn caddy_accepts_only_the_trusted_client_certificate() {
 
 #[test]
 fn unusable_client_certificate_is_a_usage_error() {
+    let _seat = seat();
     if !have(&["openssl"]) {
         return;
     }

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::answer::{Answer, Request};
-use crate::support::chromium::{self, Resource};
-use crate::support::content::{content, large};
-use crate::support::nghttp2::{self, Load, LoadCounts};
-use crate::support::program::have;
-use crate::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
+use crate::interop::support::answer::{Answer, Request};
+use crate::interop::support::chromium::{self, Resource};
+use crate::interop::support::content::{content, large};
+use crate::interop::support::nghttp2::{self, Load, LoadCounts};
+use crate::interop::support::program::have;
+use crate::interop::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
+use crate::support::seat;
 
 /// Everything that Debian's curl speaks.
 const OF_CURL: [Http; 4] = [Http::H1, Http::H1s, Http::H2c, Http::H2];
@@ -31,6 +32,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn echo_returns_the_whole_body() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "nghttp", "openssl"]) {
         return;
     }
@@ -50,6 +52,7 @@ fn echo_returns_the_whole_body() {
 
 #[test]
 fn http3_carries_many_concurrent_bodies() {
+    let _seat = seat();
     if !have(&["pycurl", "openssl"]) {
         return;
     }
@@ -68,6 +71,7 @@ fn http3_carries_many_concurrent_bodies() {
 
 #[test]
 fn query_sets_body_size_and_status() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -89,6 +93,7 @@ fn query_sets_body_size_and_status() {
 
 #[test]
 fn query_sets_a_response_delay() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -109,6 +114,7 @@ fn query_sets_a_response_delay() {
 
 #[test]
 fn sink_reports_the_bytes_received() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -122,6 +128,7 @@ fn sink_reports_the_bytes_received() {
 
 #[test]
 fn files_are_served_with_types_and_ranges() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -195,6 +202,7 @@ fn check_files(server: &Peer, http: Http, page: &[u8], file: &[u8]) {
 /// `squall serve` does not support the upgrade of RFC 7540, which RFC 9113 has dropped: it responds over HTTP/1.1.
 #[test]
 fn h2c_upgrade_offer_is_ignored() {
+    let _seat = seat();
     if have(&["curl", "openssl"]) {
         let server = squall::serve(&[]);
         let url = server.url(Http::H1, "/");
@@ -204,6 +212,7 @@ fn h2c_upgrade_offer_is_ignored() {
 
 #[test]
 fn each_exchange_is_one_access_log_line() {
+    let _seat = seat();
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
@@ -239,6 +248,7 @@ fn access_log(server: &Peer, http: Http, word: &str) -> Vec<String> {
 
 #[test]
 fn h2load_counts_every_response() {
+    let _seat = seat();
     if !have(&["h2load", "curl", "openssl"]) {
         return;
     }
@@ -272,6 +282,7 @@ fn h2load_counts_every_response() {
 
 #[test]
 fn h2load_carries_large_bodies_both_ways() {
+    let _seat = seat();
     if !have(&["h2load", "curl", "openssl"]) {
         return;
     }
@@ -300,6 +311,7 @@ fn h2load_carries_large_bodies_both_ways() {
 
 #[test]
 fn wrk_completes_a_load_on_squall() {
+    let _seat = seat();
     if have(&["wrk", "openssl"]) {
         let server = squall::serve(&[]);
         assert!(wrk::load(server.address(Http::H1), "/", 10) > 1000);
@@ -308,6 +320,7 @@ fn wrk_completes_a_load_on_squall() {
 
 #[test]
 fn tls_sessions_are_resumed() {
+    let _seat = seat();
     if !have(&["openssl"]) {
         return;
     }
@@ -327,6 +340,7 @@ fn tls_sessions_are_resumed() {
 
 #[test]
 fn chromium_loads_a_page_from_squall() {
+    let _seat = seat();
     if !have(&["chromium", "curl", "pycurl", "openssl"]) {
         return;
     }
@@ -359,6 +373,7 @@ fn chromium_loads_a_page_from_squall() {
 /// body is still arriving.
 #[test]
 fn chromium_uploads_arrive_whole() {
+    let _seat = seat();
     if !have(&["chromium", "nginx", "openssl"]) {
         return;
     }

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use crate::support::program::have;
-use crate::support::{Http, Peer, h2spec, squall};
+use crate::interop::support::program::have;
+use crate::interop::support::{Http, Peer, h2spec, squall};
+use crate::support::seat;
 
 /// Cases that fail although the behaviour is correct under RFC 9113.
 const NOT_DEMANDED: [&str; 6] = [
@@ -84,6 +85,7 @@ fn check(peer: &Peer, http: Http) {
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_server_in_cleartext() {
+    let _seat = seat();
     if have(&["h2spec", "openssl"]) {
         check(&squall::serve(&[]), Http::H2c);
     }
@@ -91,6 +93,7 @@ fn h2spec_finds_only_known_failures_of_the_server_in_cleartext() {
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_server_over_tls() {
+    let _seat = seat();
     if have(&["h2spec", "openssl"]) {
         check(&squall::serve(&[]), Http::H2);
     }
@@ -98,6 +101,7 @@ fn h2spec_finds_only_known_failures_of_the_server_over_tls() {
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_proxy_in_cleartext() {
+    let _seat = seat();
     if have(&["h2spec", "openssl"]) {
         let server = squall::serve(&[]);
         check(&squall::proxy(server.upstream(Http::H1)), Http::H2c);
@@ -106,6 +110,7 @@ fn h2spec_finds_only_known_failures_of_the_proxy_in_cleartext() {
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_proxy_over_tls() {
+    let _seat = seat();
     if have(&["h2spec", "openssl"]) {
         let server = squall::serve(&[]);
         check(&squall::proxy(server.upstream(Http::H1)), Http::H2);

@@ -1,12 +1,14 @@
 //! `--http auto` and a server that advertises HTTP/3 via Alt-Svc (RFC 7838): Caddy sends `h3=":PORT"; ma=2592000`.
 
-use crate::support::answer::Request;
-use crate::support::content::content;
-use crate::support::program::have;
-use crate::support::{Http, caddy, nginx, squall};
+use crate::interop::support::answer::Request;
+use crate::interop::support::content::content;
+use crate::interop::support::program::have;
+use crate::interop::support::{Http, caddy, nginx, squall};
+use crate::support::seat;
 
 #[test]
 fn advertised_http3_alternative_is_used() {
+    let _seat = seat();
     if !have(&["caddy", "openssl"]) {
         return;
     }
@@ -30,6 +32,7 @@ fn advertised_http3_alternative_is_used() {
 
 #[test]
 fn without_an_alternative_alpn_decides_the_protocol() {
+    let _seat = seat();
     if !have(&["nginx", "openssl"]) {
         return;
     }
@@ -46,6 +49,7 @@ fn without_an_alternative_alpn_decides_the_protocol() {
 /// nginx sends whatever Alt-Svc value it is configured with.
 #[test]
 fn unusable_alternative_is_reported_and_not_used() {
+    let _seat = seat();
     if !have(&["nginx", "openssl"]) {
         return;
     }

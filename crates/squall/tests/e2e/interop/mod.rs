@@ -2,7 +2,7 @@
 //!
 //! `peers` shows that each of them works as configured here, without squall. A test whose peer is missing prints that
 //! it is skipped, or fails under SQUALL_REQUIRE_PEERS=1 (`support::program::have`). The tests use no namespaces, no
-//! emulated link and no root; behaviour under loss and delay is tested in e2e.
+//! emulated link and no root; behaviour under loss and delay is tested by the other modules of e2e.
 //!
 //! - `client`: `squall fetch` and `squall load` against each server and through each proxy.
 //! - `client_identity`: servers that request a client certificate.
@@ -16,21 +16,12 @@
 
 mod alternatives;
 mod announced;
-// Shared with e2e: captures of loopback, and comparison of an import with an endpoint's own rows.
-#[allow(dead_code)]
-#[path = "../e2e/capture.rs"]
-mod capture;
 mod client;
 mod client_identity;
 mod conformance;
 mod observed;
-#[allow(dead_code)]
-#[path = "../e2e/observed.rs"]
-mod observed_rows;
 mod peers;
 mod presets;
 mod proxied;
-#[path = "../e2e/scheduled.rs"]
-mod scheduled;
 mod server;
 mod support;

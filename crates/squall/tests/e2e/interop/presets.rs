@@ -4,11 +4,12 @@
 use squall_base::plan::{Http2Settings, presets};
 use squall_base::{Bytes, Side};
 
-use crate::support::answer::Request;
-use crate::support::content::content;
-use crate::support::program::have;
-use crate::support::trace::{Frame, frames};
-use crate::support::{Http, nghttp2, squall};
+use crate::interop::support::answer::Request;
+use crate::interop::support::content::content;
+use crate::interop::support::program::have;
+use crate::interop::support::trace::{Frame, frames};
+use crate::interop::support::{Http, nghttp2, squall};
+use crate::support::seat;
 
 /// The initial HTTP/2 flow-control window (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW: u64 = 65_535;
@@ -47,6 +48,7 @@ fn check_announced(name: &str, seen: &[Frame], settings: &Http2Settings) {
 
 #[test]
 fn server_announces_the_settings_of_its_preset() {
+    let _seat = seat();
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -68,6 +70,7 @@ fn server_announces_the_settings_of_its_preset() {
 /// 16,375 bytes.
 #[test]
 fn alb_preset_sends_window_update_of_16375_bytes_per_data_frame() {
+    let _seat = seat();
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -105,6 +108,7 @@ fn alb_preset_sends_window_update_of_16375_bytes_per_data_frame() {
 /// The preset sets the length of a server's DATA frames, even if the client would accept longer ones.
 #[test]
 fn preset_sets_the_length_of_data_frames() {
+    let _seat = seat();
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -130,6 +134,7 @@ fn preset_sets_the_length_of_data_frames() {
 /// Tomcat closes a connection after 100 requests, nginx after 1,000.
 #[test]
 fn preset_limits_the_requests_per_connection() {
+    let _seat = seat();
     if !have(&["openssl"]) {
         return;
     }

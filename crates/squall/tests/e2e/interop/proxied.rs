@@ -1,9 +1,10 @@
 //! Proxies in front of `squall serve`, each with every HTTP version that it speaks to an upstream.
 
-use crate::support::answer::Request;
-use crate::support::content::content;
-use crate::support::program::have;
-use crate::support::{Http, Peer, Upstream, caddy, curl, envoy, haproxy, nghttp2, squall};
+use crate::interop::support::answer::Request;
+use crate::interop::support::content::content;
+use crate::interop::support::program::have;
+use crate::interop::support::{Http, Peer, Upstream, caddy, curl, envoy, haproxy, nghttp2, squall};
+use crate::support::seat;
 
 /// Larger than any proxy's windows.
 const BODY: usize = 5_000_000;
@@ -34,6 +35,7 @@ fn check_spoken(server: &Peer, http: Http, path: &str) {
 
 #[test]
 fn nghttpx_forwards_to_squall() {
+    let _seat = seat();
     if have(&["nghttpx", "curl", "openssl"]) {
         check_proxy(
             nghttp2::start_proxy,
@@ -44,6 +46,7 @@ fn nghttpx_forwards_to_squall() {
 
 #[test]
 fn haproxy_forwards_to_squall() {
+    let _seat = seat();
     if have(&["haproxy", "curl", "openssl"]) {
         check_proxy(haproxy::start, &[Http::H1, Http::H1s, Http::H2c, Http::H2]);
     }
@@ -51,6 +54,7 @@ fn haproxy_forwards_to_squall() {
 
 #[test]
 fn envoy_forwards_to_squall() {
+    let _seat = seat();
     if have(&["envoy", "curl", "openssl"]) {
         check_proxy(envoy::start, &Http::ALL);
     }
@@ -58,6 +62,7 @@ fn envoy_forwards_to_squall() {
 
 #[test]
 fn caddy_forwards_to_squall() {
+    let _seat = seat();
     if have(&["caddy", "curl", "openssl"]) {
         check_proxy(caddy::start_proxy, &Http::ALL);
     }

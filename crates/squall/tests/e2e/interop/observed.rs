@@ -12,14 +12,15 @@ use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use crate::capture::Capture;
-use crate::observed_rows::{Imported, Rows, check_same};
+use crate::interop::support::answer::Request;
+use crate::interop::support::certificate::Certificate;
+use crate::interop::support::content::content;
+use crate::interop::support::daemon::free_port;
+use crate::interop::support::program::{PATIENCE, command, have, run};
+use crate::interop::support::{Http, nginx, pycurl, squall};
+use crate::observed::{Imported, Rows, check_same};
 use crate::scheduled::Watching;
-use crate::support::answer::Request;
-use crate::support::certificate::Certificate;
-use crate::support::content::content;
-use crate::support::daemon::free_port;
-use crate::support::program::{PATIENCE, command, have, run};
-use crate::support::{Http, nginx, pycurl, squall};
+use crate::support::seat;
 
 /// Whether captures are possible. If not, prints why.
 pub(crate) fn can_capture() -> bool {
@@ -36,6 +37,7 @@ pub(crate) fn can_capture() -> bool {
 
 #[test]
 fn import_of_nginx_responses_matches_the_clients_record() {
+    let _seat = seat();
     if !can_capture() || !have(&["nginx"]) {
         return;
     }
@@ -185,6 +187,7 @@ fn check_answered(observed: &Imported, connections: usize) {
 /// server. tshark reads only the first of them, so the test compares only what both programs can see.
 #[test]
 fn import_decrypts_libcurls_http3_with_its_key_log() {
+    let _seat = seat();
     if !can_capture() || !have(&["pycurl"]) {
         return;
     }
@@ -217,6 +220,7 @@ fn import_decrypts_libcurls_http3_with_its_key_log() {
 
 #[test]
 fn import_follows_a_hello_retry_request() {
+    let _seat = seat();
     if can_capture() {
         let server = Server::start(&[
             "-www",
@@ -237,6 +241,7 @@ fn import_follows_a_hello_retry_request() {
 
 #[test]
 fn import_follows_tls_key_updates() {
+    let _seat = seat();
     if can_capture() {
         let server = Server::start(&["-www", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"]);
         // K: a KeyUpdate that requests one in return; k: one that does not. (openssl 3.0 sends no response after both.)
@@ -251,6 +256,7 @@ fn import_follows_tls_key_updates() {
 
 #[test]
 fn import_detects_resumed_tls_sessions() {
+    let _seat = seat();
     if !can_capture() {
         return;
     }
@@ -270,6 +276,7 @@ fn import_detects_resumed_tls_sessions() {
 
 #[test]
 fn import_decrypts_early_data_whether_accepted_or_rejected() {
+    let _seat = seat();
     if !can_capture() {
         return;
     }

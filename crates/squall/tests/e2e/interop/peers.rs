@@ -1,14 +1,15 @@
 //! Each peer works as configured, without squall: if one of these tests fails, the peer is to blame, not squall.
 
-use crate::support::answer::{Answer, Request};
-use crate::support::chromium::{self, Resource};
-use crate::support::content::{content, large};
-use crate::support::nghttp2::{self, Load};
-use crate::support::openssl::accepts_alpn;
-use crate::support::program::have;
-use crate::support::{
+use crate::interop::support::answer::{Answer, Request};
+use crate::interop::support::chromium::{self, Resource};
+use crate::interop::support::content::{content, large};
+use crate::interop::support::nghttp2::{self, Load};
+use crate::interop::support::openssl::accepts_alpn;
+use crate::interop::support::program::have;
+use crate::interop::support::{
     Http, Peer, Upstream, caddy, curl, envoy, h2spec, haproxy, nginx, pycurl, wrk,
 };
+use crate::support::seat;
 
 /// Uses the client that speaks this HTTP version.
 fn fetch(http: Http, request: &Request) -> Answer {
@@ -27,6 +28,7 @@ fn check_file(peer: &Peer, path: &str, file: &[u8]) {
 
 #[test]
 fn nginx_serves_files_and_takes_uploads() {
+    let _seat = seat();
     if !have(&["nginx", "nghttp", "curl", "openssl"]) {
         return;
     }
@@ -55,6 +57,7 @@ fn nginx_serves_files_and_takes_uploads() {
 
 #[test]
 fn nghttpd_serves_files_and_echoes_uploads() {
+    let _seat = seat();
     if !have(&["nghttpd", "nghttp", "curl", "openssl"]) {
         return;
     }
@@ -74,6 +77,7 @@ fn nghttpd_serves_files_and_echoes_uploads() {
 
 #[test]
 fn caddy_serves_files() {
+    let _seat = seat();
     if !have(&["caddy", "curl", "pycurl", "openssl"]) {
         return;
     }
@@ -104,6 +108,7 @@ fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
 
 #[test]
 fn nghttpx_forwards_requests() {
+    let _seat = seat();
     if !have(&["nghttpx", "nghttp", "caddy", "curl", "openssl"]) {
         return;
     }
@@ -121,6 +126,7 @@ fn nghttpx_forwards_requests() {
 
 #[test]
 fn haproxy_forwards_requests() {
+    let _seat = seat();
     if have(&["haproxy", "caddy", "curl", "openssl"]) {
         check_proxy(haproxy::start, &[Http::H1, Http::H1s, Http::H2c, Http::H2]);
     }
@@ -128,6 +134,7 @@ fn haproxy_forwards_requests() {
 
 #[test]
 fn envoy_forwards_requests() {
+    let _seat = seat();
     if have(&["envoy", "caddy", "curl", "pycurl", "openssl"]) {
         check_proxy(envoy::start, &Http::ALL);
     }
@@ -135,6 +142,7 @@ fn envoy_forwards_requests() {
 
 #[test]
 fn envoy_forwards_uploads() {
+    let _seat = seat();
     if !have(&["envoy", "nghttpd", "curl", "pycurl", "openssl"]) {
         return;
     }
@@ -149,6 +157,7 @@ fn envoy_forwards_uploads() {
 
 #[test]
 fn caddy_forwards_requests() {
+    let _seat = seat();
     if have(&["caddy", "curl", "pycurl", "openssl"]) {
         check_proxy(caddy::start_proxy, &Http::ALL);
     }
@@ -156,6 +165,7 @@ fn caddy_forwards_requests() {
 
 #[test]
 fn h2load_counts_responses() {
+    let _seat = seat();
     if !have(&["h2load", "caddy", "openssl"]) {
         return;
     }
@@ -181,6 +191,7 @@ fn h2load_counts_responses() {
 
 #[test]
 fn wrk_counts_responses() {
+    let _seat = seat();
     if have(&["wrk", "nginx", "openssl"]) {
         let server = nginx::start(&[("file", &content(1000))]);
         assert!(wrk::load(server.address(Http::H1), "/file", 10) > 10);
@@ -189,6 +200,7 @@ fn wrk_counts_responses() {
 
 #[test]
 fn h2spec_finds_no_fault_in_nghttpd() {
+    let _seat = seat();
     if !have(&["h2spec", "nghttpd", "openssl"]) {
         return;
     }
@@ -202,6 +214,7 @@ fn h2spec_finds_no_fault_in_nghttpd() {
 
 #[test]
 fn chromium_loads_a_page_from_caddy() {
+    let _seat = seat();
     if !have(&["chromium", "caddy", "openssl"]) {
         return;
     }

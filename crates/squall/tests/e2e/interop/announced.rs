@@ -14,10 +14,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::capture::{self, Capture};
-use crate::observed::can_capture;
-use crate::support::answer::Request;
-use crate::support::program::{PATIENCE, have};
-use crate::support::{Http, Peer, Upstream, caddy, envoy, fortio, haproxy, nghttp2, nginx, squall};
+use crate::interop::observed::can_capture;
+use crate::interop::support::answer::Request;
+use crate::interop::support::program::{PATIENCE, have};
+use crate::interop::support::{
+    Http, Peer, Upstream, caddy, envoy, fortio, haproxy, nghttp2, nginx, squall,
+};
+use crate::support::seat;
 
 /// Settings that a preset covers: identifier, name, and the value if not announced (RFC 9113, section 6.5.2).
 const OF_PRESETS: [(u16, &str, u64); 4] = [
@@ -187,6 +190,7 @@ fn nowhere() -> Upstream {
 
 #[test]
 fn server_presets_announce_the_values_of_real_servers() {
+    let _seat = seat();
     if !have(&[
         "nginx", "envoy", "haproxy", "nghttpx", "nghttpd", "caddy", "fortio", "openssl",
     ]) {
@@ -209,6 +213,7 @@ fn server_presets_announce_the_values_of_real_servers() {
 
 #[test]
 fn client_presets_announce_the_values_of_real_proxies() {
+    let _seat = seat();
     if !have(&[
         "nginx-mainline",
         "envoy",
@@ -250,6 +255,7 @@ fn of_our_client(preset: &str) -> Announced {
 
 #[test]
 fn go_client_preset_announces_the_values_of_go() {
+    let _seat = seat();
     if have(&["fortio"]) {
         let real = of_client(fortio::ask_over_http2);
         check_alike("go", "client", &real, &of_our_client("go"));
@@ -296,6 +302,7 @@ fn of_quic_server(server: &Peer) -> Announced {
 
 #[test]
 fn quic_presets_announce_the_parameters_of_real_servers() {
+    let _seat = seat();
     if !can_capture() || !have(&["envoy", "caddy", "tshark"]) {
         return;
     }

@@ -6,11 +6,14 @@ use std::collections::BTreeSet;
 use squall_base::record::{Way, frame_name};
 use tempfile::TempDir;
 
-use crate::support::answer::Request;
-use crate::support::certificate::HOST;
-use crate::support::content::{content, large};
-use crate::support::program::have;
-use crate::support::{Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, openssl, squall};
+use crate::interop::support::answer::Request;
+use crate::interop::support::certificate::HOST;
+use crate::interop::support::content::{content, large};
+use crate::interop::support::program::have;
+use crate::interop::support::{
+    Http, Peer, caddy, curl, envoy, haproxy, nghttp2, nginx, openssl, squall,
+};
+use crate::support::seat;
 
 /// `peer` is a server that has only /small and /large, or a proxy in front of one.
 fn check_downloads(peer: &Peer) {
@@ -45,6 +48,7 @@ fn nginx_with_files() -> Peer {
 
 #[test]
 fn downloads_and_uploads_work_with_nginx() {
+    let _seat = seat();
     if have(&["nginx", "openssl"]) {
         let nginx = nginx_with_files();
         check_downloads(&nginx);
@@ -54,6 +58,7 @@ fn downloads_and_uploads_work_with_nginx() {
 
 #[test]
 fn downloads_and_uploads_work_with_nghttpd() {
+    let _seat = seat();
     if !have(&["nghttpd", "openssl"]) {
         return;
     }
@@ -67,6 +72,7 @@ fn downloads_and_uploads_work_with_nghttpd() {
 
 #[test]
 fn downloads_work_with_caddy() {
+    let _seat = seat();
     if have(&["caddy", "openssl"]) {
         check_downloads(&caddy::start(&[
             ("small", &content(SMALL)),
@@ -77,6 +83,7 @@ fn downloads_work_with_caddy() {
 
 #[test]
 fn downloads_work_with_openssl_s_server() {
+    let _seat = seat();
     if !have(&["openssl"]) {
         return;
     }
@@ -88,6 +95,7 @@ fn downloads_work_with_openssl_s_server() {
 
 #[test]
 fn downloads_and_uploads_pass_through_nghttpx() {
+    let _seat = seat();
     if have(&["nghttpx", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = nghttp2::start_proxy(nginx.upstream(Http::H1));
@@ -99,6 +107,7 @@ fn downloads_and_uploads_pass_through_nghttpx() {
 /// nginx does not support the upgrade, so its connections stay HTTP/1.1.
 #[test]
 fn fetch_offers_an_h2c_upgrade() {
+    let _seat = seat();
     if !have(&["nghttpx", "nginx", "openssl"]) {
         return;
     }
@@ -125,6 +134,7 @@ fn fetch_offers_an_h2c_upgrade() {
 /// others. nginx does not support the upgrade, so its connections stay HTTP/1.1.
 #[test]
 fn every_connection_of_a_load_offers_an_h2c_upgrade() {
+    let _seat = seat();
     if !have(&["nghttpx", "nginx", "openssl"]) {
         return;
     }
@@ -161,6 +171,7 @@ fn every_connection_of_a_load_offers_an_h2c_upgrade() {
 
 #[test]
 fn downloads_and_uploads_pass_through_haproxy() {
+    let _seat = seat();
     if have(&["haproxy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = haproxy::start(nginx.upstream(Http::H1));
@@ -171,6 +182,7 @@ fn downloads_and_uploads_pass_through_haproxy() {
 
 #[test]
 fn downloads_and_uploads_pass_through_envoy() {
+    let _seat = seat();
     if have(&["envoy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         let proxy = envoy::start(nginx.upstream(Http::H1));
@@ -181,6 +193,7 @@ fn downloads_and_uploads_pass_through_envoy() {
 
 #[test]
 fn uploads_pass_through_caddy() {
+    let _seat = seat();
     if have(&["caddy", "nginx", "openssl"]) {
         let nginx = nginx_with_files();
         check_uploads(&caddy::start_proxy(nginx.upstream(Http::H1)), &nginx);
@@ -189,6 +202,7 @@ fn uploads_pass_through_caddy() {
 
 #[test]
 fn response_may_arrive_before_the_end_of_the_request() {
+    let _seat = seat();
     if !have(&["nginx", "openssl"]) {
         return;
     }
@@ -201,6 +215,7 @@ fn response_may_arrive_before_the_end_of_the_request() {
 
 #[test]
 fn empty_reason_phrase_is_accepted() {
+    let _seat = seat();
     if !have(&["haproxy", "nghttpd", "curl", "openssl"]) {
         return;
     }
@@ -218,6 +233,7 @@ fn empty_reason_phrase_is_accepted() {
 
 #[test]
 fn certificates_are_verified() {
+    let _seat = seat();
     if !have(&["caddy", "openssl"]) {
         return;
     }
