@@ -13,7 +13,7 @@ use crate::hostile_quic_rules::{AUTHORITY, SCHEME, field, headers};
 use crate::raw_http2::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, frame};
 use crate::raw_quic::RawClient;
 use crate::serving::{Serving, connect};
-use crate::support::{run_squall, seat, stderr, wait_for};
+use crate::support::{run_squall, seat, stderr, stdout, wait_for};
 
 const CONNECTIONS: usize = 50;
 const REQUESTS: u32 = 100;
@@ -84,7 +84,8 @@ fn check_http3(serving: Serving) {
         let load = ["load", "-k", "-q", "--http", "3", "-t", "1"];
         let sizes = ["-n", requests, "-c", connections, &url];
         let output = run_squall(home.path(), [&load[..], &sizes].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
+        let said = stdout(&output) + &stderr(&output);
+        assert!(output.status.success(), "{said}");
     };
     // What the first connections cost once, such as pages of the program, is not theirs.
     load("20", "10");

@@ -25,8 +25,8 @@ const TIMEOUT: &str = "1s";
 /// The time limit for either command, on a busy machine.
 pub(crate) const MOST: Duration = Duration::from_secs(9);
 
-/// The memory limit for either command, in KiB: load without trouble takes 15 MiB.
-pub(crate) const MOST_KIB: u64 = 32 * 1024;
+/// The memory limit for either command, in KiB, beside the pages of its program.
+pub(crate) const MOST_KIB: u64 = 16 * 1024;
 
 /// The number of servers that run in parallel: most of them wait, but those that flood do not.
 const AT_ONCE: usize = 12;

@@ -44,6 +44,14 @@ fn measured(mut child: Child) -> (Output, u64) {
     (output, peak_kib * 1024)
 }
 
+/// Whether the child has this file open.
+fn has_open(child: &Child, path: &Path) -> bool {
+    let folder = format!("/proc/{}/fd", child.id());
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+    targets.any(|target| target == path)
+}
+
 /// The request body sizes in the server's access log.
 fn logged_bodies(home: &Path) -> Vec<u64> {
     let log = fs::read_to_string(home.join("access.log")).expect("the log");
@@ -260,6 +268,9 @@ fn file_that_shrinks_during_upload_fails_its_requests_with_a_message() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("squall starts");
+        support::wait_for("the file to be open", || {
+            has_open(&child, &path).then_some(())
+        });
         // The upload is in progress by then: 512 MiB take longer on any machine.
         thread::sleep(Duration::from_millis(60));
         file.set_len(0).expect("it shrinks");

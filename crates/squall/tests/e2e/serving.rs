@@ -105,9 +105,9 @@ impl Serving {
         support::peak_kib(&self.child).expect("it still runs")
     }
 
-    /// The memory that it takes now, in KiB.
+    /// The memory that it takes now, in KiB, without the pages of its program.
     pub(crate) fn resident_kib(&self) -> u64 {
-        support::memory_kib(&self.child, "VmRSS:").expect("it still runs")
+        support::memory_kib(&self.child, "RssAnon:").expect("it still runs")
     }
 
     /// Checks that a new HTTP/1.1 client gets a prompt response.

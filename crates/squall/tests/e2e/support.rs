@@ -365,9 +365,11 @@ pub(crate) const H2C_X8: &str = "[[variant]]\nname = \"h2c x8\"\npath = \"client
 pub(crate) const H2C_ON_DEMAND: &str = "[[variant]]\nname = \"h2c on demand\"\npath = \"client ~h2c~> server\"\n\
     connections = { at_most = 1 }\n";
 
-/// The peak memory of a squall process so far (VmHWM), in KiB: see [`memory_kib`].
+/// The peak memory of a squall process so far, in KiB, without the pages of its program, whose number depends on how it was
+/// built: VmHWM less RssFile, see [`memory_kib`].
 pub(crate) fn peak_kib(child: &Child) -> Option<u64> {
-    memory_kib(child, "VmHWM:")
+    let of_program = memory_kib(child, "RssFile:")?;
+    Some(memory_kib(child, "VmHWM:")?.saturating_sub(of_program))
 }
 
 /// A squall process's memory by this line of proc_pid_status(5), in KiB. `None` if it has exited, or has not become
