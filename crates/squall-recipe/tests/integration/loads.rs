@@ -89,6 +89,9 @@ fn example_schedule(path: &str) -> Option<&'static str> {
 }
 
 const REFERENCE: &str = include_str!("../../../../docs/RECIPES.md");
+/// Documents with further examples.
+const TUTORIAL: &str = include_str!("../../../../docs/TUTORIAL.md");
+const HOWTO: &str = include_str!("../../../../docs/HOWTO.md");
 const HEAD: &str = "name = \"x\"\nquestion = \"?\"\n";
 const TAIL: &str = "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n\
     [[variant]]\nname = \"h2c\"\npath = \"client ~h2c~> server\"\n";
@@ -591,13 +594,13 @@ fn users_with_their_own_connections_cannot_have_warm_ones() {
     );
 }
 
-/// Each partial example of the reference is appended to its smallest recipe. An example that begins with [load] or
-/// [conditions] replaces that table, and keys outside of tables go before [load].
+/// Each partial example of the documents is appended to the smallest recipe of the reference. An example that begins with
+/// [load] or [conditions] replaces that table, and keys outside of tables go before [load].
 #[test]
-fn examples_of_the_reference_are_valid() {
-    let examples: Vec<&str> = REFERENCE
-        .split("```toml\n")
-        .skip(1)
+fn examples_of_the_documents_are_valid() {
+    let examples: Vec<&str> = [REFERENCE, TUTORIAL, HOWTO]
+        .into_iter()
+        .flat_map(|page| page.split("```toml\n").skip(1))
         .filter_map(|rest| rest.split("```").next())
         .collect();
     let (whole, parts): (Vec<&str>, Vec<&str>) = examples
@@ -619,7 +622,7 @@ fn examples_of_the_reference_are_valid() {
             format!("{head}{part}{rest}")
         };
         let recipe = parse_with(&text, StationMode::Real, &MadeUp)
-            .unwrap_or_else(|e| panic!("{}", e.render("RECIPES.md", &text)));
+            .unwrap_or_else(|e| panic!("{}", e.render("an example", &text)));
         let plan = recipe.plan(recipe.default_profile(), 1).unwrap();
         assert!(plan.trials.len() >= 2, "as the reference says");
     }

@@ -18,13 +18,14 @@ use tempfile::TempDir;
 use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::path_from;
-use crate::support::{have, is_root, only_run, peers, seat, squall, stderr};
+use crate::support::{H1, have, is_root, only_run, peers, seat, short_recipe, squall, stderr};
 
 const README: &str = "README.md";
 const LOAD: &str = "docs/LOAD.md";
 const SERVE: &str = "docs/SERVE.md";
 const LINK: &str = "docs/LINK.md";
-const RECIPES: &str = "docs/RECIPES.md";
+const TUTORIAL: &str = "docs/TUTORIAL.md";
+const HOWTO: &str = "docs/HOWTO.md";
 
 /// How the commands begin that are run: squall's, and those that prepare or read its files.
 const STARTS: [&str; 3] = ["squall ", "sed ", "tshark "];
@@ -34,7 +35,7 @@ const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
 /// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
 /// test's server.
-const REPLACED: [(&str, &str); 32] = [
+const REPLACED: [(&str, &str); 34] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
     ("--https 8443", "--https 0"),
@@ -49,6 +50,7 @@ const REPLACED: [(&str, &str); 32] = [
     ("localhost:8080", "localhost:{HTTP}"),
     ("--forward 8080", "--forward {HTTP}"),
     ("server:8080", "server:{HTTP}"),
+    ("--forward 8443", "--forward {HTTPS}"),
     // squall itself stands for a program that may not be installed.
     ("'iperf3 -s'", "'squall serve --h1 198.18.0.2:5201'"),
     (
@@ -62,6 +64,10 @@ const REPLACED: [(&str, &str); 32] = [
     (
         "iperf3 -c server",
         "squall fetch -o body http://server:5201/",
+    ),
+    (
+        "chromium --no-sandbox --user-data-dir=profile https://server:8443/",
+        "squall fetch -k --key-log page.keys -o body https://server:{HTTPS}/",
     ),
     // Long commands get shorter.
     ("-D 30s", "-D 200ms"),
@@ -94,6 +100,12 @@ const REPLACED: [(&str, &str); 32] = [
         "squall probe --cacert",
         "squall probe --rounds 1 --idle 0s --cacert",
     ),
+    ("--upload 5MB", "--upload 100kB"),
+    (
+        "--behind 'delay 15ms'",
+        "--duration 5s --behind 'delay 1ms'",
+    ),
+    ("--repetitions 6", "--repetitions 1"),
     // `tried_fixes` has such a run.
     (
         "squall run ./mine.toml --profile quick --try-fix",
@@ -101,21 +113,20 @@ const REPLACED: [(&str, &str); 32] = [
     ),
     // The last run that there is.
     ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | tail -n1)"),
-    // Optional flags.
-    ("[--media] ", ""),
-    ("[--drop-cookies] ", ""),
-    ("[--keep-secrets] ", ""),
 ];
 
 /// Parts of commands that may end with this exit code, too: a threshold that depends on the machine, a machine that lacks
 /// something, and trials that other work has disturbed.
-const MAY_END_WITH: [(&str, i32); 5] = [
+const MAY_END_WITH: [(&str, i32); 7] = [
     ("--threshold", 99),
     ("squall doctor", 1),
     // The test's server does not speak gRPC.
     ("application/grpc", 1),
     ("squall run", 3),
     ("squall report", 3),
+    // One repetition proves nothing.
+    ("--fail-if-unknown", 1),
+    ("squall compare", 3),
 ];
 
 /// The commands of a document's code blocks, without the prompt. A line that ends with a backslash continues on the next.
@@ -278,7 +289,7 @@ impl<'a> Place<'a> {
 
 #[test]
 fn every_replacement_is_of_a_command() {
-    let documents = [README, LOAD, SERVE, LINK, RECIPES];
+    let documents = [README, TUTORIAL, HOWTO, LOAD, SERVE, LINK];
     let all: Vec<String> = documents.iter().flat_map(|it| commands(it)).collect();
     assert!(all.len() > 30, "{all:#?}");
     let all = all.join("\n") + "\n";
@@ -362,11 +373,27 @@ fn commands_about_links_run() {
 }
 
 #[test]
-fn commands_of_the_first_ten_minutes_run() {
+fn commands_of_the_how_tos_run() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let place = Place::new(home.path(), false);
-    for command in commands(RECIPES) {
+    let recipe = short_recipe(&[H1], 1).replace("name = \"test\"", "name = \"mine\"");
+    fs::write(home.path().join("mine.toml"), recipe).expect("a recipe");
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases/pcap-without-syn");
+    for (kept, name) in [("tls_nosyn.pcap", "capture.pcap"), ("keys.log", "keys.log")] {
+        fs::copy(captures.join(kept), home.path().join(name)).expect("a capture and its secrets");
+    }
+    for command in commands(HOWTO) {
+        place.try_out(&command);
+    }
+}
+
+#[test]
+fn commands_of_the_tutorial_run() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let place = Place::new(home.path(), false);
+    for command in commands(TUTORIAL) {
         place.try_out(&command);
     }
     let output = squall(home.path()).args(["recipes", "--schema"]).output();

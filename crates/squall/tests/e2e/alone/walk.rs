@@ -1,4 +1,4 @@
-//! The walkthrough at the start of docs/RECIPES.md: its commands run in order in an empty folder, and the files and
+//! The first walkthrough of docs/TUTORIAL.md: its commands run in order in an empty folder, and the files and
 //! output that it shows match.
 //!
 //! Two things are not repeated. This test program's own build replaces the lines that build squall. Of the bundled run
@@ -22,10 +22,8 @@ const OWN: &str = "squall run ./mine.toml --profile quick --brief";
 
 /// The walkthrough's code blocks in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../../../docs/RECIPES.md");
-    let (_, walk) = page
-        .split_once("## The first ten minutes\n")
-        .expect("the walk");
+    let page = include_str!("../../../../../docs/TUTORIAL.md");
+    let (_, walk) = page.split_once("## A first recipe\n").expect("the walk");
     let (walk, _) = walk.split_once("\n## ").expect("what follows it");
     // Splitting alternates between text outside and inside of fences.
     let inside = walk.split("```").skip(1).step_by(2);
