@@ -209,7 +209,7 @@ fn h2load_reports_each_request() {
 fn k6_reports_each_request() {
     check(
         "k6",
-        &[closed(4, 1), rate(20)],
+        &[closed(4, 1), rate(200)],
         &[H1, H1s, H2],
         |finished, protocol, _| {
             assert!(
@@ -218,13 +218,14 @@ fn k6_reports_each_request() {
                     .iter()
                     .all(|row| row.answered_first.is_some() && row.written_last.is_some())
             );
-            // Each user that has sent a request opened its own. With few, k6 drops requests while a processor is busy.
+            // Each user that has sent a request opened its own. k6 drops a request for which it has no free user, so there
+            // are as many users as requests.
             let opened = finished
                 .rows
                 .iter()
                 .filter(|row| row.opened_connection)
                 .count();
-            assert!((1..=20).contains(&opened), "{opened} connections");
+            assert!((1..=200).contains(&opened), "{opened} connections");
             let secured = finished
                 .rows
                 .iter()

@@ -323,11 +323,12 @@ fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
 }
 
 /// Messages of a dozen packets, some of which lose one, at varying positions: on a busy machine by chance, because the
-/// other traffic then varies. Of 70 drops, in 12 s, none hits the first of eleven positions once in 800 runs; of 26
-/// drops, once in 12 runs.
+/// other traffic then varies. Of 140 drops, 70 in each direction, none hits the first of eleven positions once in 600,000 runs;
+/// of 70, once in 800.
 #[test]
 fn each_lost_packet_is_reported_with_its_only_victim() {
     let _seat = seat();
+    let mut places: BTreeSet<u64> = BTreeSet::new();
     for (direction, sizes) in [
         (Direction::Down, ("0", "14kB")),
         (Direction::Up, ("14kB", "0")),
@@ -349,11 +350,8 @@ fn each_lost_packet_is_reported_with_its_only_victim() {
                 of_message.repairs
             );
             assert!(of_message.carriers >= 12, "{}", found.name());
-            assert!(
-                offsets.contains(&0) && offsets.len() >= 7,
-                "first and middle: {offsets:?}"
-            );
-            assert!(offsets.iter().any(|place| *place >= 9), "last: {offsets:?}");
+            assert!(offsets.len() >= 7, "middle: {offsets:?}");
+            places.extend(offsets);
             assert!(
                 of_message.repairs.contains(&Repair::PacketThreshold),
                 "{:?}",
@@ -366,6 +364,10 @@ fn each_lost_packet_is_reported_with_its_only_victim() {
             );
         }
     }
+    assert!(
+        places.contains(&0) && places.iter().any(|place| *place >= 9),
+        "first and last: {places:?}"
+    );
 }
 
 #[test]
