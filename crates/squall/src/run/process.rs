@@ -95,8 +95,9 @@ pub(crate) fn run(
             .context("cannot wait for the worker process")?
             .is_some()
         {
-            let outcome = judge(worker)?;
+            // First, because an orphan may have the worker's stderr open, which is read to its end.
             program::end_orphans(ORPHANS_END_WITHIN);
+            let outcome = judge(worker)?;
             if outcome != WorkerOutcome::Complete {
                 remove_leftovers(&target);
             }
