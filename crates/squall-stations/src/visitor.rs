@@ -4,6 +4,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
+use squall_base::Duration;
 use squall_base::plan::{SideSettings, TlsSettings};
 use squall_http::tls::{Identity, Trust, Validity};
 use squall_http::{Body, ClientEvent, Inbox, InboxOptions, Request, Scheme, h3};
@@ -47,6 +48,15 @@ impl Visitor {
             engine: h3::Client::new(context, "server", local, server).unwrap(),
             socket,
             inbox: Inbox::new(InboxOptions::default()),
+        }
+    }
+
+    /// Takes turns until the condition holds, for at most ten seconds.
+    pub(crate) fn turn_until(&mut self, is_so: impl Fn(&Visitor) -> bool) {
+        let give_up = clock::now() + Duration::from_secs(10);
+        while !is_so(self) {
+            assert!(clock::now() < give_up, "{:?}", self.engine.closing());
+            self.turn();
         }
     }
 

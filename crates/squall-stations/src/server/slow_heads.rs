@@ -43,15 +43,6 @@ fn turn_until(what: &str, server: &mut Server, is_so: impl Fn(&Server) -> bool) 
     }
 }
 
-/// Gives the visitor turns until the condition holds, for at most 20 s.
-fn visit_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
-    let give_up = clock::now() + Duration::from_secs(20);
-    while !is_so(visitor) {
-        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
-        visitor.turn();
-    }
-}
-
 /// Whether a head has begun.
 fn has_begun(server: &Server) -> bool {
     (server.peers.values()).any(|peer| peer.has_slow_head(too_late()))
@@ -150,11 +141,11 @@ fn stream_with_a_slow_head_over_http3_is_reset_and_others_are_served() {
     assert_eq!(held(&server), 0);
 
     let serving = thread::spawn(move || server.run().unwrap());
-    visit_until(&mut visitor, |visitor| visitor.reset_code().is_some());
+    visitor.turn_until(|visitor| visitor.reset_code().is_some());
     assert_eq!(visitor.reset_code(), Some(h3::code::REQUEST_REJECTED));
     let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
     visitor.engine.submit(&Arc::new(get)).unwrap();
-    visit_until(&mut visitor, Visitor::has_answer);
+    visitor.turn_until(Visitor::has_answer);
     stop.request().unwrap();
     assert_eq!(serving.join().unwrap().responses_written, 1);
 }

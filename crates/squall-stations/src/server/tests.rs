@@ -53,21 +53,12 @@ fn quic_server(
     (Server::listen(settings, stop.clone()).unwrap(), rows)
 }
 
-/// Gives the visitor turns until the condition holds, for at most ten seconds.
-fn turn_until(visitor: &mut Visitor, is_so: impl Fn(&Visitor) -> bool) {
-    let give_up = clock::now() + Duration::from_secs(10);
-    while !is_so(visitor) {
-        assert!(clock::now() < give_up, "{:?}", visitor.engine.closing());
-        visitor.turn();
-    }
-}
-
 /// Sends a request, and waits for the response.
 fn ask(visitor: &mut Visitor) {
-    turn_until(visitor, |visitor| visitor.engine.is_ready());
+    visitor.turn_until(|visitor| visitor.engine.is_ready());
     let get = Request::new("GET", Scheme::Https, "server", "/", &[], Body::EMPTY).unwrap();
     visitor.engine.submit(&Arc::new(get)).unwrap();
-    turn_until(visitor, Visitor::has_answer);
+    visitor.turn_until(Visitor::has_answer);
 }
 
 #[test]
@@ -81,7 +72,7 @@ fn quic_connection_closed_by_its_client_gets_its_last_sample_then() {
     let mut first = Visitor::new(&mut context, address);
     ask(&mut first);
     first.engine.close(h3::code::NO_ERROR);
-    turn_until(&mut first, |visitor| visitor.engine.is_closed());
+    first.turn_until(|visitor| visitor.engine.is_closed());
     // The connection drains for three probe timeouts, which the client knows as well as the server.
     thread::sleep(StdDuration::from_secs(1));
     let mut second = Visitor::new(&mut context, address);
@@ -122,7 +113,7 @@ fn idle_quic_connection_is_closed() {
     let mut visitor = Visitor::new(&mut context, address);
     let asked = clock::now();
     ask(&mut visitor);
-    turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
+    visitor.turn_until(|visitor| visitor.engine.closing().is_some());
     let closing = visitor.engine.closing().unwrap();
     assert!(closing.is_clean(), "{closing}");
     let kept = clock::now().since(asked);
@@ -169,7 +160,7 @@ fn quic_client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let closed = server.report.machine_errors.get(memory::CLOSED);
     assert_eq!(closed, Some(&1));
     let serving = thread::spawn(move || server.run().unwrap());
-    turn_until(&mut visitor, |visitor| visitor.engine.closing().is_some());
+    visitor.turn_until(|visitor| visitor.engine.closing().is_some());
     stop.request().unwrap();
     serving.join().unwrap();
 }
