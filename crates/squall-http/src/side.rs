@@ -9,9 +9,8 @@ use std::sync::Arc;
 use squall_base::plan::{SideSettings, Version};
 
 use crate::engine::{Engine, StreamIo};
-use crate::error::{ConnectionError, CreateError, RespondError, SubmitError};
+use crate::error::{CreateError, RespondError, SubmitError};
 use crate::event::{ClientEvent, ServerEvent, StreamId};
-use crate::inbox::Inbox;
 use crate::message::{Interim, Request, Response, Trailers};
 use crate::{h1, h2, h3};
 
@@ -74,16 +73,6 @@ pub(crate) enum TcpEngine<S: Side> {
     H2(Box<S::H2>),
 }
 
-/// Calls the same method of either engine.
-macro_rules! either {
-    ($engine:expr, $inner:ident => $call:expr) => {
-        match $engine {
-            TcpEngine::H1($inner) => $call,
-            TcpEngine::H2($inner) => $call,
-        }
-    };
-}
-
 impl<S: Side> TcpEngine<S> {
     pub(crate) fn new(version: Version, settings: &SideSettings) -> Result<Self, CreateError> {
         Ok(match version {
@@ -93,39 +82,19 @@ impl<S: Side> TcpEngine<S> {
         })
     }
 
-    pub(crate) fn receive(
-        &mut self,
-        bytes: &[u8],
-        inbox: &mut Inbox<S::Event>,
-    ) -> Result<(), ConnectionError> {
-        either!(self, engine => engine.receive(bytes, inbox))
+    /// What both engines can do.
+    pub(crate) fn common(&self) -> &dyn Engine<Event = S::Event> {
+        match self {
+            TcpEngine::H1(engine) => &**engine,
+            TcpEngine::H2(engine) => &**engine,
+        }
     }
 
-    pub(crate) fn receive_end(
-        &mut self,
-        inbox: &mut Inbox<S::Event>,
-    ) -> Result<(), ConnectionError> {
-        either!(self, engine => engine.receive_end(inbox))
-    }
-
-    pub(crate) fn output(&mut self) -> &[u8] {
-        either!(self, engine => engine.output())
-    }
-
-    pub(crate) fn advance_output(&mut self, n: usize, inbox: &mut Inbox<S::Event>) {
-        either!(self, engine => engine.advance_output(n, inbox));
-    }
-
-    pub(crate) fn set_manual_consumption(&mut self) {
-        either!(self, engine => engine.set_manual_consumption());
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        either!(self, engine => engine.is_open())
-    }
-
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        either!(self, engine => engine.buffered_bytes())
+    pub(crate) fn common_mut(&mut self) -> &mut dyn Engine<Event = S::Event> {
+        match self {
+            TcpEngine::H1(engine) => &mut **engine,
+            TcpEngine::H2(engine) => &mut **engine,
+        }
     }
 }
 
@@ -147,45 +116,64 @@ pub type ClientStreams<'a> = ConnectionStreams<'a, Client>;
 /// The streams of a server's connection.
 pub type ServerStreams<'a> = ConnectionStreams<'a, Server>;
 
-/// Calls the same method of the streams of any version. If there are none, the result is `$none`.
-macro_rules! any {
-    ($streams:expr, $inner:ident => $call:expr, $none:expr) => {
-        match $streams {
-            ConnectionStreams::H1($inner) => $call,
-            ConnectionStreams::H2($inner) => $call,
-            ConnectionStreams::H3($inner) => $call,
-            ConnectionStreams::None => $none,
+impl<S: Side> ConnectionStreams<'_, S> {
+    fn common(&self) -> Option<&dyn StreamIo> {
+        match self {
+            ConnectionStreams::H1(streams) => Some(&**streams),
+            ConnectionStreams::H2(streams) => Some(&**streams),
+            ConnectionStreams::H3(streams) => Some(&**streams),
+            ConnectionStreams::None => None,
         }
-    };
+    }
+
+    fn common_mut(&mut self) -> Option<&mut dyn StreamIo> {
+        match self {
+            ConnectionStreams::H1(streams) => Some(&mut **streams),
+            ConnectionStreams::H2(streams) => Some(&mut **streams),
+            ConnectionStreams::H3(streams) => Some(&mut **streams),
+            ConnectionStreams::None => None,
+        }
+    }
 }
 
+/// Without streams, a body has no room and nothing else happens.
 impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
     fn body_room(&self, stream: StreamId) -> usize {
-        any!(self, streams => streams.body_room(stream), 0)
+        self.common().map_or(0, |streams| streams.body_room(stream))
     }
 
     fn body_waiting(&self, stream: StreamId) -> usize {
-        any!(self, streams => streams.body_waiting(stream), 0)
+        self.common()
+            .map_or(0, |streams| streams.body_waiting(stream))
     }
 
     fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-        any!(self, streams => streams.send_body(stream, bytes), 0)
+        self.common_mut()
+            .map_or(0, |streams| streams.send_body(stream, bytes))
     }
 
     fn end_body(&mut self, stream: StreamId) {
-        any!(self, streams => streams.end_body(stream), ());
+        if let Some(streams) = self.common_mut() {
+            streams.end_body(stream);
+        }
     }
 
     fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
-        any!(self, streams => streams.end_body_with(stream, trailers), ());
+        if let Some(streams) = self.common_mut() {
+            streams.end_body_with(stream, trailers);
+        }
     }
 
     fn consume(&mut self, stream: StreamId, n: u64) {
-        any!(self, streams => streams.consume(stream, n), ());
+        if let Some(streams) = self.common_mut() {
+            streams.consume(stream, n);
+        }
     }
 
     fn reset(&mut self, stream: StreamId, code: u64) {
-        any!(self, streams => streams.reset(stream, code), ());
+        if let Some(streams) = self.common_mut() {
+            streams.reset(stream, code);
+        }
     }
 }
 
@@ -208,7 +196,12 @@ impl ClientStreams<'_> {
     /// Takes a request; only allowed when the connection is ready or gathers requests
     /// ([`crate::ClientConnection::is_ready`], [`crate::ClientConnection::gather`]).
     pub fn submit(&mut self, request: &Arc<Request>) -> Result<StreamId, SubmitError> {
-        any!(self, streams => streams.submit(request), Err(SubmitError::NotReady))
+        match self {
+            ConnectionStreams::H1(streams) => streams.submit(request),
+            ConnectionStreams::H2(streams) => streams.submit(request),
+            ConnectionStreams::H3(streams) => streams.submit(request),
+            ConnectionStreams::None => Err(SubmitError::NotReady),
+        }
     }
 }
 
@@ -224,13 +217,23 @@ impl ServerStreams<'_> {
         stream: StreamId,
         response: &Arc<Response>,
     ) -> Result<(), RespondError> {
-        any!(self, streams => streams.respond(stream, response), Err(RespondError::NotWaiting(stream)))
+        match self {
+            ConnectionStreams::H1(streams) => streams.respond(stream, response),
+            ConnectionStreams::H2(streams) => streams.respond(stream, response),
+            ConnectionStreams::H3(streams) => streams.respond(stream, response),
+            ConnectionStreams::None => Err(RespondError::NotWaiting(stream)),
+        }
     }
 
     /// Sends an interim response (RFC 9110, section 15.2) before the final one. Does nothing if the stream is gone or
     /// already answered, or if the client speaks HTTP/1.0. Drops the response if there is no room because the client is
     /// not reading.
     pub fn inform(&mut self, stream: StreamId, interim: &Interim) {
-        any!(self, streams => streams.inform(stream, interim), ());
+        match self {
+            ConnectionStreams::H1(streams) => streams.inform(stream, interim),
+            ConnectionStreams::H2(streams) => streams.inform(stream, interim),
+            ConnectionStreams::H3(streams) => streams.inform(stream, interim),
+            ConnectionStreams::None => {}
+        }
     }
 }

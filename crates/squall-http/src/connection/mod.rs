@@ -104,7 +104,11 @@ impl<S: Side> Connection<S> {
     /// requests can arrive and every response has been written; then close it when [`Connection::output`] is empty.
     pub fn is_open(&self) -> bool {
         let has_failed = self.tls.as_ref().is_some_and(|tls| tls.failure.is_some());
-        !has_failed && self.engine.as_ref().is_none_or(TcpEngine::is_open)
+        !has_failed
+            && self
+                .engine
+                .as_ref()
+                .is_none_or(|engine| engine.common().is_open())
     }
 
     /// Makes body bytes count against the peer's flow-control windows until they are consumed. HTTP/1.1 has no windows;
@@ -112,7 +116,7 @@ impl<S: Side> Connection<S> {
     pub fn set_manual_consumption(&mut self) {
         self.is_manual = true;
         if let Some(engine) = &mut self.engine {
-            engine.set_manual_consumption();
+            engine.common_mut().set_manual_consumption();
         }
     }
 
@@ -120,7 +124,7 @@ impl<S: Side> Connection<S> {
     fn take(&mut self, bytes: &[u8], inbox: &mut Inbox<S::Event>) -> Result<(), ConnectionError> {
         let Some(tls) = &mut self.tls else {
             return match &mut self.engine {
-                Some(engine) => engine.receive(bytes, inbox),
+                Some(engine) => engine.common_mut().receive(bytes, inbox),
                 None => Ok(()),
             };
         };
@@ -162,12 +166,12 @@ impl<S: Side> Connection<S> {
         };
         match (&mut self.engine, truncated) {
             // An unauthenticated end must not complete a message. If nothing was open, it does no harm.
-            (Some(engine), None) => engine.receive_end(inbox),
+            (Some(engine), None) => engine.common_mut().receive_end(inbox),
             (Some(engine), Some(truncated)) => {
                 // Flush events already due, which this end did not cause.
-                engine.advance_output(0, inbox);
+                engine.common_mut().advance_output(0, inbox);
                 let before = inbox.events.len();
-                engine.receive_end(inbox)?;
+                engine.common_mut().receive_end(inbox)?;
                 if inbox.events.len() > before {
                     inbox.events.truncate(before);
                     return Err(truncated.into());
@@ -182,7 +186,10 @@ impl<S: Side> Connection<S> {
     /// How many bytes wait here: output, plaintext or encrypted, streamed bodies and an incomplete head. Whole bodies
     /// that are not copied do not count.
     pub fn buffered_bytes(&self) -> usize {
-        let engine = self.engine.as_ref().map_or(0, TcpEngine::buffered_bytes);
+        let engine = self
+            .engine
+            .as_ref()
+            .map_or(0, |engine| engine.common().buffered_bytes());
         let encrypted = (self.tls.as_ref()).map_or(0, |tls| tls.session.output().len());
         engine + encrypted
     }
@@ -191,12 +198,15 @@ impl<S: Side> Connection<S> {
     /// TLS, `now` determines the sizes of new records (`RecordSizes::Dynamic`).
     pub fn output(&mut self, now: Time) -> &[u8] {
         let Some(tls) = &mut self.tls else {
-            return self.engine.as_mut().map_or(&[], TcpEngine::output);
+            return self
+                .engine
+                .as_mut()
+                .map_or(&[], |engine| engine.common_mut().output());
         };
         if let Some(engine) = &mut self.engine {
             loop {
                 let ahead = (tls.encrypted - tls.taken) as usize;
-                let fresh = engine.output().get(ahead..).unwrap_or(&[]);
+                let fresh = engine.common_mut().output().get(ahead..).unwrap_or(&[]);
                 let taken = tls.session.encrypt(fresh, now);
                 if taken == 0 {
                     break;
@@ -211,7 +221,7 @@ impl<S: Side> Connection<S> {
     pub fn advance_output(&mut self, n: usize, inbox: &mut Inbox<S::Event>) {
         let Some(tls) = &mut self.tls else {
             if let Some(engine) = &mut self.engine {
-                engine.advance_output(n, inbox);
+                engine.common_mut().advance_output(n, inbox);
             }
             return;
         };
@@ -221,15 +231,19 @@ impl<S: Side> Connection<S> {
         if let Some(engine) = &mut self.engine {
             if written == tls.taken {
                 // Nothing more was written, but the engine may still have events to report.
-                engine.advance_output(0, inbox);
+                engine.common_mut().advance_output(0, inbox);
             }
             // An engine may hand out its output in pieces, and `advance_output` counts only within the current piece.
             while written > tls.taken {
-                let piece = engine.output().len().min((written - tls.taken) as usize);
+                let piece = engine
+                    .common_mut()
+                    .output()
+                    .len()
+                    .min((written - tls.taken) as usize);
                 if piece == 0 {
                     break;
                 }
-                engine.advance_output(piece, inbox);
+                engine.common_mut().advance_output(piece, inbox);
                 tls.taken += piece as u64;
             }
         }
@@ -323,7 +337,7 @@ fn decrypt<S: Side>(
             return;
         }
         outcome = engine_or_new(engine, secured, settings, is_manual)
-            .and_then(|engine| engine.receive(record.bytes, inbox));
+            .and_then(|engine| engine.common_mut().receive(record.bytes, inbox));
     });
     // The engine's error comes first: a record that TLS cannot read came after the data the engine rejected.
     outcome?;
@@ -335,7 +349,7 @@ fn decrypt<S: Side>(
         return Ok(());
     }
     match engine {
-        Some(engine) => engine.receive_end(inbox),
+        Some(engine) => engine.common_mut().receive_end(inbox),
         // Cannot happen after a handshake; during one, BoringSSL has already failed.
         None => Err(ConnectionError::UnexpectedEnd),
     }
@@ -356,7 +370,7 @@ fn engine_or_new<'e, S: Side>(
         };
         let mut created = TcpEngine::new(version, settings)?;
         if is_manual {
-            created.set_manual_consumption();
+            created.common_mut().set_manual_consumption();
         }
         *engine = Some(created);
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use squall_base::record::FrameFacts;
 
 use super::code::{self, StreamError};
-use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, impl_stream_io};
+use super::connection::{Connection, ConnectionEnd, HeadKind, Mark, MessageEvent, Side};
 use super::wire::STREAM_STEP;
 use super::{Batch, head};
 use crate::error::RespondError;
@@ -125,7 +125,19 @@ impl AcceptedConnection {
     }
 }
 
-impl_stream_io!(AcceptedConnection);
+impl ConnectionEnd for AcceptedConnection {
+    fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    fn forget(&mut self, stream: u64) {
+        self.streams.open.remove(&stream);
+    }
+}
 
 /// Turns what happens on this connection into the server's events.
 struct Listener<'a> {

@@ -9,7 +9,7 @@ use squall_base::Duration;
 use squall_base::record::{FrameFacts, QuicPath};
 
 use super::code::{self, StreamError};
-use super::connection::{Connection, HeadKind, Mark, MessageEvent, Side, impl_stream_io};
+use super::connection::{Connection, ConnectionEnd, HeadKind, Mark, MessageEvent, Side};
 use super::head;
 use super::inbound::Role;
 use super::security::{ClientContext, Sessions, SetupError};
@@ -273,7 +273,19 @@ impl Client {
     }
 }
 
-impl_stream_io!(Client);
+impl ConnectionEnd for Client {
+    fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    fn forget(&mut self, stream: u64) {
+        self.streams.open.remove(&stream);
+    }
+}
 
 fn server_transport(parameters: &quiche::TransportParams) -> ServerTransport {
     // The server may announce any number.

@@ -31,6 +31,9 @@ use super::pieces::{Edge, Emissions, Piece, Pieces};
 use super::qlog::FrameLog;
 use super::unvalidated::UnvalidatedAddress;
 use super::wire::{self, GOAWAY, MAX_KEPT_BYTES, SETTINGS};
+use crate::engine::StreamIo;
+use crate::event::StreamId;
+use crate::message::Trailers;
 
 /// How much a stream may pass to quiche per turn.
 const TURN_BYTES: usize = 16 * 1024;
@@ -98,41 +101,44 @@ pub(super) trait Side {
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
-/// Implements [`crate::StreamIo`] for a side with a `connection` and its open `streams`.
-macro_rules! impl_stream_io {
-    ($side:ty) => {
-        impl crate::engine::StreamIo for $side {
-            fn body_room(&self, stream: StreamId) -> usize {
-                self.connection.body_room(stream.0)
-            }
-
-            fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
-                self.connection.send_body(stream.0, bytes)
-            }
-
-            fn end_body(&mut self, stream: StreamId) {
-                self.connection
-                    .send(stream.0, crate::h3::outbound::Outbound::end_here);
-            }
-
-            fn end_body_with(&mut self, stream: StreamId, trailers: &crate::message::Trailers) {
-                self.connection
-                    .send(stream.0, |out| out.push_trailers(trailers));
-            }
-
-            /// The next call of `receive` or `output` for the connection may report more of the body.
-            fn consume(&mut self, stream: StreamId, n: u64) {
-                self.connection.consume(stream.0, n);
-            }
-
-            fn reset(&mut self, stream: StreamId, code: u64) {
-                self.streams.open.remove(&stream.0);
-                self.connection.reset(stream.0, code);
-            }
-        }
-    };
+/// An end of a connection with its open streams, of which each kind knows something else.
+pub(super) trait ConnectionEnd {
+    /// The connection itself.
+    fn connection(&self) -> &Connection;
+    /// The connection itself.
+    fn connection_mut(&mut self) -> &mut Connection;
+    /// Drops what is known of a stream.
+    fn forget(&mut self, stream: u64);
 }
-pub(super) use impl_stream_io;
+
+impl<E: ConnectionEnd> StreamIo for E {
+    fn body_room(&self, stream: StreamId) -> usize {
+        self.connection().body_room(stream.0)
+    }
+
+    fn send_body(&mut self, stream: StreamId, bytes: &[u8]) -> usize {
+        self.connection_mut().send_body(stream.0, bytes)
+    }
+
+    fn end_body(&mut self, stream: StreamId) {
+        self.connection_mut().send(stream.0, Outbound::end_here);
+    }
+
+    fn end_body_with(&mut self, stream: StreamId, trailers: &Trailers) {
+        self.connection_mut()
+            .send(stream.0, |out| out.push_trailers(trailers));
+    }
+
+    /// The next call of `receive` or `output` for the connection may report more of the body.
+    fn consume(&mut self, stream: StreamId, n: u64) {
+        self.connection_mut().consume(stream.0, n);
+    }
+
+    fn reset(&mut self, stream: StreamId, code: u64) {
+        self.forget(stream.0);
+        self.connection_mut().reset(stream.0, code);
+    }
+}
 
 /// One end of a connection.
 pub(super) struct Connection {

@@ -30,16 +30,6 @@ pub(crate) enum Transport {
     Quic(Box<Quic>),
 }
 
-/// Calls the same method on either variant.
-macro_rules! either {
-    ($transport:expr, $inner:ident => $call:expr) => {
-        match $transport {
-            Transport::Tcp($inner) => $call,
-            Transport::Quic($inner) => $call,
-        }
-    };
-}
-
 impl Transport {
     pub(crate) fn open(dial: Dial<'_>, wants: InboxOptions) -> Result<Transport, OpenError> {
         Ok(match dial.protocol {
@@ -57,7 +47,10 @@ impl Transport {
 
     /// When the TCP handshake completed; immediate for QUIC, which has only the handshake of TLS.
     pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
-        either!(self, inner => inner.finish_connecting(ready))
+        match self {
+            Transport::Tcp(tcp) => tcp.finish_connecting(ready),
+            Transport::Quic(quic) => quic.finish_connecting(ready),
+        }
     }
 
     /// The address that it sends from; `None` over a UNIX socket.
@@ -86,17 +79,26 @@ impl Transport {
         buffers: &mut Buffers,
         inbox: &mut Inbox<ClientEvent>,
     ) -> (Time, IoOutcome) {
-        either!(self, inner => inner.read(buffers, inbox))
+        match self {
+            Transport::Tcp(tcp) => tcp.read(buffers, inbox),
+            Transport::Quic(quic) => quic.read(buffers, inbox),
+        }
     }
 
     /// Writes once.
     pub(crate) fn write(&mut self, inbox: &mut Inbox<ClientEvent>) -> (Time, IoOutcome) {
-        either!(self, inner => inner.write(inbox))
+        match self {
+            Transport::Tcp(tcp) => tcp.write(inbox),
+            Transport::Quic(quic) => quic.write(inbox),
+        }
     }
 
     /// Its streams.
     pub(crate) fn streams(&mut self) -> ClientStreams<'_> {
-        either!(self, inner => inner.engine.streams())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.streams(),
+            Transport::Quic(quic) => quic.engine.streams(),
+        }
     }
 
     /// Whether a stream can be cancelled without its connection.
@@ -151,25 +153,40 @@ impl Transport {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        either!(self, inner => inner.engine.is_open())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.is_open(),
+            Transport::Quic(quic) => quic.engine.is_open(),
+        }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        either!(self, inner => inner.engine.in_flight())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.in_flight(),
+            Transport::Quic(quic) => quic.engine.in_flight(),
+        }
     }
 
     /// From now on bodies count against the server's windows until they are consumed.
     pub(crate) fn set_manual_consumption(&mut self) {
-        either!(self, inner => inner.engine.set_manual_consumption());
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.set_manual_consumption(),
+            Transport::Quic(quic) => quic.engine.set_manual_consumption(),
+        }
     }
 
     /// The protocol actually spoken, once it is decided.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
-        either!(self, inner => inner.protocol())
+        match self {
+            Transport::Tcp(tcp) => tcp.protocol(),
+            Transport::Quic(quic) => quic.protocol(),
+        }
     }
 
     pub(crate) fn take_key_log(&mut self) -> Vec<String> {
-        either!(self, inner => inner.engine.take_key_log())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.take_key_log(),
+            Transport::Quic(quic) => quic.engine.take_key_log(),
+        }
     }
 
     pub(crate) fn locate(&self, way: Way, offset: u64) -> Option<WireExtent> {
@@ -190,7 +207,10 @@ impl Transport {
 
     /// What the handshake of TLS or QUIC showed of the server; `None` before it completes and in cleartext.
     pub(crate) fn handshake_facts(&self) -> Option<HandshakeFacts> {
-        either!(self, inner => inner.engine.handshake_facts())
+        match self {
+            Transport::Tcp(tcp) => tcp.engine.handshake_facts(),
+            Transport::Quic(quic) => quic.engine.handshake_facts(),
+        }
     }
 
     /// Over TLS over TCP: the number and the plaintext bytes of each record of the last read.
@@ -243,7 +263,10 @@ impl Transport {
     /// Counts a connection on which `protocol` has been established.
     pub(crate) fn count_handshake(&self, protocol: Protocol, counts: &mut SideCounts) {
         *counts.protocols.entry(protocol.to_string()).or_default() += 1;
-        either!(self, inner => inner.count_handshake(counts));
+        match self {
+            Transport::Tcp(tcp) => tcp.count_handshake(counts),
+            Transport::Quic(quic) => quic.count_handshake(counts),
+        }
     }
 
     /// The protocol that ALPN agreed on, if any; QUIC has no connection without it (RFC 9001, section 8.1).
@@ -266,7 +289,10 @@ impl Transport {
 
     pub(crate) fn sample(&self, connection: u32, is_last: bool, log: &mut StationLog) {
         if log.wants_sockets() {
-            either!(self, inner => inner.sample(connection, is_last, log));
+            match self {
+                Transport::Tcp(tcp) => tcp.sample(connection, is_last, log),
+                Transport::Quic(quic) => quic.sample(connection, is_last, log),
+            }
         }
     }
 
