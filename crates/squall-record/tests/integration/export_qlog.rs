@@ -46,14 +46,12 @@ fn samples() -> Vec<SocketRecord> {
         cwnd_bytes: 13_500,
         ..QuicPath::default()
     };
-    vec![SocketRecord {
-        time: Time::from_nanos(15_000_000),
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
-        is_last: false,
-        sample: SocketSample::Quic(path),
-    }]
+    let sample = SocketSample::Quic(path);
+    vec![squall_made::socket(
+        Time::from_nanos(15_000_000),
+        Side::Client,
+        sample,
+    )]
 }
 
 /// The traces of the frames above, recorded by both sides.
