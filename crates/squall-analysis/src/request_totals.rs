@@ -88,18 +88,13 @@ impl RequestTotals {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::Time;
-
     use super::*;
+    use crate::load::requests::answered;
 
     fn request(took_us: u64) -> RequestRecord {
         RequestRecord {
-            end: Time::from_nanos(took_us * 1_000),
-            status: Some(200),
             request_body_bytes: 10,
-            response_body_bytes: 100,
-            outcome: Outcome::Answered,
-            ..RequestRecord::due(0, Time::ZERO)
+            ..answered(0, took_us)
         }
     }
 

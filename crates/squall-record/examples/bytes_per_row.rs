@@ -89,14 +89,13 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
         let seq = sent[flow as usize];
         sent[flow as usize] = seq.wrapping_add(payload_len);
         let lost = noise.below(100) == 0;
+        let direction = if is_up {
+            Direction::Up
+        } else {
+            Direction::Down
+        };
         PacketRecord {
-            hop: 1,
             index: i / 2,
-            direction: if is_up {
-                Direction::Up
-            } else {
-                Direction::Down
-            },
             flow: flow as u32,
             client_port: 40_000 + flow as u16,
             class: if is_data {
@@ -106,16 +105,10 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             },
             class_index: seq / 1_448,
             length: 52 + payload_len as u16,
-            protocol: 6,
             seq: seq.wrapping_add((flow as u32) << 24),
             ack: seq.wrapping_sub(512),
             payload_len: payload_len as u16,
             tcp_flags: if is_data { 0x18 } else { 0x10 },
-            window_bytes: 1 << 20,
-            arrived: now,
-            queue_bytes: 0,
-            queueing: Duration::ZERO,
-            served: None,
             planned: (!lost).then_some(now + DELAY),
             released: (!lost).then_some(now + DELAY + noise.span(12)),
             fate: if lost {
@@ -123,10 +116,7 @@ fn packets(noise: &mut Noise) -> Vec<PacketRecord> {
             } else {
                 Fate::Delivered
             },
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..squall_made::packet(now, direction)
         }
     };
     (0..PACKETS).map(row).collect()

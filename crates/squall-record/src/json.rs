@@ -185,7 +185,7 @@ fn temporary_path(path: &Path) -> PathBuf {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use squall_base::plan::{RequestBody, RequestTemplate};
+    use squall_base::plan::RequestTemplate;
 
     use super::*;
 
@@ -202,17 +202,8 @@ mod tests {
 
     fn plan(requests: Vec<RequestTemplate>) -> Plan {
         Plan {
-            recipe: "demo".to_owned(),
-            question: "?".to_owned(),
-            measures: vec![squall_base::plan::Measure::USUAL],
-            primary: None,
-            profile: "standard".to_owned(),
-            variants: Vec::new(),
-            conditions: Vec::new(),
             requests,
-            files: Vec::new(),
-            trials: Vec::new(),
-            fixes: None,
+            ..squall_made::plan()
         }
     }
 
@@ -221,10 +212,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         let plan = plan(vec![RequestTemplate {
-            method: "GET".to_owned(),
-            target: "/".to_owned(),
             headers: vec![("authorization".to_owned(), "Bearer 1234".to_owned())],
-            body: RequestBody::default(),
+            ..squall_made::get()
         }]);
         write_plan(&path, &plan).unwrap();
         assert_eq!(read_plan(&path).unwrap(), plan);

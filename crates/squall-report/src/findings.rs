@@ -230,19 +230,10 @@ pub(crate) fn percent(part: f64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use squall_analysis::findings::{CostShare, Evidence, Finding, Fix, Number, Whole};
-    use squall_base::plan::Condition;
-    use squall_base::{Duration, Probability};
 
     use super::*;
 
     pub(crate) fn cells() -> Vec<CellFindings> {
-        let condition = Condition {
-            delay: Duration::from_millis(25).into(),
-            loss: Probability::new(0.03).unwrap().into(),
-            link: String::new().into(),
-            schedule: String::new(),
-            next_links: Vec::new(),
-        };
         let finding = Finding {
             name: "head_of_line".to_owned(),
             title: "TCP head-of-line blocking".to_owned(),
@@ -270,7 +261,7 @@ pub(crate) mod tests {
         };
         vec![CellFindings {
             variant: "h2c <x1>".to_owned(),
-            condition,
+            condition: squall_made::condition(25, 0.03),
             findings: vec![RunFinding {
                 trials: 3,
                 of: 5,

@@ -114,18 +114,13 @@ mod tests {
 
     fn row(time: u64, way: Way, kind: u64, number: u64, window: i64) -> FrameRecord {
         let length = if kind == DATA { number } else { 4 };
-        FrameRecord {
-            time: Time::from_nanos(time),
-            hop: 1,
-            side: Side::Server,
-            connection: 0,
-            frame: FrameFacts {
-                stream: Some(0),
-                value: (kind == WINDOW_UPDATE).then_some(number),
-                connection_window: Some(window),
-                ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
-            },
-        }
+        let facts = FrameFacts {
+            stream: Some(0),
+            value: (kind == WINDOW_UPDATE).then_some(number),
+            connection_window: Some(window),
+            ..FrameFacts::new(way, FrameLayer::Http2, kind, length)
+        };
+        squall_made::frame(Time::from_nanos(time), Side::Server, facts)
     }
 
     #[test]

@@ -349,14 +349,7 @@ mod tests {
 
     #[test]
     fn frames_separate_messages_without_encryption() {
-        let clear = Extent {
-            start: 50,
-            end: 300,
-            wire_start: Some(50),
-            wire_end: Some(300),
-            record_first: None,
-            record_last: None,
-        };
+        let clear = squall_made::in_cleartext(50, 300);
         let frames = [Span { from: 50, to: 100 }, Span { from: 200, to: 300 }];
         let message = WireMapping::default()
             .message(&clear, &frames)

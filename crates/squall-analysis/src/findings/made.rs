@@ -1,22 +1,17 @@
 //! Trials made by hand for the tests of findings: healthy ones, to which a test adds the fault.
 
-use squall_base::plan::{
-    Condition, Connections, Hop, Implementation, Load, PoolOrder, PoolSettings, Protocol,
-    ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial, Variant,
-};
+use squall_base::plan::Protocol;
 use squall_base::record::{
-    Cause, CausesRecord, Direction, DropRecord, EffectiveSettings, ExchangeRecord, Fate,
-    FrameFacts, FrameLayer, FrameRecord, Health, HopRecord, Lateness, MachineHealth, Outcome,
-    PacketClass, PacketRecord, PacketRef, Repair, RequestRecord, Side, SideCounts, SocketRecord,
-    SocketSample, TcpInfo, TrialRecord, Validity, Victim, Way,
+    Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, FrameFacts, FrameLayer,
+    FrameRecord, HopRecord, PacketClass, PacketRecord, Repair, RequestRecord, Side, SideCounts,
+    SocketRecord, SocketSample, TrialRecord, Victim, Way,
 };
-use squall_base::{Bytes, Duration, Probability, Rate, Time};
+use squall_base::{Duration, Time};
 
 use super::{Finding, Records, find};
 use crate::causes::Attribution;
 pub(super) use crate::load::requests::ms;
 use crate::wire::http2::{DATA, WINDOW_UPDATE};
-use crate::wire::{ACK, TCP};
 
 pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
@@ -34,31 +29,12 @@ pub(crate) fn packet(
         _ => PacketClass::Data,
     };
     PacketRecord {
-        hop: 1,
-        index: 0,
-        direction,
-        flow: 0,
-        client_port: 40_000,
         class,
-        class_index: 0,
         length: payload_len + 52,
-        protocol: TCP,
         seq,
         ack,
         payload_len,
-        tcp_flags: ACK,
-        window_bytes: 1 << 20,
-        arrived,
-        queue_bytes: 0,
-        queueing: ms(0),
-        served: None,
-        planned: Some(arrived),
-        released: Some(arrived),
-        fate: Fate::Delivered,
-        dropped_in: 0,
-        is_marked: false,
-        is_corrupted: false,
-        is_copy: false,
+        ..squall_made::packet(arrived, direction)
     }
 }
 
@@ -71,71 +47,11 @@ pub(super) fn frame(way: Way, kind: u64, stream: u64, length: u64) -> FrameFacts
     }
 }
 
-/// The plan: one hop between our own stations, over one connection.
-fn planned(protocol: Protocol) -> Trial {
-    let station = |name: &str| Station {
-        name: name.to_owned(),
-        runs: Implementation::Embedded,
-        asked: squall_base::plan::StationOptions::default(),
-    };
-    let hop = Hop {
-        protocol,
-        across_link: true,
-        connections: Connections::Fixed(1),
-        pool: PoolSettings {
-            order: PoolOrder::Turns,
-            streams_at_most: None,
-            warm: 1,
-        },
-        client: SideSettings::default(),
-        server: SideSettings::default(),
-    };
-    Trial {
-        index: 0,
-        repetition: 0,
-        seed: 1,
-        variant: Variant {
-            name: "made".to_owned(),
-            path: format!("client ~{protocol}~> server"),
-            stations: vec![station("client"), station("server")],
-            hops: vec![hop],
-        },
-        condition: Condition {
-            delay: ms(25).into(),
-            loss: Probability::ZERO.into(),
-            link: String::new().into(),
-            schedule: String::new(),
-            next_links: Vec::new(),
-        },
-        load: Load::constant(
-            Rate::new(100, Duration::from_secs(1)).unwrap(),
-            ms(0),
-            ms(1_000),
-            ms(1_000),
-        )
-        .unwrap(),
-        response: ResponseTemplate {
-            status: 200,
-            body: Bytes::new(1_024),
-        },
-        sample_every: SAMPLE_EVERY,
-        fast: Vec::new(),
-    }
-}
-
 /// One hop between our own stations, a round trip of 50 ms, over one connection.
 pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
+    let variant = squall_made::variant("made", protocol);
+    let planned = squall_made::trial(variant, squall_made::condition(25, 0.0));
     TrialRecord {
-        schema: 0,
-        trial: planned(protocol),
-        attempt: 1,
-        epoch_monotonic_ns: 0,
-        epoch_unix_ns: 0,
-        load_start: ms(0),
-        requests: 0,
-        connections_opened: 1,
-        pages: None,
-        gaps: None,
         hops: vec![HopRecord {
             hop: 1,
             protocol,
@@ -143,32 +59,7 @@ pub(crate) fn trial(protocol: Protocol) -> TrialRecord {
             server: Some(SideCounts::default()),
             wire: None,
         }],
-        stations: Vec::new(),
-        station_exits: Vec::new(),
-        files: Vec::new(),
-        health: Health {
-            schedule_lag: Lateness::default(),
-            link_wakeup: Lateness::default(),
-            link_late: None,
-            rate_asked_per_s: 100.0,
-            rate_achieved_per_s: 100.0,
-            link: Vec::new(),
-            links: Vec::new(),
-            machine: MachineHealth::default(),
-            validity: Validity::Valid,
-        },
-        used: EffectiveSettings {
-            kernel: String::new(),
-            client_congestion_control: Vec::new(),
-            server_congestion_control: Vec::new(),
-            next_links: Vec::new(),
-            sysctls: std::collections::BTreeMap::new(),
-            link_scheduling: "fifo".to_owned(),
-            station_scheduling: "fifo".to_owned(),
-            link_spin: ms(0),
-            client_spin: ms(0),
-            user_namespace: false,
-        },
+        ..squall_made::record(planned)
     }
 }
 
@@ -205,29 +96,13 @@ impl TestTrial {
         for n in 0..100 {
             let start = at(1_000 + 10 * n);
             made.requests.push(RequestRecord {
-                slot: Some(start),
                 connected: Some(at(50)),
-                written_first: Some(start),
-                written_last: Some(start),
-                answered_first: Some(start + ms(50)),
-                headers: Some(start + ms(50)),
-                end: start + ms(50),
-                status: Some(200),
-                connection: Some(0),
                 stream: Some(2 * n + 1),
-                response_body_bytes: 1_024,
-                outcome: Outcome::Answered,
-                ..RequestRecord::due(n, start)
+                ..squall_made::answered(n, start, ms(50))
             });
-            let mut causes = CausesRecord {
-                request: n,
-                hop: CausesRecord::IN_TOTAL,
-                spans: squall_base::record::CauseSpans::default(),
-                queue_roots: squall_base::record::CauseSpans::default(),
-                responsible: None,
-            };
-            causes.spans[Cause::Distance] = ms(50);
-            made.causes.push(causes);
+            let mut spans = CauseSpans::default();
+            spans[Cause::Distance] = ms(50);
+            made.causes.push(squall_made::causes(n, spans));
         }
         made
     }
@@ -244,7 +119,7 @@ impl TestTrial {
         let mut hop_causes: Vec<CausesRecord> = on_hop(1).chain(on_hop(2)).collect();
         for row in hop_causes.iter_mut().filter(|row| row.hop == 1) {
             let total = row.spans.total();
-            row.spans = squall_base::record::CauseSpans::default();
+            row.spans = CauseSpans::default();
             row.spans[Cause::Server] = total;
         }
         self.hop_causes = hop_causes;
@@ -269,38 +144,26 @@ impl TestTrial {
     /// A lost packet that was repaired in that way and delayed one request.
     pub(super) fn lose(&mut self, request: u64, cause: Cause, delay: Duration, repair: Repair) {
         self.spend(request..request + 1, cause, delay);
+        let packet = squall_made::packet_ref(Direction::Down, request);
+        let dropped_at = self.requests[request as usize].intended;
         self.drops.push(DropRecord {
-            packet: PacketRef {
-                hop: 1,
-                direction: Direction::Down,
-                index: request,
-            },
-            dropped_at: self.requests[request as usize].intended,
-            fate: Fate::LossDrop,
             connection: Some(0),
-            stream: None,
             start: Some(0),
             end: Some(1_000),
             carried: vec![request],
             repair,
-            repaired_at: None,
-            repaired_by: None,
             victims: vec![Victim {
                 request,
                 cause,
                 delay,
             }],
+            ..squall_made::dropped(packet, dropped_at)
         });
     }
 
     pub(super) fn frame(&mut self, millis: u64, side: Side, frame: FrameFacts) {
-        self.frames.push(FrameRecord {
-            time: at(millis),
-            hop: 1,
-            side,
-            connection: 0,
-            frame,
-        });
+        self.frames
+            .push(squall_made::frame(at(millis), side, frame));
     }
 
     /// DATA of a size that leaves this much of its stream's window.
@@ -351,22 +214,15 @@ impl TestTrial {
 
     /// The last sample of connection 0.
     pub(super) fn socket(&mut self, side: Side, fields: &[(&str, u64)]) {
-        let values = TcpInfo::FIELDS.map(|field| {
-            let found = fields.iter().find(|(name, _)| *name == field.name);
-            found.map(|(_, value)| *value)
-        });
-        self.sample(side, 0, SocketSample::Tcp(TcpInfo::from_values(values)));
+        self.sample(side, 0, SocketSample::Tcp(squall_made::tcp_info(fields)));
     }
 
     /// The last sample of a connection.
     pub(super) fn sample(&mut self, side: Side, connection: u32, sample: SocketSample) {
         self.sockets.push(SocketRecord {
-            time: at(3_000),
-            hop: 1,
-            side,
             connection,
             is_last: true,
-            sample,
+            ..squall_made::socket(at(3_000), side, sample)
         });
     }
 

@@ -15,18 +15,8 @@ pub(crate) fn ms(millis: u64) -> Duration {
 /// A measured request with status 200, due at `intended_us` and complete after `took_us`.
 pub(crate) fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
     RequestRecord {
-        slot: Some(at(intended_us)),
-        written_first: Some(at(intended_us)),
-        written_last: Some(at(intended_us)),
-        answered_first: Some(at(intended_us + took_us)),
-        headers: Some(at(intended_us + took_us)),
-        end: at(intended_us + took_us),
-        status: Some(200),
-        connection: Some(0),
-        stream: Some(0),
         response_body_bytes: 100,
-        outcome: Outcome::Answered,
-        ..RequestRecord::due(0, at(intended_us))
+        ..squall_made::answered(0, at(intended_us), Duration::from_micros(took_us))
     }
 }
 

@@ -294,13 +294,10 @@ mod tests {
                 ..QuicPath::default()
             };
             let made = seen.steps.last_mut().expect("a step");
+            let sample = SocketSample::Quic(path);
             made.sockets = vec![SocketRecord {
-                time: at_us(2_000_000),
-                hop: 1,
-                side: Side::Client,
-                connection: 0,
                 is_last: true,
-                sample: SocketSample::Quic(path),
+                ..squall_made::socket(at_us(2_000_000), Side::Client, sample)
             }];
             faults(&seen)[0].evidence.join("; ")
         };

@@ -223,18 +223,13 @@ mod tests {
     fn frame(time_us: u64, way: Way, kind: u64, stream: Option<u64>, value: u64) -> FrameRecord {
         let is_stream = STREAM.contains(&kind);
         let length = if is_stream { 1_000 } else { 0 };
-        FrameRecord {
-            time: at_us(time_us),
-            hop: 1,
-            side: Side::Client,
-            connection: 0,
-            frame: FrameFacts {
-                stream,
-                offset: is_stream.then_some(value),
-                value: (!is_stream).then_some(value),
-                ..FrameFacts::new(way, FrameLayer::Quic, kind, length)
-            },
-        }
+        let facts = FrameFacts {
+            stream,
+            offset: is_stream.then_some(value),
+            value: (!is_stream).then_some(value),
+            ..FrameFacts::new(way, FrameLayer::Quic, kind, length)
+        };
+        squall_made::frame(at_us(time_us), Side::Client, facts)
     }
 
     /// An upload of 20,000 bytes that may send 10,000 at a time, which are given back after 30 ms.

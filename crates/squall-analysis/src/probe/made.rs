@@ -5,7 +5,7 @@
 use squall_base::plan::{Protocol, Version};
 use squall_base::record::{
     ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, RequestRecord, Side,
-    SideCounts, SocketRecord, SocketSample, TcpInfo, Way,
+    SideCounts, SocketRecord, SocketSample, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -165,13 +165,7 @@ pub(super) fn exchange(wire_start: u64) -> ExchangeRecord {
 
 /// A frame of the upload's stream, or of the connection.
 pub(super) fn frame(time_us: u64, facts: FrameFacts) -> FrameRecord {
-    FrameRecord {
-        time: at_us(time_us),
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
-        frame: facts,
-    }
+    squall_made::frame(at_us(time_us), Side::Client, facts)
 }
 
 pub(super) fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
@@ -273,16 +267,9 @@ pub(super) fn tcp(fields: &[(&str, u64)]) -> SocketRecord {
 
 /// A sample at this time.
 pub(super) fn tcp_at(time_us: u64, fields: &[(&str, u64)]) -> SocketRecord {
-    let mut info = TcpInfo::UNKNOWN;
-    for (name, value) in fields {
-        info.set(TcpInfo::index_of(name), Some(*value));
-    }
+    let sample = SocketSample::Tcp(squall_made::tcp_info(fields));
     SocketRecord {
-        time: at_us(time_us),
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
         is_last: true,
-        sample: SocketSample::Tcp(info),
+        ..squall_made::socket(at_us(time_us), Side::Client, sample)
     }
 }

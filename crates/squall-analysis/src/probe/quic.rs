@@ -152,12 +152,8 @@ mod tests {
 
     fn sample(time_us: u64, connection: u32, path: QuicPath) -> SocketRecord {
         SocketRecord {
-            time: at_us(time_us),
-            hop: 1,
-            side: Side::Client,
             connection,
-            is_last: false,
-            sample: SocketSample::Quic(path),
+            ..squall_made::socket(at_us(time_us), Side::Client, SocketSample::Quic(path))
         }
     }
 

@@ -1,18 +1,11 @@
 //! Causes and drops are read back as they were written. The other tables are in `round_trip.rs`.
 
 use squall_base::record::{
-    Cause, CauseSpans, CausesRecord, Direction, DropRecord, Fate, PacketRef, Repair, Victim,
+    Cause, CauseSpans, CausesRecord, Direction, DropRecord, Fate, Repair, Victim,
 };
 use squall_base::{Duration, Time};
+use squall_made::packet_ref;
 use squall_record::{CausesWriter, DropWriter, read_causes, read_drops};
-
-fn packet(direction: Direction, index: u64) -> PacketRef {
-    PacketRef {
-        hop: 1,
-        direction,
-        index,
-    }
-}
 
 #[test]
 fn causes_round_trip() {
@@ -30,7 +23,7 @@ fn causes_round_trip() {
                 hop: (request % 4) as u8,
                 spans,
                 queue_roots: spans,
-                responsible: (request % 3 == 0).then(|| packet(direction, request * 7)),
+                responsible: (request % 3 == 0).then(|| packet_ref(direction, request * 7)),
             }
         })
         .collect();
@@ -44,22 +37,9 @@ fn causes_round_trip() {
 fn drops_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("drops.parquet");
-    let bare = DropRecord {
-        packet: packet(Direction::Up, 3),
-        dropped_at: Time::from_nanos(5),
-        fate: Fate::LossDrop,
-        connection: None,
-        stream: None,
-        start: None,
-        end: None,
-        carried: Vec::new(),
-        repair: Repair::NotNeeded,
-        repaired_at: None,
-        repaired_by: None,
-        victims: Vec::new(),
-    };
+    let bare = squall_made::dropped(packet_ref(Direction::Up, 3), Time::from_nanos(5));
     let full = |repair| DropRecord {
-        packet: packet(Direction::Down, u64::MAX >> 1),
+        packet: packet_ref(Direction::Down, u64::MAX >> 1),
         fate: Fate::EarlyDrop,
         connection: Some(u32::MAX),
         stream: Some(1 << 62),

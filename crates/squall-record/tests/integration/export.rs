@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use squall_base::Time;
 use squall_base::record::{Outcome, Phase, RequestRecord};
+use squall_base::{Duration, Time};
 use squall_record::RequestWriter;
 use squall_record::export::{
     CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
@@ -26,16 +26,9 @@ pub(crate) fn request(number: u64, intended_ms: u64, took_ms: u64) -> RequestRec
         slot: Some(at(intended_ms + 1)),
         written_first: Some(at(intended_ms + 1)),
         written_last: Some(at(intended_ms + 1)),
-        answered_first: Some(at(intended_ms + took_ms)),
-        headers: Some(at(intended_ms + took_ms)),
-        end: at(intended_ms + took_ms),
-        status: Some(200),
-        connection: Some(0),
         stream: Some(2 * number + 1),
         opened_connection: number == 0,
-        response_body_bytes: 1024,
-        outcome: Outcome::Answered,
-        ..RequestRecord::due(number, at(intended_ms))
+        ..squall_made::answered(number, at(intended_ms), Duration::from_millis(took_ms))
     }
 }
 

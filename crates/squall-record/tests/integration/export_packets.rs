@@ -1,7 +1,7 @@
 //! What is made of packets.parquet: time-sequence graphs and captures of headers.
 
 use squall_base::record::{
-    Cause, Direction, DropRecord, Fate, PacketClass, PacketRecord, PacketRef, Repair, Victim,
+    Cause, Direction, DropRecord, Fate, PacketClass, PacketRecord, Repair, Victim,
 };
 use squall_base::{Duration, Time};
 use squall_record::capture::{CaptureEntry, CaptureReader};
@@ -90,16 +90,9 @@ fn time_sequence_graph_has_segments_retransmissions_drops_and_acknowledgements()
 
 #[test]
 fn captured_headers_have_the_lengths_of_the_packets_and_comments_on_drops() {
+    let lost = squall_made::packet_ref(Direction::Down, 30);
     let drop = DropRecord {
-        packet: PacketRef {
-            hop: 1,
-            direction: Direction::Down,
-            index: 30,
-        },
-        dropped_at: Time::from_nanos(30_000_000),
-        fate: Fate::LossDrop,
         connection: Some(0),
-        stream: None,
         start: Some(0),
         end: Some(100),
         carried: vec![3],
@@ -111,6 +104,7 @@ fn captured_headers_have_the_lengths_of_the_packets_and_comments_on_drops() {
             cause: Cause::Loss,
             delay: Duration::from_millis(30),
         }],
+        ..squall_made::dropped(lost, Time::from_nanos(30_000_000))
     };
     let mut packets = connection();
     packets.push(PacketRecord {

@@ -16,19 +16,14 @@ use crate::export::{EPOCH_UNIX_NS, text};
 
 /// A frame of the client's connection 0, in a packet of this number.
 fn frame(ms: u64, layer: FrameLayer, kind: u64, packet: Option<u64>) -> FrameRecord {
-    FrameRecord {
-        time: Time::from_nanos(ms * 1_000_000),
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
-        frame: FrameFacts {
-            stream: Some(4),
-            offset: Some(10),
-            packet,
-            value: Some(3),
-            ..FrameFacts::new(Way::Sent, layer, kind, 90)
-        },
-    }
+    let facts = FrameFacts {
+        stream: Some(4),
+        offset: Some(10),
+        packet,
+        value: Some(3),
+        ..FrameFacts::new(Way::Sent, layer, kind, 90)
+    };
+    squall_made::frame(Time::from_nanos(ms * 1_000_000), Side::Client, facts)
 }
 
 /// Every type of frame that has a name, some without, and one of HTTP/2; not in the order of time.
@@ -51,14 +46,12 @@ fn samples() -> Vec<SocketRecord> {
         cwnd_bytes: 13_500,
         ..QuicPath::default()
     };
-    vec![SocketRecord {
-        time: Time::from_nanos(15_000_000),
-        hop: 1,
-        side: Side::Client,
-        connection: 0,
-        is_last: false,
-        sample: SocketSample::Quic(path),
-    }]
+    let sample = SocketSample::Quic(path);
+    vec![squall_made::socket(
+        Time::from_nanos(15_000_000),
+        Side::Client,
+        sample,
+    )]
 }
 
 /// The traces of the frames above, recorded by both sides.

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use squall_base::record::{
-    Cause, Direction, DropRecord, Fate, PacketRef, Repair, RequestRecord, Victim,
-};
+use squall_base::record::{Cause, Direction, DropRecord, Repair, RequestRecord, Victim};
 use squall_base::{Duration, Time};
 use squall_record::export::{TraceExport, TraceProcess, TraceStage};
 
@@ -18,15 +16,7 @@ fn ms(ms: u64) -> Time {
 
 fn drop_at(at: Time, victims: &[u64]) -> DropRecord {
     DropRecord {
-        packet: PacketRef {
-            hop: 1,
-            direction: Direction::Down,
-            index: 7,
-        },
-        dropped_at: at,
-        fate: Fate::LossDrop,
         connection: Some(0),
-        stream: None,
         start: Some(0),
         end: Some(100),
         carried: victims[..1].to_vec(),
@@ -41,6 +31,7 @@ fn drop_at(at: Time, victims: &[u64]) -> DropRecord {
                 delay: Duration::from_millis(5),
             })
             .collect(),
+        ..squall_made::dropped(squall_made::packet_ref(Direction::Down, 7), at)
     }
 }
 

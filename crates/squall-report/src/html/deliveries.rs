@@ -253,8 +253,6 @@ fn seconds(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use squall_analysis::PacketSample;
-    use squall_base::Probability;
-    use squall_base::plan::Condition;
 
     use super::*;
 
@@ -270,13 +268,7 @@ mod tests {
         Delivery {
             folder: format!("0000-{variant}"),
             variant: variant.to_owned(),
-            condition: Condition {
-                delay: Duration::from_millis(25).into(),
-                loss: Probability::ZERO.into(),
-                link: String::new().into(),
-                schedule: String::new(),
-                next_links: Vec::new(),
-            },
+            condition: squall_made::condition(25, 0.0),
             hop: 1,
             direction: Direction::Up,
             span: Duration::from_millis(10 * bytes.len() as u64),

@@ -103,21 +103,7 @@ fn at(us: u64) -> Time {
 }
 
 fn answered(intended_us: u64, took_us: u64) -> RequestRecord {
-    let begun = at(intended_us);
-    RequestRecord {
-        slot: Some(begun),
-        written_first: Some(begun),
-        written_last: Some(begun),
-        answered_first: Some(at(intended_us + took_us)),
-        headers: Some(at(intended_us + took_us)),
-        end: at(intended_us + took_us),
-        status: Some(200),
-        connection: Some(0),
-        stream: Some(0),
-        response_body_bytes: 1_024,
-        outcome: Outcome::Answered,
-        ..RequestRecord::due(0, begun)
-    }
+    squall_made::answered(0, at(intended_us), Duration::from_micros(took_us))
 }
 
 fn unanswered(intended_us: u64, took_us: u64, outcome: Outcome, said: &str) -> RequestRecord {

@@ -28,13 +28,7 @@ pub(crate) fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
             spans[cause] = share;
             left = left - share;
         }
-        CausesRecord {
-            hop: CausesRecord::IN_TOTAL,
-            request: request.request,
-            spans,
-            queue_roots: CauseSpans::default(),
-            responsible: None,
-        }
+        squall_made::causes(request.request, spans)
     };
     requests.iter().map(row).collect()
 }

@@ -7,7 +7,7 @@
 
 use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
-use squall_base::record::{Cause, CauseSpans, CausesRecord, Outcome, Validity};
+use squall_base::record::{Cause, CauseSpans, Outcome, Validity};
 use squall_report::{Colour, Detail, Language, Method, findings_in, html_with_method, terminal_in};
 use unicode_width::UnicodeWidthStr;
 
@@ -37,13 +37,7 @@ fn summary(run: &Run) -> RunSummary {
         let rows = requests.iter().map(|request| {
             let mut spans = CauseSpans::default();
             spans[Cause::Loss] = request.response_time();
-            CausesRecord {
-                hop: CausesRecord::IN_TOTAL,
-                request: request.request,
-                spans,
-                queue_roots: CauseSpans::default(),
-                responsible: None,
-            }
+            squall_made::causes(request.request, spans)
         });
         TrialBandTimes::of(record, requests, &rows.collect::<Vec<_>>())
     });

@@ -35,13 +35,7 @@ fn causes(requests: &[RequestRecord]) -> Vec<CausesRecord> {
         let cause = Cause::ALL[usize::try_from(hash).unwrap() % Cause::ALL.len()];
         let mut spans = CauseSpans::default();
         spans[cause] = request.response_time();
-        CausesRecord {
-            hop: CausesRecord::IN_TOTAL,
-            request: request.request,
-            spans,
-            queue_roots: CauseSpans::default(),
-            responsible: None,
-        }
+        squall_made::causes(request.request, spans)
     };
     requests.iter().map(row).collect()
 }

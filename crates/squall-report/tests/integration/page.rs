@@ -7,9 +7,7 @@
 
 use squall_analysis::{HeatMap, HeatRow, figure};
 use squall_base::plan::Condition;
-use squall_base::record::{
-    Direction, DropRecord, Fate, Outcome, PacketRef, Repair, TrialRecord, Validity,
-};
+use squall_base::record::{Direction, DropRecord, Outcome, TrialRecord, Validity};
 use squall_base::{Duration, Time};
 use squall_report::{TrialPoints, html};
 
@@ -285,24 +283,8 @@ fn unfinished_requests_are_a_dashed_end_of_their_curve() {
 
 /// A packet that the link dropped at this time after the load's start.
 pub(crate) fn drop_at(record: &TrialRecord, after: Duration) -> DropRecord {
-    DropRecord {
-        packet: PacketRef {
-            hop: 1,
-            direction: Direction::Up,
-            index: 7,
-        },
-        dropped_at: Time::ZERO + record.load_start + after,
-        fate: Fate::LossDrop,
-        connection: None,
-        stream: None,
-        start: None,
-        end: None,
-        carried: Vec::new(),
-        repair: Repair::Unknown,
-        repaired_at: None,
-        repaired_by: None,
-        victims: Vec::new(),
-    }
+    let at = Time::ZERO + record.load_start + after;
+    squall_made::dropped(squall_made::packet_ref(Direction::Up, 7), at)
 }
 
 #[test]

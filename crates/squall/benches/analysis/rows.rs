@@ -9,9 +9,10 @@ use anyhow::Result;
 use squall_base::Time;
 use squall_base::plan::Protocol;
 use squall_base::record::{
-    ExchangeRecord, Extent, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    ExchangeRecord, FrameFacts, FrameLayer, FrameRecord, Outcome, PacketRecord, RequestRecord,
+    Side, SocketRecord, SocketSample, TcpInfo, Way,
 };
+use squall_made::in_cleartext;
 use squall_record::{
     ExchangeWriter, FrameWriter, PacketWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
 };
@@ -143,8 +144,8 @@ impl SimulatedExchange {
             request_last,
             response_first,
             response_last,
-            request_extent: Some(extent(self.request)),
-            response_extent: Some(extent(self.response)),
+            request_extent: Some(in_cleartext(self.request.0, self.request.1)),
+            response_extent: Some(in_cleartext(self.response.0, self.response.1)),
             response_body_bytes: self.body,
             status: Some(200),
             ..ExchangeRecord::unseen(side, connection, self.stream, Protocol::H2c)
@@ -154,18 +155,6 @@ impl SimulatedExchange {
 
 fn time(nanos: Option<u64>) -> Option<Time> {
     nanos.map(Time::from_nanos)
-}
-
-/// The extent of bytes that are not encrypted.
-fn extent((start, end): (u64, u64)) -> Extent {
-    Extent {
-        start,
-        end,
-        wire_start: Some(start),
-        wire_end: Some(end),
-        record_first: None,
-        record_last: None,
-    }
 }
 
 /// A table being written.
@@ -226,11 +215,8 @@ impl Tables {
 
     fn frame(&mut self, side: Side, connection: u32, at: u64, frame: FrameFacts) -> Result<()> {
         self.frames.add(FrameRecord {
-            time: Time::from_nanos(at),
-            hop: 1,
-            side,
             connection,
-            frame,
+            ..squall_made::frame(Time::from_nanos(at), side, frame)
         })
     }
 
@@ -374,13 +360,10 @@ impl Tables {
             ] {
                 put(offset, value);
             }
+            let sample = SocketSample::Tcp(TcpInfo::from_bytes(&info));
             self.sockets.add(SocketRecord {
-                time: Time::from_nanos(at),
-                hop: 1,
-                side,
                 connection,
-                is_last: false,
-                sample: SocketSample::Tcp(TcpInfo::from_bytes(&info)),
+                ..squall_made::socket(Time::from_nanos(at), side, sample)
             })?;
         }
         Ok(())

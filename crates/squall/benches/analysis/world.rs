@@ -314,31 +314,21 @@ impl World {
         wire.last = arrived;
         let length = 52 + segment.length;
         let mut packet = PacketRecord {
-            hop: 1,
             index: wire.packets,
-            direction,
             flow: number,
             client_port: 20_000 + number as u16,
             class,
             class_index,
             length: length as u16,
-            protocol: 6,
             seq,
             ack: if flags & ACK == 0 { 0 } else { acknowledged },
             payload_len: segment.length as u16,
             tcp_flags: flags,
-            window_bytes: 1 << 20,
-            arrived: Time::from_nanos(arrived),
             queue_bytes: (wire.free.saturating_sub(arrived) * BITS_PER_S / 8_000_000_000) as u32,
-            queueing: squall_base::Duration::ZERO,
-            served: None,
             planned: None,
             released: None,
             fate: Fate::LossDrop,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..squall_made::packet(Time::from_nanos(arrived), direction)
         };
         wire.packets += 1;
         if is_lost {

@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use squall_base::Duration;
 use squall_base::plan::Trial;
-use squall_base::record::{
-    EffectiveSettings, Health, Lateness, MachineHealth, TrialRecord, Validity,
-};
+use squall_base::record::{Health, TrialRecord};
 use squall_record::{PartialTrial, RunFolder, SCHEMA, write_plan, write_record};
 use tempfile::TempDir;
 
@@ -95,41 +93,14 @@ impl MadeTrial {
 fn record(trial: Trial, requests: u64) -> TrialRecord {
     TrialRecord {
         schema: SCHEMA,
-        trial,
-        attempt: 1,
-        epoch_monotonic_ns: 0,
-        epoch_unix_ns: 1_763_760_300_000_000_000,
         load_start: LOAD_START,
         requests,
         connections_opened: 400,
-        pages: None,
-        gaps: None,
-        hops: Vec::new(),
-        stations: Vec::new(),
-        station_exits: Vec::new(),
         health: Health {
-            schedule_lag: Lateness::default(),
-            link_wakeup: Lateness::default(),
-            link_late: None,
             rate_asked_per_s: RATE_PER_S as f64,
             rate_achieved_per_s: RATE_PER_S as f64,
-            link: Vec::new(),
-            links: Vec::new(),
-            machine: MachineHealth::default(),
-            validity: Validity::Valid,
+            ..squall_made::health()
         },
-        used: EffectiveSettings {
-            kernel: "made".to_owned(),
-            client_congestion_control: vec!["cubic".to_owned()],
-            server_congestion_control: vec!["cubic".to_owned()],
-            next_links: Vec::new(),
-            sysctls: [].into(),
-            link_scheduling: "fifo".to_owned(),
-            station_scheduling: "fifo".to_owned(),
-            link_spin: Duration::ZERO,
-            client_spin: Duration::ZERO,
-            user_namespace: false,
-        },
-        files: Vec::new(),
+        ..squall_made::record(trial)
     }
 }

@@ -533,22 +533,14 @@ fn check_server(station: &str, driver: &dyn Driver, requests: &[RequestTemplate]
 
 #[cfg(test)]
 mod tests {
-    use squall_base::plan::{Mix, PoolOrder, PoolSettings, SideSettings, Users};
+    use squall_base::plan::{Mix, Users};
 
     use super::*;
 
     fn hop(protocol: Protocol, connections: Connections) -> Hop {
         Hop {
-            protocol,
-            across_link: true,
             connections,
-            pool: PoolSettings {
-                order: PoolOrder::Turns,
-                streams_at_most: None,
-                warm: 0,
-            },
-            client: SideSettings::default(),
-            server: SideSettings::default(),
+            ..squall_made::hop(protocol)
         }
     }
 

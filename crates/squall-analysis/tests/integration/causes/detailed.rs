@@ -4,9 +4,7 @@ use squall_analysis::causes::{PathInputs, PathShape};
 use squall_analysis::detail::{ChosenRequests, DetailBuilder, TrialDetail};
 use squall_base::Duration;
 use squall_base::plan::Protocol;
-use squall_base::record::{
-    Cause, FrameFacts, Side, SocketRecord, SocketSample, TcpInfo, TrialRecord, Way,
-};
+use squall_base::record::{Cause, FrameFacts, Side, SocketRecord, SocketSample, TrialRecord, Way};
 
 use super::explained::{blocked, hop};
 use super::world::{
@@ -181,23 +179,20 @@ fn blocked_window_is_an_interval_with_levels_around_it() {
     );
 }
 
+/// What the server's socket reported when it answered.
+fn server_sample(fields: &[(&str, u64)]) -> SocketRecord {
+    let sample = SocketSample::Tcp(squall_made::tcp_info(fields));
+    squall_made::socket(time(ANSWER), Side::Server, sample)
+}
+
 #[test]
 fn samples_of_the_sender_are_in_bytes() {
     let mut world = with_a_loss();
-    let values = TcpInfo::FIELDS.map(|field| match field.name {
-        "tcpi_snd_cwnd" => Some(10),
-        "tcpi_snd_mss" => Some(MSS),
-        "tcpi_rtt" => Some(50_030),
-        _ => None,
-    });
-    let sample = SocketRecord {
-        time: time(ANSWER),
-        hop: 1,
-        side: Side::Server,
-        connection: 0,
-        is_last: false,
-        sample: SocketSample::Tcp(TcpInfo::from_values(values)),
-    };
+    let sample = server_sample(&[
+        ("tcpi_snd_cwnd", 10),
+        ("tcpi_snd_mss", MSS),
+        ("tcpi_rtt", 50_030),
+    ]);
     world.sockets.extend([
         sample,
         // Before the request.
@@ -263,19 +258,8 @@ fn life_of_a_connection_has_what_other_requests_did_on_it() {
 #[test]
 fn life_of_a_connection_has_the_windows_and_samples_of_all_its_time() {
     let mut world = with_a_later_request(with_a_blocked_window());
-    let values = TcpInfo::FIELDS.map(|field| match field.name {
-        "tcpi_snd_cwnd" => Some(10),
-        "tcpi_snd_mss" => Some(MSS),
-        _ => None,
-    });
-    world.sockets.push(SocketRecord {
-        time: time(ANSWER),
-        hop: 1,
-        side: Side::Server,
-        connection: 0,
-        is_last: false,
-        sample: SocketSample::Tcp(TcpInfo::from_values(values)),
-    });
+    let fields = [("tcpi_snd_cwnd", 10), ("tcpi_snd_mss", MSS)];
+    world.sockets.push(server_sample(&fields));
     let detail = detailed(&world, &[1]);
     let connection = &detail.connections[0];
     let life = connection.trace.life.as_ref().expect("it is longer");

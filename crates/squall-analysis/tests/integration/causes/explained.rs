@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use squall_analysis::causes::PathShape;
 use squall_analysis::explain::{CauseTime, Explanation, Tables, explain, moment, slowest};
-use squall_base::plan::{Connections, Hop, PoolOrder, PoolSettings, Protocol, SideSettings};
+use squall_base::plan::{Hop, Protocol};
 use squall_base::record::{Cause, CauseSpans, Direction, PacketRef, Repair};
 use squall_base::{Duration, Time};
 
@@ -15,18 +15,7 @@ use super::world::{
 const AT: u64 = 1_000_000;
 
 pub(crate) fn hop() -> Hop {
-    Hop {
-        protocol: Protocol::H2c,
-        across_link: true,
-        connections: Connections::Fixed(1),
-        pool: PoolSettings {
-            order: PoolOrder::Turns,
-            streams_at_most: None,
-            warm: 0,
-        },
-        client: SideSettings::default(),
-        server: SideSettings::default(),
-    }
+    squall_made::hop(Protocol::H2c)
 }
 
 fn tables(world: &World) -> Tables<'_> {

@@ -6,13 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use squall_analysis::causes::{Attribution, PathInputs, PathShape, attribute_path};
 use squall_analysis::explain::{Tables, explain};
-use squall_base::plan::{Hop, Implementation, Protocol, Station, Variant};
+use squall_base::plan::{Hop, Implementation, Protocol, Variant};
 use squall_base::record::{
     Beginning, Cause, CauseSpans, CausesRecord, ExchangeRecord, Extent, PacketRecord, Side,
 };
 use squall_base::{Duration, Time};
 
-use super::explained::hop;
 use super::laws::{any_extent, any_time, garbage};
 use super::world::{ConnectionStream, DELAY, Delivered, Down, READ, Times, Up, World, clear, time};
 
@@ -23,20 +22,18 @@ fn variant(real: &[usize]) -> Variant {
 
 /// The same stations, with links where `links` has true.
 fn variant_across(real: &[usize], links: [bool; 3]) -> Variant {
-    let station = |place: usize| Station {
-        name: place.to_string(),
-        runs: if real.contains(&place) {
-            Implementation::Program {
+    let station = |place: usize| {
+        let mut station = squall_made::station(&place.to_string());
+        if real.contains(&place) {
+            station.runs = Implementation::Program {
                 program: "envoy".to_owned(),
-            }
-        } else {
-            Implementation::Embedded
-        },
-        asked: squall_base::plan::StationOptions::default(),
+            };
+        }
+        station
     };
     let hops = links.map(|across_link| Hop {
         across_link,
-        ..hop()
+        ..squall_made::hop(Protocol::H2c)
     });
     Variant {
         name: "test".to_owned(),

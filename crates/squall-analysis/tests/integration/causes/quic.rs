@@ -13,12 +13,8 @@ const MAX_STREAM_DATA: u64 = 0x11;
 
 fn extent(end: u64) -> Extent {
     Extent {
-        start: 0,
         end,
-        wire_start: None,
-        wire_end: None,
-        record_first: None,
-        record_last: None,
+        ..Extent::default()
     }
 }
 

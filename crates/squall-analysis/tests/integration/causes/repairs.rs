@@ -494,11 +494,7 @@ fn a_lost_acknowledgement_needs_no_repair() {
     let mut world = World::default();
     world.handshake(0, 0);
     let packet = world.packet(Up, 0, AT, LossDrop);
-    let lost = PacketRef {
-        hop: 1,
-        direction: Up,
-        index: packet.index,
-    };
+    let lost = squall_made::packet_ref(Up, packet.index);
     let found = world.attribute();
     let row = found.drop(lost);
     assert_eq!((row.connection, row.repair), (Some(0), Repair::NotNeeded));

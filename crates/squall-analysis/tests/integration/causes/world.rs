@@ -6,7 +6,7 @@ use squall_base::plan::Protocol;
 use squall_base::record::{
     Cause, CauseSpans, CausesRecord, Direction, DropRecord, ExchangeRecord, Extent, Fate,
     FrameFacts, FrameLayer, FrameRecord, Outcome, PacketClass, PacketRecord, PacketRef,
-    RequestRecord, Side, SocketRecord, SocketSample, TcpInfo, Way,
+    RequestRecord, Side, SocketRecord, SocketSample, Way,
 };
 use squall_base::{Duration, Time};
 
@@ -26,6 +26,7 @@ pub(crate) fn first_seq(direction: Direction) -> u32 {
 
 pub(crate) use Direction::{Down, Up};
 pub(crate) use Fate::{Delivered, LossDrop};
+pub(crate) use squall_made::in_cleartext as clear;
 
 pub(crate) fn time(micros: u64) -> Time {
     Time::from_nanos(micros * 1_000)
@@ -61,17 +62,6 @@ pub(crate) struct Times {
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionStream(pub(crate) u32, pub(crate) u64);
 
-pub(crate) fn clear(start: u64, end: u64) -> Extent {
-    Extent {
-        start,
-        end,
-        wire_start: Some(start),
-        wire_end: Some(end),
-        record_first: None,
-        record_last: None,
-    }
-}
-
 impl World {
     /// A packet that reaches the link at `at`.
     pub(crate) fn packet(
@@ -88,31 +78,12 @@ impl World {
             .count() as u64;
         let is_there = fate == Delivered;
         self.packets.push(PacketRecord {
-            hop: 1,
             index,
-            direction,
             flow,
-            client_port: 40_000,
-            class: PacketClass::Data,
-            class_index: 0,
-            length: 52,
-            protocol: 6,
-            seq: 0,
-            ack: 0,
-            payload_len: 0,
-            tcp_flags: 0x10,
-            window_bytes: 1 << 20,
-            arrived: time(at),
-            queue_bytes: 0,
-            queueing: Duration::ZERO,
-            served: None,
             planned: is_there.then(|| time(at + DELAY)),
             released: is_there.then(|| time(at + DELAY)),
             fate,
-            dropped_in: 0,
-            is_marked: false,
-            is_corrupted: false,
-            is_copy: false,
+            ..squall_made::packet(time(at), direction)
         });
         self.packets.last_mut().expect("it was pushed")
     }
@@ -140,11 +111,7 @@ impl World {
         let packet = self.packet(direction, flow, at, fate);
         packet.seq = isn.wrapping_add(1).wrapping_add(start as u32);
         packet.payload_len = (end - start) as u16;
-        PacketRef {
-            hop: 1,
-            direction,
-            index: packet.index,
-        }
+        squall_made::packet_ref(direction, packet.index)
     }
 
     /// An acknowledgement of all bytes before `to` in the other direction.
@@ -165,21 +132,13 @@ impl World {
     pub(crate) fn syn(&mut self, flow: u32, at: u64, fate: Fate) -> PacketRef {
         let packet = self.packet(Up, flow, at, fate);
         (packet.tcp_flags, packet.seq) = (0x02, ISN[0]);
-        PacketRef {
-            hop: 1,
-            direction: Up,
-            index: packet.index,
-        }
+        squall_made::packet_ref(Up, packet.index)
     }
 
     pub(crate) fn syn_ack(&mut self, flow: u32, at: u64, fate: Fate) -> PacketRef {
         let packet = self.packet(Down, flow, at, fate);
         (packet.tcp_flags, packet.seq, packet.ack) = (0x12, ISN[1], ISN[0].wrapping_add(1));
-        PacketRef {
-            hop: 1,
-            direction: Down,
-            index: packet.index,
-        }
+        squall_made::packet_ref(Down, packet.index)
     }
 
     /// A request that was due at `intended`, taken up immediately, on a connection that already existed.
@@ -248,11 +207,8 @@ impl World {
     /// A frame of HTTP/2.
     pub(crate) fn http2(&mut self, side: Side, connection: u32, at: u64, facts: FrameFacts) {
         self.frames.push(FrameRecord {
-            hop: 1,
-            time: time(at),
-            side,
             connection,
-            frame: facts,
+            ..squall_made::frame(time(at), side, facts)
         });
     }
 
@@ -270,64 +226,31 @@ impl World {
         let packet = self.packet(direction, flow, at, fate);
         (packet.protocol, packet.class, packet.tcp_flags) = (17, PacketClass::Other, 0);
         packet.length = (end - start + 28 + 40) as u16;
-        let packet = PacketRef {
-            hop: 1,
-            direction,
-            index: packet.index,
+        let packet = squall_made::packet_ref(direction, packet.index);
+        let facts = FrameFacts {
+            layer: FrameLayer::Quic,
+            packet: Some(number),
+            ..frame(0x0e, stream, start, end - start)
         };
-        let side = if direction == Up {
-            Side::Client
-        } else {
-            Side::Server
-        };
-        self.frames.push(FrameRecord {
-            hop: 1,
-            time: time(at),
-            side,
-            connection: flow,
-            frame: FrameFacts {
-                layer: FrameLayer::Quic,
-                kind: 0x0e,
-                packet: Some(number),
-                ..frame(0x0e, stream, start, end - start)
-            },
-        });
+        self.http2(direction.sender(), flow, at, facts);
         packet
     }
 
     /// A side reads an ACK of its packets up to `largest`.
     pub(crate) fn quic_ack(&mut self, side: Side, connection: u32, at: u64, largest: u64) {
-        self.frames.push(FrameRecord {
-            hop: 1,
-            time: time(at),
-            side,
-            connection,
-            frame: FrameFacts {
-                way: Way::Received,
-                layer: FrameLayer::Quic,
-                stream: None,
-                offset: None,
-                packet: Some(9_999),
-                value: Some(largest),
-                ..frame(0x02, 0, 0, 0)
-            },
-        });
+        let facts = FrameFacts {
+            packet: Some(9_999),
+            value: Some(largest),
+            ..FrameFacts::new(Way::Received, FrameLayer::Quic, 0x02, 0)
+        };
+        self.http2(side, connection, at, facts);
     }
 
     /// A sample of the server's first connection, with its total number of retransmission timeouts.
     pub(crate) fn timeouts(&mut self, at: u64, total: u64) {
-        let values = TcpInfo::FIELDS.map(|field| match field.name {
-            "tcpi_total_rto" => Some(total),
-            _ => None,
-        });
-        self.sockets.push(SocketRecord {
-            time: time(at),
-            hop: 1,
-            side: Side::Server,
-            connection: 0,
-            is_last: false,
-            sample: SocketSample::Tcp(TcpInfo::from_values(values)),
-        });
+        let sample = SocketSample::Tcp(squall_made::tcp_info(&[("tcpi_total_rto", total)]));
+        self.sockets
+            .push(squall_made::socket(time(at), Side::Server, sample));
     }
 
     /// Attributes the records, and checks what always holds.

@@ -5,15 +5,12 @@
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{
-    Condition, Connections, Hop, Implementation, Load, Plan, PoolOrder, PoolSettings, Protocol,
-    RequestBody, RequestTemplate, ResponseTemplate, SAMPLE_EVERY, SideSettings, Station, Trial,
-    Variant,
+    Connections, Load, Plan, Protocol, RequestBody, RequestTemplate, Trial, Variant,
 };
 use squall_base::record::{
-    Direction, DirectionHealth, EffectiveSettings, Health, KernelCounters, Lateness, MachineHealth,
-    Outcome, Phase, RequestRecord, TrialRecord, Validity,
+    Direction, DirectionHealth, Health, Lateness, Outcome, Phase, RequestRecord, TrialRecord,
 };
-use squall_base::{Bytes, Duration, Probability, Rate, Time};
+use squall_base::{Bytes, Duration, Rate, Time};
 use squall_report::TrialPoints;
 
 /// How large a run to make.
@@ -35,6 +32,11 @@ impl Size {
 
     pub fn requests(self) -> u64 {
         self.rate_per_s * (self.warmup_s + self.duration_s)
+    }
+
+    fn load(self) -> Load {
+        let [warmup, duration] = [self.warmup_s, self.duration_s].map(Duration::from_secs);
+        squall_made::load(self.rate_per_s, warmup, duration, Duration::from_secs(5))
     }
 }
 
@@ -90,13 +92,6 @@ pub fn large(
 }
 
 fn plan(names: &[&str], size: Size) -> Plan {
-    let condition = |loss| Condition {
-        delay: Duration::from_millis(25).into(),
-        loss: Probability::new(loss).unwrap().into(),
-        link: String::new().into(),
-        schedule: String::new(),
-        next_links: Vec::new(),
-    };
     let variants: Vec<Variant> = names
         .iter()
         .enumerate()
@@ -105,34 +100,29 @@ fn plan(names: &[&str], size: Size) -> Plan {
     let mut plan = Plan {
         recipe: "twilio".to_owned(),
         question: "What does packet loss do to HTTP/2, compared with HTTP/1.1?".to_owned(),
-        measures: vec![squall_base::plan::Measure::USUAL],
-        primary: None,
-        profile: "quick".to_owned(),
         variants,
-        conditions: vec![condition(0.0), condition(0.01), condition(0.03)],
+        conditions: [0.0, 0.01, 0.03]
+            .map(|loss| squall_made::condition(25, loss))
+            .into(),
         requests: vec![RequestTemplate {
             method: "POST".to_owned(),
-            target: "/".to_owned(),
-            headers: Vec::new(),
             body: RequestBody::Size(Bytes::new(1024)),
+            ..squall_made::get()
         }],
-        files: Vec::new(),
-        trials: Vec::new(),
-        fixes: None,
+        ..squall_made::plan()
     };
     for repetition in 0..size.repetitions {
         for (place, condition) in plan.conditions.iter().enumerate() {
             for variant in &plan.variants {
                 let index = plan.trials.len() as u32;
                 let seed = u64::from(repetition) * 1000 + place as u64 + 0x5eed_0000_0000;
-                plan.trials.push(trial(
+                plan.trials.push(Trial {
                     index,
                     repetition,
                     seed,
-                    variant,
-                    condition.clone(),
-                    size,
-                ));
+                    load: size.load(),
+                    ..squall_made::trial(variant.clone(), condition.clone())
+                });
             }
         }
     }
@@ -145,59 +135,9 @@ fn variant(name: &str, index: usize) -> Variant {
         1 => (Protocol::H2c, Connections::Fixed(1)),
         _ => (Protocol::H2c, Connections::Fixed(8)),
     };
-    let hop = Hop {
-        protocol,
-        across_link: true,
-        connections,
-        pool: PoolSettings {
-            order: PoolOrder::Turns,
-            streams_at_most: None,
-            warm: 0,
-        },
-        client: SideSettings::default(),
-        server: SideSettings::default(),
-    };
-    let station = |name: &str| Station {
-        name: name.to_owned(),
-        runs: Implementation::Embedded,
-        asked: squall_base::plan::StationOptions::default(),
-    };
-    Variant {
-        name: name.to_owned(),
-        path: format!("client ~{protocol}~> server"),
-        stations: vec![station("client"), station("server")],
-        hops: vec![hop],
-    }
-}
-
-fn trial(
-    index: u32,
-    repetition: u32,
-    seed: u64,
-    variant: &Variant,
-    condition: Condition,
-    size: Size,
-) -> Trial {
-    Trial {
-        index,
-        repetition,
-        seed,
-        variant: variant.clone(),
-        condition,
-        load: Load::constant(
-            Rate::new(size.rate_per_s, Duration::from_secs(1)).unwrap(),
-            Duration::from_secs(size.warmup_s),
-            Duration::from_secs(size.duration_s),
-            Duration::from_secs(5),
-        )
-        .unwrap(),
-        response: ResponseTemplate {
-            status: 200,
-            body: Bytes::new(1024),
-        },
-        sample_every: SAMPLE_EVERY,
-        fast: Vec::new(),
-    }
+    let mut variant = squall_made::variant(name, protocol);
+    variant.hops[0].connections = connections;
+    variant
 }
 
 fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
@@ -217,32 +157,16 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         ..Lateness::default()
     };
     let direction = |direction| DirectionHealth {
-        hop: 1,
-        direction,
         packets: 10_000,
-        copies: 0,
         dropped: 100,
         delivered: 9_900,
-        write_errors: 0,
-        in_flight: 0,
         largest_packet_bytes: 1500,
-        lateness: late(20),
-        kernel: KernelCounters::default(),
+        ..squall_made::direction_health(direction, late(20))
     };
     let record = TrialRecord {
-        schema: 1,
-        attempt: 1,
-        trial: trial.clone(),
-        epoch_monotonic_ns: 0,
         epoch_unix_ns: 1_763_760_300_000_000_000 + u64::from(trial.index) * 60_000_000_000,
         load_start,
         requests: requests.len() as u64,
-        hops: Vec::new(),
-        stations: Vec::new(),
-        station_exits: Vec::new(),
-        files: Vec::new(),
-        pages: None,
-        gaps: None,
         connections_opened: match trial.variant.first_hop().connections {
             Connections::OnDemand { .. } => 87 + trial.repetition,
             Connections::Fixed(count) => count,
@@ -250,32 +174,14 @@ fn record(trial: &Trial) -> (TrialRecord, Vec<RequestRecord>) {
         health: Health {
             schedule_lag: late(45),
             link_wakeup: late(30),
-            link_late: None,
             rate_asked_per_s: rate_of(trial).per_second(),
             rate_achieved_per_s: answered / trial.load.duration.as_secs_f64(),
             link: Direction::ALL.map(direction).to_vec(),
-            links: Vec::new(),
-            machine: MachineHealth::default(),
-            validity: Validity::Valid,
+            ..squall_made::health()
         },
-        used: used(),
+        ..squall_made::record(trial.clone())
     };
     (record, requests)
-}
-
-fn used() -> EffectiveSettings {
-    EffectiveSettings {
-        kernel: "6.1.0-test".to_owned(),
-        client_congestion_control: vec!["cubic".to_owned()],
-        server_congestion_control: vec!["cubic".to_owned()],
-        next_links: Vec::new(),
-        sysctls: [].into(),
-        link_scheduling: "fifo".to_owned(),
-        station_scheduling: "fifo".to_owned(),
-        link_spin: Duration::ZERO,
-        client_spin: Duration::ZERO,
-        user_namespace: false,
-    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): enough for a picture.

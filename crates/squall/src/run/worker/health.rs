@@ -343,7 +343,7 @@ fn judge_lag(evidence: &Evidence, doubts: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::record::{LinkThreadHealth, MachineHealth};
+    use squall_base::record::LinkThreadHealth;
     use squall_recipe::{NoFiles, StationMode, parse_with};
 
     use super::*;
@@ -351,22 +351,6 @@ mod tests {
     const RECIPE: &str = "name = \"x\"\nquestion = \"?\"\n[load]\nrate = \"1/s\"\n[conditions]\ndelay = \"1ms\"\n\
                           [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n[profile.standard]\n\
                           warmup = \"0s\"\nduration = \"1s\"\n";
-
-    /// Effective settings without any content: the tests of links do not need them.
-    fn nothing_used() -> EffectiveSettings {
-        EffectiveSettings {
-            kernel: String::new(),
-            client_congestion_control: Vec::new(),
-            server_congestion_control: Vec::new(),
-            next_links: Vec::new(),
-            sysctls: BTreeMap::new(),
-            link_scheduling: String::new(),
-            station_scheduling: String::new(),
-            link_spin: Duration::ZERO,
-            client_spin: Duration::ZERO,
-            user_namespace: false,
-        }
-    }
 
     /// The judgement of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
     /// without squall's lateness and without its disturbance.
@@ -378,20 +362,13 @@ mod tests {
         let recipe = parse_with(RECIPE, StationMode::Real, &NoFiles).unwrap();
         let plan = recipe.plan(recipe.default_profile(), 1).unwrap();
         let health = Health {
-            schedule_lag: Lateness::default(),
-            link_wakeup: Lateness::default(),
-            link_late: None,
-            rate_asked_per_s: 1.0,
-            rate_achieved_per_s: 1.0,
-            link: Vec::new(),
             links: vec![LinkThreadHealth {
                 hop: 1,
                 fast: false,
                 full: Duration::ZERO,
                 carried_bit_per_s,
             }],
-            machine: MachineHealth::default(),
-            validity: Validity::Valid,
+            ..squall_made::health()
         };
         let link = LinkThreadEvidence {
             hop: 1,
@@ -406,7 +383,7 @@ mod tests {
         let evidence = Evidence {
             trial: &plan.trials[0],
             health: &health,
-            used: &nothing_used(),
+            used: &squall_made::effective_settings(),
             links: &[link],
             response: &ResponseTimes {
                 response: times(100),
