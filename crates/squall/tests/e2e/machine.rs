@@ -109,13 +109,13 @@ impl Drop for MachineUse {
     }
 }
 
-/// The whole machine: for tests that assert rates, or load the processors on purpose.
+/// The whole machine: for tests that load the processors on purpose, and assert how much they can do.
 pub(crate) fn bench() -> MachineUse {
     MachineUse::begin(Need::Alone)
 }
 
-/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, or
-/// that a trial is valid, and hardly use the processors.
+/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, rates
+/// that a window limits, or that a trial is valid, and hardly use the processors.
 pub(crate) fn quiet_seat() -> MachineUse {
     MachineUse::begin(Need::Quiet)
 }

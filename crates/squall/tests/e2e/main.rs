@@ -118,6 +118,7 @@ mod resumption;
 mod sampling;
 mod scheduled;
 mod secrets;
+mod selftest;
 mod served;
 mod serving;
 mod settings;
