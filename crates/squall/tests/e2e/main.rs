@@ -5,7 +5,6 @@
 //! file. Expected figures cite their source. The tests accept trials that other work on the machine has disturbed, and
 //! assert only what does not depend on that (`support::check_validity`).
 
-mod access_times;
 mod alone;
 mod authority;
 mod bad_input;
@@ -70,6 +69,7 @@ mod loads_recorded;
 mod loads_report;
 mod loads_targets;
 mod loads_uploads;
+mod logged_times;
 mod lossy_link;
 mod machine;
 mod mistakes;
