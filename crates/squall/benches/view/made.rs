@@ -1,7 +1,7 @@
 //! The folder of a simulated run with complete trials, as `squall run` would leave it, without summary and report.
 //!
 //! `world` and `rows` of the `analysis` bench make the tables, and the code of the trial's worker attributes them. Figures of
-//! health are empty, because nobody asks for them. The bench measures with such a run; the test `view_large` shows one to a
+//! health are empty, because nobody asks for them. The bench measures with such a run; the test `large_view` shows one to a
 //! browser.
 
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 //! and on each hop, the hops nest, and drops name the client's requests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 
 use squall_base::plan::Side;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Phase, RequestRecord};
@@ -368,8 +369,14 @@ fn equally_fast_real_and_embedded_stations_have_the_same_causes() {
     let conditions = "delay = \"25ms\"\nloss = [\"0%\", \"2%\"]";
     let profile = "warmup = \"300ms\"\nduration = \"2s\"\ndrain = \"2s\"";
     let text = recipe("150/s", conditions, &variants, profile);
-    let real = trials(&run_recipe(&text, &[]));
-    let embedded = trials(&run_recipe(&text, &["--stations", "embedded"]));
+    let text = text.as_str();
+    // At the same time, so that other work on the machine disturbs both alike.
+    let runs = thread::scope(|scope| {
+        let arguments: [&[&str]; 2] = [&[], &["--stations", "embedded"]];
+        let begun = arguments.map(|arguments| scope.spawn(move || run_recipe(text, arguments)));
+        begun.map(|run| run.join().expect("the run ends"))
+    });
+    let [real, embedded] = runs.each_ref().map(trials);
     assert_eq!((real.len(), embedded.len()), (6, 6));
     let mut compared = 0;
     for (real, embedded) in real.iter().zip(&embedded) {

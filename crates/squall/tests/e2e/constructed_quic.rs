@@ -2,6 +2,7 @@
 //! datagram, and the sender's record gives its frames. No other stream may be a victim.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 
 use squall_base::record::{
     Cause, Direction, Fate, FrameLayer, FrameRecord, PacketRecord, Repair, Side, Way,
@@ -329,15 +330,22 @@ fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
 fn each_lost_packet_is_reported_with_its_only_victim() {
     let _seat = seat();
     let mut places: BTreeSet<u64> = BTreeSet::new();
-    for (direction, sizes) in [
+    let ways = [
         (Direction::Down, ("0", "14kB")),
         (Direction::Up, ("14kB", "0")),
-    ] {
-        let text = recipe(&["h3"], "8/s", sizes, "drop every 19", "12s");
-        let run = run_recipe(&text, &[]);
-        for (found, frames) in trials(&run) {
+    ];
+    // Both at the same time, because they mostly wait.
+    let runs = thread::scope(|scope| {
+        let begun = ways.map(|(_, sizes)| {
+            let text = recipe(&["h3"], "8/s", sizes, "drop every 19", "12s");
+            scope.spawn(move || run_recipe(&text, &[]))
+        });
+        begun.map(|run| run.join().expect("the run ends"))
+    });
+    for ((direction, _), run) in ways.iter().zip(&runs) {
+        for (found, frames) in trials(run) {
             let checked = check(&found, &frames);
-            let of_message = &checked[direction as usize];
+            let of_message = &checked[*direction as usize];
             let offsets: BTreeSet<u64> = of_message
                 .places
                 .iter()

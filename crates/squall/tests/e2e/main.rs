@@ -5,7 +5,6 @@
 //! file. Expected figures cite their source. The tests accept trials that other work on the machine has disturbed, and
 //! assert only what does not depend on that (`support::check_validity`).
 
-mod access_times;
 mod alone;
 mod authority;
 mod bad_input;
@@ -56,6 +55,7 @@ mod imported;
 mod interop;
 mod interruption;
 mod key_logs;
+mod large_view;
 mod link;
 mod link_killed;
 mod load;
@@ -69,6 +69,7 @@ mod loads_recorded;
 mod loads_report;
 mod loads_targets;
 mod loads_uploads;
+mod logged_times;
 mod lossy_link;
 mod machine;
 mod mistakes;
@@ -78,6 +79,7 @@ mod observed;
 mod old_http;
 mod on_terminal;
 mod ordinary_user;
+mod page_view;
 mod paths;
 mod privileges;
 mod probe;
@@ -116,6 +118,7 @@ mod resumption;
 mod sampling;
 mod scheduled;
 mod secrets;
+mod selftest;
 mod served;
 mod serving;
 mod settings;
@@ -136,6 +139,4 @@ mod units;
 mod unwritable;
 mod verbose;
 mod view;
-mod view_large;
-mod view_page;
 mod workloads;

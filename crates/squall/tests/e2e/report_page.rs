@@ -2,13 +2,13 @@
 //! evidence of a finding opens the right request.
 //!
 //! The run has losses, large bodies, and a stream window that is far too small, whose fix it tries. squall-report tests how
-//! the page looks and behaves with made runs; `view_page` uses the page of `squall view`.
+//! the page looks and behaves with made runs; `page_view` uses the page of `squall view`.
 
 use serde_json::{Value, json};
 
+use crate::page_view::check_silent;
+use crate::page_view::chromium::{self, Page};
 use crate::support::{FinishedRun, have, run_recipe, seat};
-use crate::view_page::check_silent;
-use crate::view_page::chromium::{self, Page};
 
 const RECIPE: &str = r#"
 name = "report"

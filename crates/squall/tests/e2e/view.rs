@@ -1,6 +1,6 @@
 //! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
-//! squall-report tests what a part of a plot shows, and what the list of runs says; `view_page` and `view_large` use the page in a
+//! squall-report tests what a part of a plot shows, and what the list of runs says; `page_view` and `large_view` use the page in a
 //! browser.
 
 use std::ffi::OsStr;

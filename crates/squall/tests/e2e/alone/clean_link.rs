@@ -2,9 +2,7 @@
 
 use squall_base::record::{Outcome, RequestRecord};
 
-use crate::support::{
-    H1, H2C_ON_DEMAND, H2C_X1, H2C_X8, bench, quantile, quiet_seat, recipe, run_recipe,
-};
+use crate::support::{H1, H2C_ON_DEMAND, H2C_X1, H2C_X8, quantile, quiet_seat, recipe, run_recipe};
 
 /// The round trip over the link in these tests.
 const ROUND_TRIP_MS: f64 = 50.0;
@@ -102,7 +100,7 @@ fn check_marks(name: &str, request: &RequestRecord) {
 
 #[test]
 fn all_variants_are_equally_fast_without_loss() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     let conditions = "delay = [\"0ms\", \"25ms\"]\nloss = \"0%\"";
     let text = recipe(
         "1000/s",

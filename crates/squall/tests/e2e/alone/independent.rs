@@ -69,6 +69,11 @@ struct Bytes {
     first: Vec<u32>,
     /// For each byte, the packet that first delivered it.
     by: Vec<u32>,
+    /// For each byte, when it and all bytes before it had arrived. Like `holes`, it is known only for TCP, once all
+    /// packets have been read.
+    in_order: Vec<u64>,
+    /// When bytes were missing: from the due time of the lost packet until another packet delivered them.
+    holes: Vec<(u64, u64)>,
 }
 
 /// Shorter waits do not count: the sender sent immediately.
@@ -100,19 +105,24 @@ impl Bytes {
         self.content[start..start + content.len()].copy_from_slice(content);
     }
 
-    /// When bytes were missing: from the due time of the lost packet until another packet delivered them.
-    fn holes(&self, packets: &[Packet]) -> Vec<(u64, u64)> {
-        let mut holes: Vec<(u64, u64)> = (0..self.len())
-            .filter(|at| packets[self.first[*at] as usize].is_dropped)
-            .map(|at| {
-                (
-                    packets[self.first[at] as usize].due(),
-                    arrival(packets, self.by[at]),
-                )
-            })
-            .collect();
-        holes.dedup();
-        holes
+    /// Works out what all messages of the stream have in common.
+    fn complete(&mut self, packets: &[Packet]) {
+        let mut latest = 0;
+        for at in 0..self.len() {
+            let arrived = arrival(packets, self.by[at]);
+            latest = latest.max(arrived);
+            self.in_order.push(latest);
+            let first = packets.get(self.first[at] as usize);
+            if let Some(first) = first.filter(|first| first.is_dropped) {
+                self.holes.push((first.due(), arrived));
+            }
+        }
+        self.holes.dedup();
+    }
+
+    /// When all bytes before `end` had arrived.
+    fn all_before(&self, end: usize) -> Option<u64> {
+        self.in_order.get(end.checked_sub(1)?).copied()
     }
 
     fn len(&self) -> usize {
@@ -167,9 +177,9 @@ impl Traffic {
         if !is_ordered {
             return Some(Waits { loss, hol: 0 });
         }
-        let mut hol = (0..end).map(arrived).max()?.saturating_sub(at_last);
+        let mut hol = bytes.all_before(end)?.saturating_sub(at_last);
         if first.sent.saturating_sub(ready) >= WAIT_AT_LEAST {
-            let holes = bytes.holes(&self.packets).into_iter().chain(missing);
+            let holes = bytes.holes.iter().copied().chain(missing);
             let during = holes.map(|(from, to)| (from.max(ready), to.min(first.sent)));
             let during = during.filter(|(from, to)| from < to).collect();
             hol += covered(during).saturating_sub(while_unsent);
@@ -182,7 +192,7 @@ impl Traffic {
         let arrived = |at: usize| arrival(&self.packets, bytes.by[at]);
         let end = own.last().map_or(0, |(_, to)| *to);
         if is_ordered {
-            (0..end).map(arrived).max().unwrap_or(NEVER)
+            bytes.all_before(end).unwrap_or(NEVER)
         } else {
             own.iter()
                 .flat_map(|(from, to)| *from..*to)
@@ -270,6 +280,10 @@ fn read_tcp(file: &Path) -> Traffic {
             .collect();
         let ways = traffic.connections[connection].entry(0).or_default();
         ways[direction as usize].add_content(&traffic.packets, number, start, &content);
+    }
+    let streams = traffic.connections.iter_mut();
+    for bytes in streams.flat_map(BTreeMap::values_mut).flatten() {
+        bytes.complete(&traffic.packets);
     }
     traffic
 }

@@ -9,7 +9,7 @@ use squall_base::Side;
 use squall_base::plan::{Http2Settings, Preset, WindowUpdates, presets};
 use tempfile::TempDir;
 
-use super::probe_faults::two_at_a_time;
+use super::probe_faults::{AT_A_TIME, concurrently};
 use super::probe_servers::{SHORT_UPLOAD, probe_fairly};
 use crate::real_servers::{USUAL, Way};
 use crate::serving::Serving;
@@ -25,7 +25,7 @@ const PACKET: u64 = 1_200;
 #[test]
 fn windows_updates_and_streams_of_every_preset_are_seen() {
     let _seat = quiet_seat();
-    two_at_a_time(presets().iter().collect(), check);
+    concurrently(AT_A_TIME, presets().iter().collect(), check);
 }
 
 fn check(preset: &Preset) {

@@ -3,10 +3,10 @@
 //! What is checked is in `recipes_quick`, which has the other recipes.
 
 use crate::recipes_quick::check_shopgun_windows;
-use crate::support::bench;
+use crate::support::quiet_seat;
 
 #[test]
 fn shopgun_windows_proves_that_throughput_is_window_per_round_trip() {
-    let _bench = bench();
+    let _seat = quiet_seat();
     check_shopgun_windows();
 }

@@ -1,98 +1,15 @@
 //! `squall selftest`: every row of each group is present, and rows that do not depend on a quiet machine meet their targets.
 //!
-//! Each group runs by itself, so that only those that load the processors or that judge microseconds have the whole machine.
-//! That all groups run if none is selected, and how rows are judged, is covered by unit tests next to the measuring code.
+//! Each group runs by itself, so that only those that load the processors have the whole machine. `selftest` of the main
+//! module has the group of delays, which may run beside any other test. That all groups run if none is selected, and how rows
+//! are judged, is covered by unit tests next to the measuring code.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::selftest::Rows;
 use crate::support::{bench, quiet_seat, squall, stderr, stdout};
-
-const DELAYS_MS: [u32; 5] = [1, 10, 25, 100, 250];
-const CONDITIONS: [&str; 3] = [
-    "idle",
-    "1,000 requests/s, processors busy",
-    "50,000 packets/s",
-];
-
-struct Rows(Vec<Value>);
-
-impl Rows {
-    /// Measures a group, which has this many rows. selftest announces that all groups take about a minute; a busy machine may
-    /// take more than twice as long.
-    fn of_group(group: &str, count: usize, ends_within: Duration) -> Rows {
-        let home = TempDir::new().expect("a temporary folder");
-        let began = Instant::now();
-        let output = squall(home.path())
-            .args(["selftest", "--json", "--only", group])
-            .output()
-            .expect("squall starts");
-        let took = began.elapsed();
-        let said = stderr(&output);
-        assert!(took < ends_within, "{took:?}\n{said}");
-        assert!(said.contains(group), "{said}");
-        let rows = Rows::parse(&stdout(&output));
-        let missed = rows.0.iter().any(|row| row["pass"] == false);
-        let code = if missed { 3 } else { 0 };
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(rows.0.iter().all(|row| row["group"] == group));
-        assert_eq!(rows.0.len(), count, "{group}");
-        let left: Vec<_> = home.path().read_dir().expect("it is there").collect();
-        assert!(left.is_empty(), "{left:?}");
-        rows
-    }
-
-    fn parse(json: &str) -> Rows {
-        let rows: Vec<Value> = serde_json::from_str(json).expect("an array as JSON");
-        for row in &rows {
-            let mut keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
-            // The order of keys depends on a feature of serde_json that any dependency may enable.
-            keys.sort();
-            let expected = ["group", "name", "pass", "target", "unit", "value"];
-            assert_eq!(keys, expected, "{row}");
-            assert!(row["unit"].is_string(), "{row}");
-            assert!(row["pass"].is_null() || row["target"].is_string(), "{row}");
-        }
-        Rows(rows)
-    }
-
-    fn row(&self, name: &str) -> &Value {
-        let found: Vec<&Value> = self.0.iter().filter(|row| row["name"] == name).collect();
-        assert_eq!(found.len(), 1, "{name}: {found:?}");
-        found[0]
-    }
-
-    fn check_met(&self, name: &str) {
-        assert_eq!(self.row(name)["pass"], true, "{}", self.row(name));
-    }
-
-    /// What depends on a quiet machine only needs to be plausible.
-    fn check_within(&self, name: &str, least: f64, most: f64) {
-        let value = self.row(name)["value"].as_f64().expect("a number");
-        assert!((least..=most).contains(&value), "{}", self.row(name));
-    }
-}
-
-#[test]
-fn delays_have_all_rows_and_no_packet_is_early() {
-    let _bench = bench();
-    let rows = Rows::of_group("delay", 69, Duration::from_secs(60));
-    rows.check_within("round trip at no delay, median", 5.0, 5_000.0);
-    let over_veth = "round trip at no delay, median, over a veth pair";
-    rows.check_within(over_veth, 5.0, 5_000.0);
-    for condition in CONDITIONS {
-        rows.check_met(&format!("released early, {condition}"));
-        rows.check_within(&format!("link lateness, p99, {condition}"), 0.0, 1e6);
-        for delay_ms in DELAYS_MS {
-            let error = |what: &str| format!("error of {delay_ms} ms, {what}, {condition}");
-            rows.check_met(&error("least"));
-            rows.check_within(&error("median"), 1.0, 1e5);
-            rows.check_within(&error("p99"), 1.0, 1e6);
-        }
-    }
-}
 
 #[test]
 fn rates_have_all_rows_and_are_exact_by_the_log() {

@@ -2,7 +2,7 @@
 //! its connection, the packets of the visible time, a reload, the list of runs, and runs beside each other.
 //!
 //! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`,
-//! a run of two million requests in `view_large`.
+//! a run of two million requests in `large_view`.
 
 #[allow(
     dead_code,

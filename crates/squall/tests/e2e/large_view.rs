@@ -3,7 +3,7 @@
 //!
 //! The run is made, not measured: of most requests it has only their own rows, so that it costs little. Bounds are of
 //! processor time and of sizes, which do not depend on a quiet machine. The bench `view` measures how long each step takes, and
-//! `view_page` tests more of what a reader can do.
+//! `page_view` tests more of what a reader can do.
 
 #[path = "../../src/run/worker/causes.rs"]
 mod causes;
@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::page_view::chromium::{self, Page};
+use crate::page_view::{check_silent, visible_us, wait_for_request};
 use crate::report_page::{check_inked, check_shapes};
 use crate::support::{have, seat};
 use crate::view::Viewing;
-use crate::view_page::chromium::{self, Page};
-use crate::view_page::{check_silent, visible_us, wait_for_request};
 use made::MadeRun;
 use world::Requests;
 
