@@ -163,7 +163,7 @@ fn deliver(from_browser: ChildStdout, listeners: &Listeners) {
         }
         message.clear();
     }
-    // Whoever still waits learns that no message follows.
+    // A page that still waits learns that no message follows.
     lock(listeners).clear();
 }
 
