@@ -83,15 +83,16 @@ fn covariances(centred: &[f64]) -> (Vec<f64>, usize) {
     let in_a_row = ((n.log10()) as usize).max(5);
     let last = ((n.sqrt().ceil() as usize) + in_a_row).min(count - 2);
     let by_chance = 2.0 * (n.log10() / n).sqrt();
+    let from_start = sums_of_squares(centred.iter());
+    let from_end = sums_of_squares(centred.iter().rev());
     let mut covariances = Vec::new();
     let (mut quiet, mut window) = (0, last);
     for lag in 0..=last {
-        let ahead = &centred[lag..];
-        let product: f64 = ahead.iter().zip(centred).map(|(a, b)| a * b).sum();
+        let product = product(&centred[lag..], &centred[..count - lag]);
         covariances.push(product / n);
         // As in the reference implementation (the arch package of Python): a correlation of the overlapping parts.
-        let squares = |part: &[f64]| part.iter().map(|a| a * a).sum::<f64>();
-        let scale = (squares(&centred[lag + 1..]) * squares(&centred[..count - lag - 1])).sqrt();
+        let overlap = count - lag - 1;
+        let scale = (from_end[overlap] * from_start[overlap]).sqrt();
         let is_quiet = scale > 0.0 && (product.abs() / scale) < by_chance;
         quiet = if is_quiet { quiet + 1 } else { 0 };
         if quiet >= in_a_row && window == last {
@@ -105,6 +106,34 @@ fn covariances(centred: &[f64]) -> (Vec<f64>, usize) {
     (covariances, window)
 }
 
+/// The sums of the squares of the first 0, 1, 2, ... values.
+fn sums_of_squares<'a>(values: impl ExactSizeIterator<Item = &'a f64>) -> Vec<f64> {
+    let mut sums = Vec::with_capacity(values.len() + 1);
+    let mut sum = 0.0;
+    sums.push(sum);
+    for value in values {
+        sum += value * value;
+        sums.push(sum);
+    }
+    sums
+}
+
+/// The sum of the products of two series of the same length. It adds to four sums in turn, because each addition waits for the
+/// one before.
+fn product(one: &[f64], other: &[f64]) -> f64 {
+    let (ones, one_rest) = one.as_chunks::<4>();
+    let (others, other_rest) = other.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for (a, b) in ones.iter().zip(others) {
+        sums[0] += a[0] * b[0];
+        sums[1] += a[1] * b[1];
+        sums[2] += a[2] * b[2];
+        sums[3] += a[3] * b[3];
+    }
+    let rest: f64 = one_rest.iter().zip(other_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +143,17 @@ mod tests {
         assert_eq!(reach(&[3.0; 100]), 0.0);
         assert_eq!(reach(&[1.0, 2.0]), 0.0);
         assert_eq!(windowed_reach(&[3.0; 100]), 0.0);
+    }
+
+    #[test]
+    fn products_of_series_of_any_length_are_summed() {
+        let series: Vec<f64> = (1..=11).map(f64::from).collect();
+        for (length, sum) in [(0, 0.0), (1, 1.0), (4, 30.0), (7, 140.0), (11, 506.0)] {
+            assert_eq!(product(&series[..length], &series[..length]), sum);
+        }
+        assert_eq!(
+            sums_of_squares(series[..3].iter().rev()),
+            [0.0, 9.0, 13.0, 14.0]
+        );
     }
 }

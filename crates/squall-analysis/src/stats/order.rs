@@ -48,6 +48,12 @@ pub fn interval_ranks(count: u64, quantile: f64) -> Ranks {
     }
 }
 
+/// Whether a sample of `count` independent values can have an upper bound of the `quantile`, and [`interval_ranks`] a `high`:
+/// all values are below the quantile in at most 2.5 % of samples.
+pub fn has_upper_bound(count: u64, quantile: f64) -> bool {
+    quantile.powf(count as f64) <= MISSED_AT_AN_END
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,7 +70,9 @@ mod tests {
         ] {
             assert_eq!(interval_ranks(needs - 1, quantile).high, None, "{quantile}");
             assert_eq!(interval_ranks(needs, quantile).high, Some(needs));
+            assert!(!has_upper_bound(needs - 1, quantile) && has_upper_bound(needs, quantile));
         }
+        assert!(!has_upper_bound(0, 0.5));
         assert_eq!(interval_ranks(0, 0.5), Ranks::default());
     }
 

@@ -26,28 +26,33 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> f64 {
     };
     let scale: f64 = differences.iter().map(|d| d.abs()).sum();
     let observed = differences.iter().sum::<f64>().abs() - scale * ROUNDING;
-    let flips = |signs: &mut dyn FnMut() -> bool| {
-        let sum = others
-            .iter()
-            .fold(*first, |sum, d| if signs() { sum - d } else { sum + d });
-        sum.abs() >= observed
-    };
     // Flipping all signs leaves the sum as far from zero, so half of the relabellings stand for all.
     let worlds = 1u64.checked_shl(others.len() as u32).unwrap_or(u64::MAX);
     if worlds <= ALL_UP_TO {
         let count = |world: &u64| {
             let mut bits = *world;
-            flips(&mut || {
-                let bit = bits & 1 == 1;
+            let sum = flipped_sum(*first, others, || {
+                let bit = bits;
                 bits >>= 1;
                 bit
-            })
+            });
+            sum.abs() >= observed
         };
         return (0..worlds).filter(count).count() as f64 / worlds as f64;
     }
     let mut random = Random::new(seed);
-    let as_far = (0..DRAWN).filter(|_| flips(&mut || random.bits() & 1 == 1));
+    let as_far =
+        (0..DRAWN).filter(|_| flipped_sum(*first, others, || random.bits()).abs() >= observed);
     (as_far.count() + 1) as f64 / (DRAWN + 1) as f64
+}
+
+/// The sum of `first` and the `others`, each of which has its sign flipped if the lowest of its `bits` is 1. It takes no branch,
+/// which a processor could not predict.
+fn flipped_sum(first: f64, others: &[f64], mut bits: impl FnMut() -> u64) -> f64 {
+    // The sign is the highest bit.
+    others.iter().fold(first, |sum, other| {
+        sum + f64::from_bits(other.to_bits() ^ (bits() << 63))
+    })
 }
 
 /// The smallest p-value that this many pairs can reach: 0.0625 for 5, 0.031 for 6, 0.002 for 10.
@@ -134,6 +139,13 @@ mod tests {
         }
         assert_eq!(sign_flip(&[], 1), 1.0);
         assert_eq!(sign_flip(&[0.0; 8], 1), 1.0);
+    }
+
+    #[test]
+    fn odd_bits_flip_the_signs_of_their_numbers() {
+        let mut bits = [7, 6, 1].into_iter();
+        let sum = flipped_sum(1.0, &[2.0, -4.0, 8.0], || bits.next().unwrap());
+        assert_eq!(sum, 1.0 - 2.0 - 4.0 - 8.0);
     }
 
     #[test]

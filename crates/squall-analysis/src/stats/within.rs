@@ -15,12 +15,12 @@
 //! cover. What moves figures from run to run is not considered here: `effect` does that.
 
 use squall_base::plan::Statistic;
-use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
 use super::effect::share_beyond;
 use super::memory::reach;
-use super::order::{MISSED_AT_AN_END, interval_ranks};
+use super::order::{MISSED_AT_AN_END, has_upper_bound};
 
 /// With more batches the spread would hardly be better known (t is 2.05 for 30, 1.96 for any number). The batches would
 /// also be shorter, so that undetected correlations would do more harm.
@@ -38,6 +38,12 @@ const LOOKED_AT: usize = 8_192;
 
 /// How certain it must be that there are enough independent requests.
 const SURE: f64 = 0.95;
+
+/// How exactly a share must be met: a rank is then known to a ten-millionth of how far such ranks scatter.
+const SHARE_TOLERANCE: f64 = 1e-9;
+
+/// About ten steps are usual; these would halve an interval to a double's precision.
+const STEPS_AT_MOST: u32 = 60;
 
 /// The highest quantile that a figure uses; `None` for the mean.
 const fn quantile(figure: Statistic) -> Option<f64> {
@@ -103,8 +109,9 @@ impl RunSeries<'_> {
 
     /// A share below a quantile moves the quantile by that share, divided by the density there.
     fn of_range(&self) -> Option<(f64, f64)> {
-        let bound = interval_ranks(self.series.len() as u64, 0.75);
-        bound.high?;
+        if !has_upper_bound(self.series.len() as u64, 0.75) {
+            return None;
+        }
         let (low, high) = (self.value_at(0.25)?, self.value_at(0.75)?);
         let (at_low, at_high) = (self.sparsity(0.25)?, self.sparsity(0.75)?);
         let moved = |value: &f64| {
@@ -120,7 +127,9 @@ impl RunSeries<'_> {
 
     fn of_quantile(&self, quantile: f64) -> Option<(f64, f64)> {
         let count = self.series.len() as f64;
-        interval_ranks(self.series.len() as u64, quantile).high?;
+        if !has_upper_bound(self.series.len() as u64, quantile) {
+            return None;
+        }
         let value = self.value_at(quantile)?;
         if self.sorted.first() == self.sorted.last() {
             return Some((value, value));
@@ -209,6 +218,10 @@ struct Batches {
 impl Batches {
     /// `None` if fewer than ten batches fit, or if all batches have the same mean.
     fn of(series: &[f64], batch_at_least: f64) -> Option<Batches> {
+        // Then it does not depend on the autocorrelation.
+        if series.len() as f64 / batch_at_least < BATCHES_AT_LEAST {
+            return None;
+        }
         let length = (REACHES_OF_A_BATCH * reach_of_long(series)).max(batch_at_least);
         let count = (series.len() as f64 / length).min(BATCHES_AT_MOST).floor();
         if count < BATCHES_AT_LEAST || series.len() as f64 <= BATCHES_AT_MOST {
@@ -285,27 +298,53 @@ fn is_enough(independent: f64, quantile: f64, freedom: f64) -> bool {
     let Ok(known) = ChiSquared::new(freedom) else {
         return false;
     };
-    let least = independent * known.inverse_cdf(1.0 - SURE) / freedom;
-    quantile.max(1.0 - quantile).powf(least) <= MISSED_AT_AN_END
+    let needed = MISSED_AT_AN_END.ln() / quantile.max(1.0 - quantile).ln();
+    // Whether `independent * known.inverse_cdf(1.0 - SURE) / freedom`, the least number, is as large.
+    known.cdf(needed * freedom / independent) <= 1.0 - SURE
 }
 
 /// The rank, from 0 to `count` + 1, of the value that is above the quantile in a share `missed` of samples of `count`
 /// independent values. Neither the rank nor `count` need be whole.
+///
+/// By false position with the Illinois rule (M. Dowell and P. Jarratt, "A Modified Regula Falsi Method for Computing the Root
+/// of an Equation", BIT 11, 1971): when the same end of the bracket stays once more, its excess counts half.
 fn place_of(count: f64, quantile: f64, missed: f64) -> f64 {
-    let (mut low, mut high) = (0.0, count + 1.0);
-    // Bisection to a double's precision.
-    for _ in 0..60 {
-        let place = f64::midpoint(low, high);
-        let is_below = place <= 0.0
-            || (place < count + 1.0
-                && 1.0 - beta_reg(place, count + 1.0 - place, quantile) < missed);
-        if is_below {
-            low = place;
+    let end = count + 1.0;
+    // By how much the share at a place exceeds `missed`: the higher the place, the more.
+    let excess = |place: f64| {
+        if place <= 0.0 {
+            -missed
+        } else if place >= end {
+            1.0 - missed
         } else {
-            high = place;
+            1.0 - beta_reg(place, end - place, quantile) - missed
         }
+    };
+    let (mut low, mut high) = ((0.0, -missed), (end, 1.0 - missed));
+    let mut was_low = None;
+    // The normal approximation is a good first guess.
+    let spread = (end * quantile * (1.0 - quantile)).sqrt();
+    let guess = end * quantile + spread * Normal::standard().inverse_cdf(missed);
+    let mut place = guess.clamp(0.0, end);
+    for _ in 0..STEPS_AT_MOST {
+        let found = excess(place);
+        if found.abs() <= SHARE_TOLERANCE {
+            break;
+        }
+        let is_low = found < 0.0;
+        let stays = if is_low {
+            low = (place, found);
+            &mut high
+        } else {
+            high = (place, found);
+            &mut low
+        };
+        if was_low.replace(is_low) == Some(is_low) {
+            stays.1 /= 2.0;
+        }
+        place = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
     }
-    low
+    place
 }
 
 #[cfg(test)]
@@ -320,6 +359,20 @@ mod tests {
         assert!((place - 6.0).abs() < 1e-6, "{place}");
         let place = place_of(20.0, 0.5, 1.0 - 0.020_694_732_666_015_625);
         assert!((place - 15.0).abs() < 1e-6, "{place}");
+    }
+
+    #[test]
+    fn place_is_met_exactly_at_either_end_of_few_and_many_values() {
+        for count in [36.5, 368.0, 10_000.0] {
+            for quantile in [0.5, 0.9, 0.99] {
+                for missed in [0.005, 0.025, 0.5, 0.975, 0.995] {
+                    let place = place_of(count, quantile, missed);
+                    let share = |place: f64| 1.0 - beta_reg(place, count + 1.0 - place, quantile);
+                    let what = format!("{count}, {quantile}, {missed}: {place}");
+                    assert!((share(place) - missed).abs() < 1e-8, "{what}");
+                }
+            }
+        }
     }
 
     #[test]

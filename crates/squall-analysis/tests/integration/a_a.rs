@@ -5,6 +5,8 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use squall_analysis::answer::Confidence;
 use squall_analysis::stats::random::Random;
 use squall_analysis::{Difference, RunSummary, TrialRows, Verdict, summarise, trial_evidence};
@@ -81,6 +83,15 @@ fn run(seed: u64, factor: f64) -> RunSummary {
     summarise(&plan, trials)
 }
 
+/// How many runs of equal variants there are.
+const RUNS: usize = 6;
+
+/// A run of equal variants, made once for all tests.
+fn equal_run(seed: usize) -> &'static RunSummary {
+    static MADE: [OnceLock<RunSummary>; RUNS] = [const { OnceLock::new() }; RUNS];
+    MADE[seed].get_or_init(|| run(seed as u64, 1.0))
+}
+
 fn findings(summary: &RunSummary) -> Vec<Difference> {
     let verdicts = summary
         .conditions
@@ -97,9 +108,8 @@ fn findings(summary: &RunSummary) -> Vec<Difference> {
 #[test]
 fn equal_variants_show_no_difference() {
     let (mut runs_fooled, mut by_interval) = (0, 0);
-    const RUNS: u64 = 6;
     for seed in 0..RUNS {
-        let findings = findings(&run(seed, 1.0));
+        let findings = findings(equal_run(seed));
         assert_eq!(findings.len(), 20);
         let shown =
             |finding: &&Difference| matches!(finding, Difference::Higher | Difference::Lower);
@@ -149,5 +159,5 @@ fn slower_variant_is_found_under_every_condition() {
 
 #[test]
 fn equal_records_have_equal_summaries() {
-    assert_eq!(run(3, 1.0), run(3, 1.0));
+    assert_eq!(run(3, 1.0), *equal_run(3));
 }

@@ -1,11 +1,12 @@
 //! A folder with a certificate, free ports, and stations that are started and ready.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use squall_base::Bytes;
@@ -64,9 +65,18 @@ pub(crate) fn command(program: &str) -> Command {
     Command::new(search().program(program).expect("`have` was asked first"))
 }
 
-/// The driver of this name and its program, or a loud skip.
+/// The driver of this name and its program, or a loud skip. A program that one test has found is not asked for its version again:
+/// Envoy takes up to half a second to print it.
 pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
-    known_in(&search(), name)
+    static FOUND: Mutex<BTreeMap<String, InstalledProgram>> = Mutex::new(BTreeMap::new());
+    let found_before = FOUND.lock().expect("nobody panics").get(name).cloned();
+    if let Some(found) = found_before {
+        return Some((driver(name).expect("squall knows it"), found));
+    }
+    let (driver, found) = known_in(&search(), name)?;
+    let mut all = FOUND.lock().expect("nobody panics");
+    all.insert(name.to_owned(), found.clone());
+    Some((driver, found))
 }
 
 /// Those of these programs that are installed.

@@ -12,13 +12,12 @@ use squall_report::{TrialPoints, html};
 
 use crate::page::drop_at;
 use crate::support::chromium;
-use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
+use crate::support::overlay::{NAMES, open, open_usual, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
 
 #[test]
 fn page_logs_nothing_and_requests_nothing_from_the_network() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("quiet", &run) else {
+    let Some(mut page) = open_usual("quiet") else {
         return;
     };
     show_overlay(&mut page);
@@ -50,7 +49,7 @@ fn page_logs_nothing_and_requests_nothing_from_the_network() {
 fn words_and_numbers_of_the_page_are_those_of_the_summary() {
     let run = run(&NAMES, Size::SMALL);
     let summary = run.summary();
-    let Some(mut page) = open("words", &run) else {
+    let Some(mut page) = open_usual("words") else {
         return;
     };
     assert_eq!(
@@ -88,7 +87,7 @@ fn words_and_numbers_of_the_page_are_those_of_the_summary() {
 #[test]
 fn every_request_is_drawn_in_every_plot() {
     let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("points", &run) else {
+    let Some(mut page) = open_usual("points") else {
         return;
     };
     // One overlay and one small plot for each variant, in each of the conditions.
@@ -188,8 +187,7 @@ fn each_dropped_packet_is_a_mark_on_the_time_axis_in_a_row_for_its_variant() {
 
 #[test]
 fn plots_are_created_when_they_come_into_view() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("lazy", &run) else {
+    let Some(mut page) = open_usual("lazy") else {
         return;
     };
     page.wait_for("document.querySelectorAll('.plot').length > 0");
@@ -206,8 +204,7 @@ fn plots_are_created_when_they_come_into_view() {
 
 #[test]
 fn variants_can_be_removed_from_and_added_to_the_overlay() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("toggle", &run) else {
+    let Some(mut page) = open_usual("toggle") else {
         return;
     };
     show_overlay(&mut page);

@@ -3,6 +3,8 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use squall_analysis::RunSummary;
 use squall_analysis::causes::{RunBandTimes, TrialBandTimes};
 use squall_base::Duration;
@@ -163,14 +165,19 @@ fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
 
 /// A page with the causes of all requests, scrolled to the small plots of the last condition. `name` is that of its file.
 fn by_cause(name: &str) -> Option<Page> {
-    let run = run(&overlay::NAMES, Size::SMALL);
-    let plots: Vec<TrialPoints> = run
-        .records
-        .iter()
-        .map(|(record, requests)| TrialPoints::of(record, requests).with_causes(&causes(requests)))
-        .collect();
-    let markup = html(&summary(&run, &overlay::NAMES), &plots, &[], &[]);
-    let mut page = chromium::open_markup(name, &markup, 1400, 900)?;
+    static PAGE: OnceLock<String> = OnceLock::new();
+    let markup = PAGE.get_or_init(|| {
+        let run = run(&overlay::NAMES, Size::SMALL);
+        let plots: Vec<TrialPoints> = run
+            .records
+            .iter()
+            .map(|(record, requests)| {
+                TrialPoints::of(record, requests).with_causes(&causes(requests))
+            })
+            .collect();
+        html(&summary(&run, &overlay::NAMES), &plots, &[], &[])
+    });
+    let mut page = chromium::open_markup(name, markup, 1400, 900)?;
     page.wait_for("document.querySelectorAll('#condition-2 .multiple .plot').length > 0");
     page.middle_of("#condition-2 .multiple .plot");
     page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.points > 0");

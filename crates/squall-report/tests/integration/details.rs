@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read;
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -228,6 +229,12 @@ fn page(run: &Run) -> String {
     page_of(run, |_| {}, &[])
 }
 
+/// The page of a small run, made once for all tests.
+fn usual() -> &'static str {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    PAGE.get_or_init(|| page(&run(&NAMES, Size::SMALL)))
+}
+
 /// The markup that an element holds.
 fn unpacked(page: &str, id: &str) -> String {
     let start = format!("<script type=\"text/plain\" id=\"detail-{id}\">");
@@ -241,7 +248,7 @@ fn unpacked(page: &str, id: &str) -> String {
 
 #[test]
 fn detailed_request_is_listed_with_links_to_it_and_to_its_connection() {
-    let page = page(&run(&NAMES, Size::SMALL));
+    let page = usual();
     let place = page.split("data-points=\"points-").nth(1).unwrap();
     assert!(place.contains("\" data-request=\"1000\">"), "{place}");
     assert!(page.contains("<tr id=\"request-6-1000\""), "{page}");
@@ -255,8 +262,8 @@ fn detailed_request_is_listed_with_links_to_it_and_to_its_connection() {
 
 #[test]
 fn request_has_its_stages_packets_frames_and_words() {
-    let page = page(&run(&NAMES, Size::SMALL));
-    let markup = unpacked(&page, "request-6-1000");
+    let page = usual();
+    let markup = unpacked(page, "request-6-1000");
     assert!(
         markup.starts_with("<h2 tabindex=\"-1\">request 1000: answered with 200 after 125.400 ms"),
         "{markup}"
@@ -288,8 +295,8 @@ fn request_has_its_stages_packets_frames_and_words() {
 
 #[test]
 fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
-    let page = page(&run(&NAMES, Size::SMALL));
-    let markup = unpacked(&page, "connection-6-1-0");
+    let page = usual();
+    let markup = unpacked(page, "connection-6-1-0");
     assert!(markup.contains("<h2 tabindex=\"-1\">TCP connection 0</h2>"));
     // Sequence, sizes, throughput, in flight, windows, round trips; the client sent nothing.
     assert_eq!(markup.matches("<svg").count(), 6);
@@ -543,8 +550,7 @@ fn page_without_details_has_neither_list_nor_dialog() {
 
 /// Opens a page with the details of a request and a connection.
 pub(crate) fn open(name: &str, width: u32) -> Option<Page> {
-    let markup = page(&run(&NAMES, Size::SMALL));
-    chromium::open_markup(name, &markup, width, 900)
+    chromium::open_markup(name, usual(), width, 900)
 }
 
 /// Whether the dialog shows this.
@@ -704,9 +710,9 @@ fn drawings_and_tables_of_a_request_and_of_a_connection_are_saved_as_files() {
 
 #[test]
 fn every_drawing_and_table_of_a_dialog_has_a_name_for_its_files() {
-    let page = page(&run(&NAMES, Size::SMALL));
+    let page = usual();
     for id in ["request-6-1000", "connection-6-1-0"] {
-        let markup = unpacked(&page, id);
+        let markup = unpacked(page, id);
         for (kind, name) in [("<svg ", " data-plot=\""), ("<table ", " data-name=\"")] {
             let tags = markup.split(kind).skip(1);
             let tags: Vec<&str> = tags.filter_map(|it| it.split('>').next()).collect();

@@ -6,6 +6,8 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use squall_analysis::findings::CellFindings;
 use squall_analysis::{RunSummary, Threshold, TrialReadings, TrialSource};
 use squall_base::Duration;
@@ -99,8 +101,7 @@ fn method(run: &Run) -> Method {
     method
 }
 
-/// The page.
-pub(crate) fn page() -> String {
+fn page() -> String {
     let run = made();
     let cells: [CellFindings; 1] = [found(&run, vec![REQUEST])];
     let plots = detailed(&run, |_| {}).into_iter().zip(&run.records);
@@ -118,7 +119,8 @@ pub(crate) fn page() -> String {
 
 /// The page, opened from a file of this name in a window of this width; `None` without Chromium. No part is missing.
 pub(crate) fn open(name: &str, width: u32) -> Option<Page> {
-    let mut page = chromium::open_markup(name, &page(), width, 900)?;
+    static PAGE: OnceLock<String> = OnceLock::new();
+    let mut page = chromium::open_markup(name, PAGE.get_or_init(page), width, 900)?;
     for part in PARTS {
         let count = format!("document.querySelectorAll({part:?}).length");
         assert!(page.eval(&count).as_u64() > Some(0), "no {part}");

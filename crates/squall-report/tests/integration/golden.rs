@@ -9,7 +9,7 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -152,8 +152,8 @@ const PAPER: Medium = Medium {
     scheme: "light",
 };
 
-/// The page of a made run with everything that the views show, opened and drawn. `name` is that of its file.
-fn open(name: &str, medium: &Medium) -> Option<Page> {
+/// The page of a made run with everything that the views show.
+fn page() -> String {
     // Enough repetitions to prove a difference.
     let mut run = run(
         &NAMES,
@@ -172,9 +172,13 @@ fn open(name: &str, medium: &Medium) -> Option<Page> {
     let plots: Vec<TrialPoints> = plots
         .map(|(points, (_, requests))| points.with_causes(&causes(requests)))
         .collect();
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, html(&summary(&run, &NAMES), &plots, &cells, &[])).unwrap();
-    let mut page = chromium::open(&file, medium.width, 900)?;
+    html(&summary(&run, &NAMES), &plots, &cells, &[])
+}
+
+/// The page, which is made once, opened and drawn. `name` is that of its file.
+fn open(name: &str, medium: &Medium) -> Option<Page> {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    let mut page = chromium::open_markup(name, PAGE.get_or_init(page), medium.width, 900)?;
     lay_out(&mut page, medium);
     Some(page)
 }

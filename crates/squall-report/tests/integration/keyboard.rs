@@ -5,7 +5,7 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use squall_report::{Method, html_with_method};
@@ -18,7 +18,8 @@ use crate::support::run::{Size, run};
 /// More than the page has places to stop at.
 const PRESSES: usize = 800;
 
-fn open(name: &str) -> Option<Page> {
+/// A page with a finding, and a request in full.
+fn page() -> String {
     let run = run(&NAMES, Size::SMALL);
     let recipe = Some("name = \"mine\"\n".to_owned());
     let mut method = Method::new(None, recipe, Vec::new());
@@ -27,15 +28,13 @@ fn open(name: &str) -> Option<Page> {
     }
     let cells = [found(&run, vec![REQUEST])];
     let plots = detailed(&run, |_| {});
-    let page = html_with_method(&run.summary(), &plots, &cells, &[], &method);
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
-    std::fs::write(&file, page).unwrap();
-    let mut page = chromium::open(&file, 1_280, 800)?;
-    // Keys reach a page only while it has the focus.
-    page.call(
-        "Emulation.setFocusEmulationEnabled",
-        json!({ "enabled": true }),
-    );
+    html_with_method(&run.summary(), &plots, &cells, &[], &method)
+}
+
+/// Opens the page, which is made once, from a file of this name; `None` without Chromium.
+fn open(name: &str) -> Option<Page> {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    let mut page = chromium::open_markup(name, PAGE.get_or_init(page), 1_280, 800)?;
     page.wait_for("document.querySelectorAll('.plot').length > 0");
     Some(page)
 }

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use squall_analysis::load::{
@@ -44,8 +45,15 @@ fn load(record: &TrialRecord, requests: &[RequestRecord]) -> Load {
     (record.trial.variant.name.clone(), totals, picture)
 }
 
-/// The page of a load of this number of variants, each with the requests of a trial: some fail, and some are unfinished.
-fn page(variants: usize) -> String {
+/// The page of a load of this number of variants, each with the requests of a trial: some fail, and some are unfinished. Each
+/// page is made once.
+fn page(variants: usize) -> &'static str {
+    static PAGES: [OnceLock<String>; NAMES.len() + 1] =
+        [const { OnceLock::new() }; NAMES.len() + 1];
+    PAGES[variants].get_or_init(|| made(variants))
+}
+
+fn made(variants: usize) -> String {
     let mut run = run(&NAMES[..variants], Size::SMALL);
     let (counts, causes, errors) = (
         SideCounts::default(),
@@ -139,7 +147,7 @@ fn axe_core_finds_no_violation_on_the_page_of_a_load_and_nothing_is_cut_off_on_a
         return;
     };
     for (name, markup) in [("load-one", page(1)), ("load-three", page(3))] {
-        let Some(mut page) = open(name, &markup) else {
+        let Some(mut page) = open(name, markup) else {
             return;
         };
         show(&mut page, "#load .overlay .plot");
@@ -158,7 +166,7 @@ fn axe_core_finds_no_violation_on_the_page_of_a_load_and_nothing_is_cut_off_on_a
 
 #[test]
 fn every_request_of_a_load_is_drawn_and_nothing_is_logged() {
-    let Some(mut page) = open("load-drawn", &page(3)) else {
+    let Some(mut page) = open("load-drawn", page(3)) else {
         return;
     };
     page.prefer("light");
@@ -198,7 +206,7 @@ fn every_request_of_a_load_is_drawn_and_nothing_is_logged() {
 
 #[test]
 fn tables_and_plots_of_a_load_are_offered_as_files() {
-    let Some(mut page) = open("load-files", &page(3)) else {
+    let Some(mut page) = open("load-files", page(3)) else {
         return;
     };
     show(&mut page, "#load .overlay .plot");
@@ -241,10 +249,10 @@ fn page_of_a_load_has_the_scripts_and_the_policy_of_a_run() {
             .unwrap();
         behind.split('"').next().unwrap().to_owned()
     };
-    assert_eq!(policy(&of_load), policy(&of_run));
+    assert_eq!(policy(of_load), policy(&of_run));
     let script = |page: &str| {
         let (_, script) = page.split_once("<script type=\"module\">").unwrap();
         script.to_owned()
     };
-    assert_eq!(script(&of_load), script(&of_run));
+    assert_eq!(script(of_load), script(&of_run));
 }

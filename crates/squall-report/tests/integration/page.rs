@@ -5,6 +5,8 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use squall_analysis::{HeatMap, HeatRow, figure};
 use squall_base::plan::Condition;
 use squall_base::record::{Direction, DropRecord, Outcome, TrialRecord, Validity};
@@ -12,7 +14,7 @@ use squall_base::{Duration, Time};
 use squall_report::{TrialPoints, html};
 
 use crate::full::{self, REASON};
-use crate::support::overlay::NAMES;
+use crate::support::overlay::{NAMES, usual_page};
 use crate::support::run::{Run, Size, run, spoil};
 
 /// Enough repetitions to prove a difference among six comparisons.
@@ -25,6 +27,12 @@ fn page(run: &Run) -> String {
     html(&run.summary(), &run.plots(), &[], &[])
 }
 
+/// The page of a run of as many repetitions, made once for all tests.
+fn repeated_page() -> &'static str {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    PAGE.get_or_init(|| page(&run(&NAMES, REPEATED)))
+}
+
 /// The part of `page` after `from` and before `to`.
 fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = page.split_once(from).unwrap_or_else(|| panic!("no {from}"));
@@ -33,11 +41,10 @@ fn between<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
 
 #[test]
 fn answer_is_one_clause_with_its_certainty_and_the_health_of_the_run() {
-    let run = run(&NAMES, REPEATED);
-    let summary = run.summary();
+    let summary = run(&NAMES, REPEATED).summary();
     let answer = summary.answer.as_ref().unwrap();
-    let page = page(&run);
-    let top = between(&page, "<p class=\"answer\">", "</section>");
+    let page = repeated_page();
+    let top = between(page, "<p class=\"answer\">", "</section>");
     assert!(top.starts_with(&answer.headline), "{top}");
     assert!(
         answer.headline.contains(" wins: its p99 is "),
@@ -87,10 +94,10 @@ fn doubts_are_counted_in_the_line_about_health_and_folded() {
 
 #[test]
 fn bars_have_a_dot_for_each_trial_and_an_interval() {
-    let page = page(&run(&NAMES, REPEATED));
+    let page = repeated_page();
     for statistic in ["mean", "median", "p95", "p99"] {
         let start = format!("<figure data-statistic=\"{statistic}\">");
-        let figure = between(&page, &start, "</figure>");
+        let figure = between(page, &start, "</figure>");
         // Three variants under three conditions.
         assert_eq!(figure.matches("class=\"bar-value\"").count(), 9);
         assert_eq!(figure.matches("class=\"interval\"").count(), 9);
@@ -116,10 +123,10 @@ fn bar_of_unfinished_requests_is_hatched_to_the_end() {
 
 #[test]
 fn grid_names_the_winner_of_each_field() {
-    let page = page(&run(&NAMES, REPEATED));
+    let page = repeated_page();
     assert_eq!(page.matches("<div class=\"compared\"").count(), 2);
     let eight = between(
-        &page,
+        page,
         "data-measure=\"p99\" data-pair=\"h2c x8 against h1\">",
         "</table>",
     );
@@ -170,10 +177,10 @@ fn conditions_of_two_settings_are_a_grid_of_both() {
 
 #[test]
 fn distributions_have_a_curve_and_a_box_for_each_trial() {
-    let page = page(&run(&NAMES, Size::SMALL));
+    let page = usual_page();
     for condition in 0..3 {
         let start = format!("id=\"condition-{condition}\"");
-        let section = between(&page, &start, "</section>");
+        let section = between(page, &start, "</section>");
         assert_eq!(section.matches("<path class=\"curve\"").count(), 6);
         assert_eq!(section.matches("<g class=\"box\"").count(), 6);
         assert_eq!(section.matches("class=\"box-median\"").count(), 6);
@@ -259,7 +266,7 @@ fn heat_maps_leave_out_invalid_trials() {
 
 #[test]
 fn every_drawing_of_a_run_has_a_name_for_its_files() {
-    let page = page(&run(&NAMES, Size::SMALL));
+    let page = usual_page();
     let drawings = page
         .split("<svg ")
         .skip(1)
@@ -305,7 +312,7 @@ fn dropped_packets_are_counted_in_the_caption_of_their_plot() {
 
 #[test]
 fn terms_are_explained_where_they_stand() {
-    let page = page(&run(&NAMES, Size::SMALL));
+    let page = usual_page();
     assert!(page.contains("popovertarget=\"term-own-error\">our own error</button>"));
     assert!(page.contains("<p popover id=\"term-own-error\">"));
     let targets = page.split("popovertarget=\"").skip(1);

@@ -11,7 +11,7 @@ use crate::causes::{causes, summary};
 use crate::details::found;
 use crate::full;
 use crate::support::chromium::{self, Page};
-use crate::support::overlay::{NAMES, open, overlay_data, show_overlay};
+use crate::support::overlay::{NAMES, open, open_usual, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
 
 /// Chooses a value of the select whose label has these words.
@@ -69,8 +69,7 @@ fn phone_shows_every_part_without_scrolling_sideways() {
 
 #[test]
 fn choices_are_kept_in_the_address() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("choices", &run) else {
+    let Some(mut page) = open_usual("choices") else {
         return;
     };
     assert_eq!(bars(&mut page), json!(["p99"]));
@@ -176,8 +175,7 @@ pub(crate) fn saved(page: &mut Page, button: &str) -> String {
 
 #[test]
 fn tables_are_saved_as_csv_and_drawings_as_svg() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("files", &run) else {
+    let Some(mut page) = open_usual("files") else {
         return;
     };
     let table = saved(&mut page, ".comparison .beside .scroll + .save");
@@ -211,10 +209,6 @@ fn tables_are_saved_as_csv_and_drawings_as_svg() {
 /// Presses this button by keyboard, and describes the picture that it saves: type, width, height, whether it is opaque, and
 /// the number of colours.
 fn saved_picture(page: &mut Page, button: &str) -> Value {
-    page.call(
-        "Emulation.setFocusEmulationEnabled",
-        json!({ "enabled": true }),
-    );
     page.eval(
         "globalThis.saved = []; HTMLAnchorElement.prototype.click = () => {}; \
          URL.createObjectURL = (file) => { saved.push(file); return ''; }; URL.revokeObjectURL = () => {};",
@@ -233,8 +227,7 @@ fn saved_picture(page: &mut Page, button: &str) -> Value {
 
 #[test]
 fn drawings_are_saved_as_pictures_of_twice_their_size() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("pictures", &run) else {
+    let Some(mut page) = open_usual("saved-pictures") else {
         return;
     };
     let shown = ".bars [data-statistic]:not([hidden])";
@@ -321,8 +314,7 @@ fn every_plot_is_made_by_its_name_whether_or_not_it_is_in_view() {
 
 #[test]
 fn nothing_is_folded_or_hidden_on_paper() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("paper", &run) else {
+    let Some(mut page) = open_usual("paper") else {
         return;
     };
     show_overlay(&mut page);
@@ -343,8 +335,7 @@ fn nothing_is_folded_or_hidden_on_paper() {
 
 #[test]
 fn terms_open_by_keyboard() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("terms", &run) else {
+    let Some(mut page) = open_usual("terms") else {
         return;
     };
     page.eval("document.querySelector('#condition-0 .verdicts .term').focus()");
@@ -375,8 +366,7 @@ fn repetitions_are_shown_side_by_side_when_opened() {
 /// What axe-core would find that does not take its whole rule set: names, landmarks, headings, unique ids.
 #[test]
 fn every_part_has_a_name_and_every_id_is_unique() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("names", &run) else {
+    let Some(mut page) = open_usual("names") else {
         return;
     };
     let nameless = "[...document.querySelectorAll('svg[role=img], section, button, select')].filter((it) => \

@@ -5,6 +5,8 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use serde_json::json;
 use squall_report::{Method, html_with_method};
 
@@ -17,7 +19,7 @@ const COMMAND: &str = "squall run ./mine.toml --profile quick --seed 7 --station
 const RECIPE: &str = "name = \"mine\"\n# <why> & what\nquestion = \"?\"\n";
 
 /// Enough repetitions to prove a difference, a finding with its fix, and a request in full.
-fn open(name: &str) -> Option<Page> {
+fn page() -> String {
     let size = Size {
         repetitions: 8,
         ..Size::SMALL
@@ -30,8 +32,13 @@ fn open(name: &str) -> Option<Page> {
     }
     let cells = [found(&run, vec![REQUEST])];
     let plots = detailed(&run, |_| {});
-    let page = html_with_method(&run.summary(), &plots, &cells, &[], &method);
-    chromium::open_markup(name, &page, 1_280, 800)
+    html_with_method(&run.summary(), &plots, &cells, &[], &method)
+}
+
+/// Opens the page, which is made once, from a file of this name; `None` without Chromium.
+fn open(name: &str) -> Option<Page> {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    chromium::open_markup(name, PAGE.get_or_init(page), 1_280, 800)
 }
 
 /// The text of an element that must be visible without a click and without scrolling.

@@ -7,7 +7,7 @@ use serde_json::json;
 use squall_base::record::Outcome;
 
 use crate::support::chromium::Page;
-use crate::support::overlay::{NAMES, open, overlay_data, overlay_range, show_overlay};
+use crate::support::overlay::{NAMES, open, open_usual, overlay_data, overlay_range, show_overlay};
 use crate::support::run::{Run, Size, delay, run, spoil};
 
 /// A run whose last condition overloads h1: its latency grows up to `largest_ms`.
@@ -40,8 +40,7 @@ fn zoom_y_to(page: &mut Page, from: f64, to: f64) -> Vec<f64> {
 
 #[test]
 fn zooming_changes_the_visible_range_and_a_double_click_restores_it() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("zoom", &run) else {
+    let Some(mut page) = open_usual("zoom") else {
         return;
     };
     let (x, y) = show_overlay(&mut page);
@@ -71,8 +70,7 @@ fn zooming_changes_the_visible_range_and_a_double_click_restores_it() {
 
 #[test]
 fn visible_part_is_kept_in_the_address() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("zoom-kept", &run) else {
+    let Some(mut page) = open_usual("zoom-kept") else {
         return;
     };
     let (x, y) = show_overlay(&mut page);
@@ -97,8 +95,7 @@ fn visible_part_is_kept_in_the_address() {
 
 #[test]
 fn mistakes_in_the_address_leave_everything_visible() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("zoom-mistaken", &run) else {
+    let Some(mut page) = open_usual("zoom-mistaken") else {
         return;
     };
     page.eval("globalThis.isOld = true; location.hash = '#zoom-0=x&zoom-1=3_1_2&zoom-2=-9_99'");
@@ -112,8 +109,7 @@ fn mistakes_in_the_address_leave_everything_visible() {
 
 #[test]
 fn wheel_without_ctrl_or_focus_scrolls_the_page() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("wheel", &run) else {
+    let Some(mut page) = open_usual("wheel") else {
         return;
     };
     let (x, y) = show_overlay(&mut page);
@@ -125,8 +121,7 @@ fn wheel_without_ctrl_or_focus_scrolls_the_page() {
 
 #[test]
 fn keyboard_zooms_moves_and_resets() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("keys", &run) else {
+    let Some(mut page) = open_usual("keys") else {
         return;
     };
     show_overlay(&mut page);
@@ -143,8 +138,7 @@ fn keyboard_zooms_moves_and_resets() {
 
 #[test]
 fn latency_axis_and_repetition_can_be_switched() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("switches", &run) else {
+    let Some(mut page) = open_usual("switches") else {
         return;
     };
     show_overlay(&mut page);
@@ -172,8 +166,7 @@ fn latency_axis_and_repetition_can_be_switched() {
 
 #[test]
 fn dragging_zooms_only_the_axes_along_which_it_went() {
-    let run = run(&NAMES, Size::SMALL);
-    let Some(mut page) = open("drag", &run) else {
+    let Some(mut page) = open_usual("drag") else {
         return;
     };
     let (x, y) = show_overlay(&mut page);

@@ -1,46 +1,29 @@
-//! A real browser for the tests: Chromium, controlled through the DevTools protocol.
+//! A page in a real browser for the tests: Chromium, controlled through the DevTools protocol.
 //!
-//! With `--remote-debugging-pipe` the browser exchanges JSON messages, each terminated by a NUL, on its file descriptors 3
-//! and 4; a shell connects these to its standard input and output. So no port, no WebSocket and no further crate is needed.
-//! It knows nothing about the page under test.
+//! Each page has a browser context of its own, as a private window has: nothing of what another test stores, chooses or
+//! emulates reaches it. `devtools` has the browser, which the tests share. It knows nothing about the page under test.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// How long the browser may take to exit after it is asked to.
-const FAREWELL: Duration = Duration::from_secs(10);
+use super::devtools::{self, Browser, PATIENCE};
 
-/// Longer than anything here takes on a busy machine with two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-const FLAGS: &[&str] = &[
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-pipe",
-];
-
-/// A page in its own browser.
+/// A page in a window of its own.
 pub struct Page {
-    browser: Child,
-    to_browser: ChildStdin,
-    from_browser: Receiver<Value>,
+    browser: Arc<Browser>,
+    context: String,
+    session: String,
+    messages: Receiver<Value>,
     events: VecDeque<Value>,
-    session: Option<String>,
-    last_id: u64,
-    _profile: tempfile::TempDir,
 }
 
 /// Opens the file in a window of `width` by `height` CSS pixels; `None` as [`empty`].
@@ -61,11 +44,7 @@ pub fn open_markup(name: &str, markup: &str, width: u32, height: u32) -> Option<
 /// An empty page in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`; if
 /// peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
 pub fn empty(width: u32, height: u32) -> Option<Page> {
-    let found = Command::new("chromium")
-        .arg("--version")
-        .stderr(Stdio::null())
-        .output();
-    if !found.is_ok_and(|output| output.status.success()) {
+    if !is_installed() {
         let words = "skipped: chromium is not installed (apt-get install chromium)";
         assert!(
             std::env::var_os("SQUALL_REQUIRE_PEERS").is_none_or(|v| v != "1"),
@@ -75,92 +54,59 @@ pub fn empty(width: u32, height: u32) -> Option<Page> {
         let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
         return None;
     }
-    let mut page = Page::launch();
-    let target = page.call("Target.createTarget", json!({ "url": "about:blank" }));
-    let attach = json!({ "targetId": target["targetId"], "flatten": true });
-    let session = page.call("Target.attachToTarget", attach);
-    page.session = session["sessionId"].as_str().map(str::to_owned);
+    let mut page = Page::new(devtools::shared());
     for domain in ["Page", "Runtime", "Network", "Log"] {
         page.call(&format!("{domain}.enable"), json!({}));
     }
+    // The windows of other tests take the focus, which a page needs to receive keys. So each one behaves as if it had it.
+    page.call(
+        "Emulation.setFocusEmulationEnabled",
+        json!({ "enabled": true }),
+    );
     page.resize(width, height);
     Some(page)
 }
 
+/// Whether Chromium starts.
+fn is_installed() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = Command::new("chromium")
+            .arg("--version")
+            .stderr(Stdio::null())
+            .output();
+        found.is_ok_and(|output| output.status.success())
+    })
+}
+
 impl Page {
-    fn launch() -> Page {
-        let profile = tempfile::tempdir().unwrap();
-        let mut browser = Command::new("sh")
-            .args([
-                "-c",
-                "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
-                "sh",
-            ])
-            .args(FLAGS)
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            // Leftover temporary files are removed with the profile.
-            .env("TMPDIR", profile.path())
-            .arg("about:blank")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let to_browser = browser.stdin.take().unwrap();
-        let mut reader = BufReader::new(browser.stdout.take().unwrap());
-        let (sender, from_browser) = channel();
-        std::thread::spawn(move || {
-            let mut message = Vec::new();
-            while reader.read_until(0, &mut message).is_ok_and(|n| n > 0) {
-                let Ok(value) = serde_json::from_slice(&message[..message.len() - 1]) else {
-                    return;
-                };
-                if sender.send(value).is_err() {
-                    return;
-                }
-                message.clear();
-            }
-        });
+    fn new(browser: Arc<Browser>) -> Page {
+        let text = |answer: &Value, key: &str| answer[key].as_str().unwrap().to_owned();
+        let made = browser.call("Target.createBrowserContext", &json!({}));
+        let context = text(&made, "browserContextId");
+        let place = json!({ "url": "about:blank", "browserContextId": context });
+        let target = browser.call("Target.createTarget", &place);
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", &attach);
+        let session = text(&attached, "sessionId");
+        // Nothing is missed: a session reports no event before its page is asked for some.
+        let messages = browser.listen(&session);
         Page {
             browser,
-            to_browser,
-            from_browser,
+            context,
+            session,
+            messages,
             events: VecDeque::new(),
-            session: None,
-            last_id: 0,
-            _profile: profile,
         }
     }
 
     /// Calls a method of the protocol and returns its result.
     pub fn call(&mut self, method: &str, params: impl Into<Value>) -> Value {
-        let params = params.into();
-        self.last_id += 1;
-        let mut message = json!({ "id": self.last_id, "method": method, "params": params });
-        if let Some(session) = &self.session {
-            message["sessionId"] = json!(session);
-        }
-        self.to_browser
-            .write_all(message.to_string().as_bytes())
-            .unwrap();
-        self.to_browser.write_all(&[0]).unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let answer = self
-                .from_browser
-                .recv_timeout(left)
-                .expect("the browser answers");
-            if answer["id"] != self.last_id {
-                self.events.push_back(answer);
-                continue;
-            }
-            assert!(
-                answer.get("error").is_none(),
-                "{method}: {}",
-                answer["error"]
-            );
-            return answer["result"].clone();
-        }
+        let params: Value = params.into();
+        let session = Some(self.session.as_str());
+        let id = self.browser.send(session, method, &params).unwrap();
+        let events = &mut self.events;
+        devtools::answer(&self.messages, id, method, |event| events.push_back(event))
     }
 
     /// Goes to an address. The caller waits until the page can be used.
@@ -340,17 +286,11 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Killed immediately, it would leave child processes that still write to the profile while it is removed. Errors
-        // are ignored, because the browser may have exited already.
-        let farewell = json!({ "id": self.last_id + 1, "method": "Browser.close" }).to_string();
-        let _ = self.to_browser.write_all(farewell.as_bytes());
-        let _ = self.to_browser.write_all(&[0]);
-        let give_up = Instant::now() + FAREWELL;
-        while self.browser.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < give_up
-        {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.browser.kill();
-        let _ = self.browser.wait();
+        // Nobody waits for the answer, and errors are ignored: the browser may have exited already.
+        let context = json!({ "browserContextId": self.context });
+        let _ = self
+            .browser
+            .send(None, "Target.disposeBrowserContext", &context);
+        self.browser.forget(&self.session);
     }
 }

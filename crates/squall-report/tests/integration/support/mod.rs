@@ -7,6 +7,7 @@
 
 pub mod axe;
 pub mod chromium;
+pub mod devtools;
 pub mod english;
 pub mod overlay;
 pub mod picture;
