@@ -78,7 +78,7 @@ fn trial_records_what_its_hosts_share_with_the_machine() {
     if Path::new("/proc/1/stat").exists() {
         let others = machine.other_programs.expect("what other programs used");
         let during = others.during.as_secs_f64();
-        assert!(during >= 1.0 && others.processors > 0, "{others:?}");
+        assert!(during >= 0.9 && others.processors > 0, "{others:?}");
     }
 }
 
