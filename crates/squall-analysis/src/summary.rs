@@ -14,6 +14,7 @@ use crate::cell::CellSummary;
 use crate::crossover::Crossover;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::figures::Interval;
+use crate::other_programs::ProcessorsShared;
 use crate::threshold::{Reading, Threshold};
 use crate::trial::TrialStats;
 use crate::tried::TriedFix;
@@ -345,6 +346,8 @@ pub enum Warning {
     UnfinishedAttempt(UnfinishedAttempt),
     /// Programs that did not tell their versions.
     UnknownVersions(UntoldVersions),
+    /// Trials in which other programs used the processors that real programs of the path needed.
+    OtherPrograms(ProcessorsShared),
     /// Trials without a record.
     MissingTrials {
         /// How many have no record.

@@ -17,6 +17,7 @@ use crate::distinct::distinct;
 use crate::figures::{Figures, Interval};
 use crate::gaps;
 use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
+use crate::other_programs::ProcessorsTaken;
 use crate::own_error::OwnErrors;
 use crate::page_time::PageTimes;
 use crate::quantile::{Quantile, Sample};
@@ -188,6 +189,10 @@ pub struct TrialStats {
     /// The names of the stations whose programs did not tell their versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_versions: Vec<String>,
+    /// What other programs used of the processors while real programs of the path ran; `None` if it was little or is not
+    /// known, or if all stations are squall's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors_taken: Option<ProcessorsTaken>,
 }
 
 impl TrialStats {
@@ -353,6 +358,7 @@ pub fn trial_stats(record: &TrialRecord, requests: &[RequestRecord]) -> TrialSta
         validity: record.health.validity.clone(),
         station_exits: record.station_exits.clone(),
         unknown_versions: unknown_versions(&record.stations),
+        processors_taken: ProcessorsTaken::of(record),
     }
 }
 

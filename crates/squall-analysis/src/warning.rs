@@ -1,7 +1,8 @@
 //! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
 //!
 //! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded (docs/METHOD.md has
-//! the thresholds); here that is only reported. The warnings as data are in `summary`; those of what failed are in `failures`.
+//! the thresholds); here that is only reported. The warnings as data are in `summary`; those of what failed are in `failures`,
+//! and the one of other programs on the processors is in `other_programs`.
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use crate::cell::CellSummary;
 use crate::distinct::distinct;
 use crate::failures::{EndedProgram, UnfinishedAttempt, UntoldVersions};
 use crate::figure;
+use crate::other_programs::ProcessorsShared;
 use crate::quantile::{P95_NEEDS, P99_NEEDS};
 use crate::summary::{ConditionSummary, Repeats, Warning};
 use crate::trial::TrialStats;
@@ -48,6 +50,7 @@ pub(crate) fn warnings(
     found.extend(trials().filter_map(doubtful_trial));
     found.extend(limited_trials(trials()));
     found.extend(repeated_trials(variants, conditions, attempts));
+    found.extend(ProcessorsShared::of(trials()).map(Warning::OtherPrograms));
     found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
     found.extend(distinct(trials().filter_map(other_congestion_control)));
     let failed = |variant: &String| failed_requests(conditions, variant);
@@ -194,6 +197,7 @@ impl fmt::Display for Warning {
             Warning::ProgramEnded(ended) => write!(f, "{ended}"),
             Warning::UnfinishedAttempt(attempt) => write!(f, "{attempt}"),
             Warning::UnknownVersions(versions) => write!(f, "{versions}"),
+            Warning::OtherPrograms(shared) => write!(f, "{shared}"),
             Warning::MissingTrials { missing, planned } => write!(
                 f,
                 "{} of {} {} no record. Finish the run with `squall run --resume RUN`.",

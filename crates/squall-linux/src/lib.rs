@@ -26,6 +26,7 @@ pub mod machine;
 mod names;
 mod netlink;
 pub mod offload;
+pub mod other_programs;
 mod packet_socket;
 mod port;
 pub mod privileges;

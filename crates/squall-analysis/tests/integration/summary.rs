@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Map, Value};
-use squall_analysis::{Quantile, RunSummary, TrialStats, summarise, trial_stats};
+use squall_analysis::{ProcessorsTaken, Quantile, RunSummary, TrialStats, summarise, trial_stats};
+use squall_base::plan::Implementation;
 use squall_base::record::{
-    FailedAttempt, LateSpan, LateSpans, Outcome, Phase, ProcessEnd, RequestRecord, StationExit,
-    StationRecord, Validity,
+    FailedAttempt, LateSpan, LateSpans, OtherPrograms, Outcome, Phase, ProcessEnd, RequestRecord,
+    StationExit, StationRecord, TrialRecord, Validity,
 };
 use squall_base::{Duration, Time};
 
@@ -273,6 +274,73 @@ fn repeated_trials_are_counted_by_variant() {
         ),
         "{warning}"
     );
+}
+
+/// The warnings of a run whose server is nginx, or else squall's own. During its first trial, of 4 s, other programs used this
+/// much processor time.
+fn beside_others(used: Duration, is_real: bool) -> Vec<String> {
+    let mut plan = plan(6);
+    if is_real {
+        for trial in &mut plan.trials {
+            trial.variant.stations[1].runs = Implementation::Program {
+                program: "nginx".to_owned(),
+            };
+        }
+    }
+    let p99 = Quantile::Exact(ms(1));
+    let mut trials = trials(&plan, &[(p99, p99); 6]);
+    let mut first = record(&plan.trials[0]);
+    first.health.machine.other_programs = Some(OtherPrograms {
+        used,
+        during: Duration::from_secs(4),
+        processors: 2,
+    });
+    let requests: Vec<_> = (0..400).map(|n| request(n, 5, Outcome::Answered)).collect();
+    trials[0].processors_taken = trial_stats(&first, &requests).processors_taken;
+    warnings_of(&summarise(&plan, trials))
+}
+
+#[test]
+fn other_programs_on_the_processors_are_a_doubt_where_real_programs_need_them() {
+    assert_eq!(
+        beside_others(ms(3_200), true),
+        [
+            "In 1 trial other programs used up to 0.8 of 2 processors: real programs may have waited for a processor. Leave \
+             the machine idle while squall runs."
+        ]
+    );
+    // From 10 % of one processor on.
+    let [warning] = &beside_others(ms(400), true)[..] else {
+        panic!("one warning");
+    };
+    assert!(warning.contains("up to 0.1 of 2 processors"), "{warning}");
+    assert_eq!(beside_others(ms(399), true), [""; 0]);
+    // squall's own threads have priority, and their lateness is measured.
+    assert_eq!(beside_others(ms(3_200), false), [""; 0]);
+}
+
+#[test]
+fn a_few_ticks_of_other_programs_in_a_short_trial_are_no_doubt() {
+    let mut record = record(&plan(1).trials[0]);
+    record.trial.variant.stations[1].runs = Implementation::Program {
+        program: "nginx".to_owned(),
+    };
+    let taken = |record: &TrialRecord| trial_stats(record, &[]).processors_taken;
+    assert_eq!(taken(&record), None);
+    let mut used = |millis| {
+        record.health.machine.other_programs = Some(OtherPrograms {
+            used: ms(millis),
+            during: ms(500),
+            processors: 4,
+        });
+        taken(&record)
+    };
+    assert_eq!(used(99), None);
+    let expected = ProcessorsTaken {
+        percent: 20,
+        processors: 4,
+    };
+    assert_eq!(used(100), Some(expected));
 }
 
 /// A server that crashed 1.2 s after the trial's epoch.

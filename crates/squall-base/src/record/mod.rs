@@ -34,6 +34,6 @@ pub use request::{Outcome, Phase, RequestRecord};
 pub use socket::{QuicPath, SocketRecord, SocketSample, TcpField, TcpInfo};
 pub use trial::{
     DirectionHealth, EffectiveSettings, FileChecksum, Health, HopRecord, KernelCounters, Lateness,
-    LinkCongestionControl, LinkThreadHealth, MachineHealth, OpenFiles, PageRecord, SharedMemory,
-    StationRecord, TcpShortage, TrialRecord, Validity,
+    LinkCongestionControl, LinkThreadHealth, MachineHealth, OpenFiles, OtherPrograms, PageRecord,
+    SharedMemory, StationRecord, TcpShortage, TrialRecord, Validity,
 };

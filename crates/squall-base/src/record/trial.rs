@@ -202,6 +202,26 @@ pub struct OpenFiles {
     pub limit: u64,
 }
 
+/// What programs outside of a run used of the processors while a trial's client ran, counted in ticks of 10 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherPrograms {
+    /// Their processor time, on all processors together.
+    pub used: Duration,
+    /// The time over which it was counted: from just before the client was started until it had ended.
+    pub during: Duration,
+    /// How many processors the machine has.
+    pub processors: u64,
+}
+
+impl OtherPrograms {
+    /// The average use, in percent of one processor, rounded down.
+    pub fn percent_of_one(self) -> u64 {
+        let during = u128::from(self.during.as_nanos()).max(1);
+        let percent = u128::from(self.used.as_nanos()) * 100 / during;
+        u64::try_from(percent).unwrap_or(u64::MAX)
+    }
+}
+
 /// What a trial's hosts shared with the machine's other programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineHealth {
@@ -224,6 +244,9 @@ pub struct MachineHealth {
     /// How long all processors together were ready while the hypervisor ran something else; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<Duration>,
+    /// What programs outside of the run used of the processors; `None` if not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_programs: Option<OtherPrograms>,
     /// How often squall's cgroup, or one above it, reached its limit of memory; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_reached: Option<u64>,

@@ -597,6 +597,30 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "The version of {=program} is unknown in {#n} trials",
         "{n} 次试验中 {program} 的版本未知",
     ),
+    phrase(
+        "In {#n} trial other programs used up to {#a} of {#b} processor",
+        "{n} 次试验中，其他程序最多占用了 {b} 个处理器中的 {a} 个",
+    ),
+    phrase(
+        "In {#n} trial other programs used up to {#a} of {#b} processors",
+        "{n} 次试验中，其他程序最多占用了 {b} 个处理器中的 {a} 个",
+    ),
+    phrase(
+        "In {#n} trials other programs used up to {#a} of {#b} processor",
+        "{n} 次试验中，其他程序最多占用了 {b} 个处理器中的 {a} 个",
+    ),
+    phrase(
+        "In {#n} trials other programs used up to {#a} of {#b} processors",
+        "{n} 次试验中，其他程序最多占用了 {b} 个处理器中的 {a} 个",
+    ),
+    phrase(
+        "real programs may have waited for a processor",
+        "真实程序可能等待过处理器",
+    ),
+    phrase(
+        "Leave the machine idle while squall runs",
+        "请在 squall 运行时让机器保持空闲",
+    ),
     phrase("asked for it, the program failed", "询问版本时该程序出错"),
     phrase(
         "Run its version command by hand, and check that it was not replaced during the run",

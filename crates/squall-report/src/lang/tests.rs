@@ -92,6 +92,11 @@ fn answer_and_its_certainty_are_translated() {
             "试验 0005-h1 存疑：链路最多晚了 3 ms。仅在不会改变答案时用于比较。请用 `squall run --resume RUN` 重做。",
         ),
         (
+            "In 3 trials other programs used up to 0.8 of 2 processors: real programs may have waited for a processor. \
+             Leave the machine idle while squall runs.",
+            "3 次试验中，其他程序最多占用了 2 个处理器中的 0.8 个：真实程序可能等待过处理器。请在 squall 运行时让机器保持空闲。",
+        ),
+        (
             "Not shown: 6 pairs of trials. Add repetitions with `squall run --resume RUN --repetitions 12`.",
             "未证明：6 个试验对。请用 `squall run --resume RUN --repetitions 12` 增加重复次数。",
         ),

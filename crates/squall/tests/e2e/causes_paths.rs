@@ -2,7 +2,6 @@
 //! and on each hop, the hops nest, and drops name the client's requests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
 
 use squall_base::plan::Side;
 use squall_base::record::{Cause, CauseSpans, CausesRecord, Phase, RequestRecord};
@@ -11,7 +10,9 @@ use squall_record::{
 };
 
 use crate::explain::explain;
-use crate::support::{FinishedRun, have, recipe, run_recipe, seat, stderr, stdout};
+use crate::support::{
+    FinishedRun, ensure, have, on_a_quiet_machine, recipe, run_recipe, seat, stderr, stdout,
+};
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"3s\"";
 const DELAY_NS: u64 = 25_000_000;
@@ -347,19 +348,44 @@ fn percentile(trial: &Trial, percent: usize) -> f64 {
     times[(times.len() * percent).div_ceil(100).max(1) - 1] as f64
 }
 
+fn mean(trial: &Trial) -> f64 {
+    let times = measured(trial).map(|request| request.response_time().as_nanos());
+    times.sum::<u64>() as f64 / measured(trial).count() as f64
+}
+
+/// Checks that the causes of a cell have the same shares with real and with embedded stations. `false` if these are not equally
+/// fast, so that there is nothing to compare.
+fn check_same_causes(real: &Trial, embedded: &Trial) -> Result<bool, String> {
+    const WITHIN: f64 = 0.05;
+    let name = real.folder.name();
+    let is_as_fast = [50, 99].into_iter().all(|percent| {
+        let (real, embedded) = (percentile(real, percent), percentile(embedded, percent));
+        (real / embedded - 1.0).abs() <= 0.1
+    });
+    eprintln!("{name}: as fast: {is_as_fast}");
+    if !is_as_fast {
+        return Ok(false);
+    }
+    // A difference in response time comes from some cause, so shares may differ by that much.
+    let (real_mean, embedded_mean) = (mean(real), mean(embedded));
+    let longer = (real_mean / embedded_mean).max(embedded_mean / real_mean) - 1.0;
+    let both = root_shares(real).into_iter().zip(root_shares(embedded));
+    for ((cause, real_share), (_, embedded_share)) in both {
+        let said = format!("{}: {real_share:.4} and {embedded_share:.4}", cause.name());
+        eprintln!("  {said}");
+        let apart = (real_share - embedded_share).abs();
+        ensure(apart <= WITHIN + longer, || format!("{name}: {said}"))?;
+    }
+    Ok(true)
+}
+
 /// Where real and embedded stations are equally fast, they are so for the same reasons. Where they are not, for example
 /// because other work disturbs the programs, there is nothing to compare.
 #[test]
 fn equally_fast_real_and_embedded_stations_have_the_same_causes() {
-    const WITHIN: f64 = 0.05;
-    let mean = |trial: &Trial| {
-        let times = measured(trial).map(|request| request.response_time().as_nanos());
-        times.sum::<u64>() as f64 / measured(trial).count() as f64
-    };
     if !have(&["envoy", "nginx", "haproxy"]) {
         return;
     }
-    let _seat = seat();
     let variants = [
         variant("direct", "client ~h1~> nginx"),
         variant("haproxy", "client -h1-> haproxy ~h1~> nginx"),
@@ -369,44 +395,17 @@ fn equally_fast_real_and_embedded_stations_have_the_same_causes() {
     let conditions = "delay = \"25ms\"\nloss = [\"0%\", \"2%\"]";
     let profile = "warmup = \"300ms\"\nduration = \"2s\"\ndrain = \"2s\"";
     let text = recipe("150/s", conditions, &variants, profile);
-    let text = text.as_str();
-    // At the same time, so that other work on the machine disturbs both alike.
-    let runs = thread::scope(|scope| {
-        let arguments: [&[&str]; 2] = [&[], &["--stations", "embedded"]];
-        let begun = arguments.map(|arguments| scope.spawn(move || run_recipe(text, arguments)));
-        begun.map(|run| run.join().expect("the run ends"))
-    });
-    let [real, embedded] = runs.each_ref().map(trials);
-    assert_eq!((real.len(), embedded.len()), (6, 6));
-    let mut compared = 0;
-    for (real, embedded) in real.iter().zip(&embedded) {
-        assert_eq!(real.name, embedded.name);
-        let is_as_fast = [50, 99].into_iter().all(|percent| {
-            let (real, embedded) = (percentile(real, percent), percentile(embedded, percent));
-            (real / embedded - 1.0).abs() <= 0.1
-        });
-        let both = root_shares(real).into_iter().zip(root_shares(embedded));
-        eprintln!("{}: as fast: {is_as_fast}", real.folder.name());
-        if !is_as_fast {
-            continue;
+    let check = |run: &FinishedRun| -> Result<(), String> {
+        let real = trials(run);
+        let embedded = trials(&run_recipe(&text, &["--stations", "embedded"]));
+        assert_eq!((real.len(), embedded.len()), (6, 6));
+        let mut compared = 0;
+        for (real, embedded) in real.iter().zip(&embedded) {
+            assert_eq!(real.name, embedded.name);
+            compared += u32::from(check_same_causes(real, embedded)?);
         }
-        compared += 1;
-        // A difference in response time comes from some cause, so shares may differ by that much.
-        let (real_mean, embedded_mean) = (mean(real), mean(embedded));
-        let longer = (real_mean / embedded_mean).max(embedded_mean / real_mean) - 1.0;
-        for ((cause, real_share), (_, embedded_share)) in both {
-            let apart = (real_share - embedded_share).abs();
-            eprintln!(
-                "  {}: {real_share:.4} and {embedded_share:.4}",
-                cause.name()
-            );
-            assert!(
-                apart <= WITHIN + longer,
-                "{}: {}",
-                real.folder.name(),
-                cause.name()
-            );
-        }
-    }
-    eprintln!("{compared} of 6 cells are as fast");
+        eprintln!("{compared} of 6 cells are as fast");
+        Ok(())
+    };
+    on_a_quiet_machine(seat(), || run_recipe(&text, &[]), check);
 }

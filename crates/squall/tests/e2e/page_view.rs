@@ -20,6 +20,14 @@ mod axe;
 )]
 #[path = "../../../squall-report/tests/integration/support/chromium.rs"]
 pub(crate) mod chromium;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "squall-report's tests use it as it is"
+)]
+#[path = "../../../squall-report/tests/integration/support/devtools.rs"]
+mod devtools;
 
 use serde_json::{Value, json};
 use squall_base::Time;

@@ -15,10 +15,15 @@ use squall_base::record::{
 use squall_record::{RunFolder, read_json, read_packets, read_requests};
 use tempfile::TempDir;
 
+use crate::machine::MachineUse;
 pub(crate) use crate::machine::{bench, quiet_seat, seat};
 
 /// Longer than anything that a test waits for takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a run is made whose check fails beside other work.
+const ATTEMPTS: usize = 3;
+/// How many processors other programs may use on average while real programs of a path are measured.
+const OTHERS_AT_MOST: f64 = 0.2;
 
 /// The binary, with `folder` as its working directory.
 pub(crate) fn squall(folder: &Path) -> Command {
@@ -170,6 +175,12 @@ impl TrialFiles {
         latencies.sort_by(f64::total_cmp);
         latencies
     }
+
+    /// How many processors programs outside of the run used on average while the client ran; 0 if that is not known.
+    pub(crate) fn other_programs(&self) -> f64 {
+        let others = self.record.health.machine.other_programs;
+        others.map_or(0.0, |others| others.percent_of_one() as f64 / 100.0)
+    }
 }
 
 /// The nearest-rank quantile of sorted values.
@@ -197,6 +208,13 @@ impl FinishedRun {
         self.trials
             .iter()
             .any(|trial| trial.record.health.validity != Validity::Valid)
+    }
+
+    /// Whether other programs, such as those of other tests, may have kept the real programs of a trial waiting.
+    pub(crate) fn is_beside_other_work(&self) -> bool {
+        self.trials
+            .iter()
+            .any(|trial| trial.other_programs() > OTHERS_AT_MOST)
     }
 
     pub(crate) fn only<'a>(&'a self, variant: &'a str) -> &'a TrialFiles {
@@ -327,6 +345,36 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
         output,
         folder,
         _home: home,
+    }
+}
+
+/// The text as an error, unless the condition holds.
+pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(text()) }
+}
+
+/// Checks a run whose figures mean something only on a quiet machine, as the times of real programs. If the check fails beside
+/// other work or with disturbed trials, the run is made again, without any other test: up to three times in all. If it never
+/// succeeds, that is printed, and is no failure. On a quiet machine a failed check is a failure.
+#[track_caller]
+pub(crate) fn on_a_quiet_machine(
+    mut seat: MachineUse,
+    run: impl Fn() -> FinishedRun,
+    check: impl Fn(&FinishedRun) -> Result<(), String>,
+) {
+    for attempt in 1..=ATTEMPTS {
+        let run = run();
+        let Err(said) = check(&run) else {
+            return;
+        };
+        let is_excused = run.is_beside_other_work() || run.has_disturbed_trials();
+        assert!(is_excused, "{said}");
+        eprintln!("other work disturbs this machine: {said}");
+        if attempt < ATTEMPTS {
+            // In this order, because a test that waits for the whole machine must not have a seat.
+            drop(seat);
+            seat = bench();
+        }
     }
 }
 

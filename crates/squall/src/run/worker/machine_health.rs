@@ -139,7 +139,7 @@ fn judge_taken(machine: &MachineHealth, reasons: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use squall_base::record::{OpenFiles, SharedMemory, TcpShortage};
+    use squall_base::record::{OpenFiles, OtherPrograms, SharedMemory, TcpShortage};
 
     use super::*;
 
@@ -245,6 +245,19 @@ mod tests {
         assert_eq!(said(pruned(memory(75), Some(0)), IN_TIME), [""; 0]);
         assert_eq!(said(pruned(memory(76), None), OWN_BUFFERS).len(), 1);
         assert_eq!(said(pruned(memory(1), Some(1)), OWN_BUFFERS).len(), 1);
+    }
+
+    #[test]
+    fn other_programs_on_the_processors_leave_a_trial_valid() {
+        let machine = MachineHealth {
+            other_programs: Some(OtherPrograms {
+                used: Duration::from_secs(2),
+                during: Duration::from_secs(2),
+                processors: 2,
+            }),
+            ..MachineHealth::default()
+        };
+        assert_eq!(said(machine, LATE), [""; 0]);
     }
 
     #[test]

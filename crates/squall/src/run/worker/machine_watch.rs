@@ -3,15 +3,20 @@
 //! Namespaces do not separate the memory of sockets: if other programs hold too much of it, the kernel shrinks the windows
 //! of every socket, and one variant may suffer more than another. Facts come from squall-linux (`shared`, `counters`),
 //! `health` judges them; docs/RECORD.md lists what is watched and what is not. What other programs take of the processors
-//! shows as lag and lateness; only what a hypervisor or a cgroup's limit takes is read here, as its cause.
+//! shows as lag and lateness where it delays squall, which has priority; what a hypervisor or a cgroup's limit takes is read
+//! here, as its cause. Real programs have no priority and wait unnoticed, so `ProcessorWatch` counts what others use.
 
+use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
 use anyhow::{Context, Result};
-use squall_base::record::{MachineHealth, OpenFiles, SharedMemory, TcpShortage};
+use squall_base::Time;
+use squall_base::record::{MachineHealth, OpenFiles, OtherPrograms, SharedMemory, TcpShortage};
+use squall_linux::clock;
 use squall_linux::counters::ProtocolCounters;
+use squall_linux::other_programs::ProcessorUse;
 use squall_linux::shared::{SharedCounters, SharedState, SocketMemory};
 
 use super::place::Hosts;
@@ -57,6 +62,8 @@ impl MachineWatch {
                     }),
                     throttled: taken.throttled,
                     stolen: taken.stolen,
+                    // `ProcessorWatch` has it, whose time is that of the load.
+                    other_programs: None,
                     memory_limit_reached: taken.memory_limit_reached,
                 }
             })
@@ -76,6 +83,37 @@ impl MachineWatch {
         machine.tcp_shortage = Some(machine.tcp_shortage.unwrap_or_default().plus(in_hosts));
         Ok(machine)
     }
+}
+
+/// Counts what programs outside of the run use of the processors.
+pub(super) struct ProcessorWatch {
+    begun: Option<(ProcessorUse, Time)>,
+}
+
+impl ProcessorWatch {
+    /// Begins to count.
+    pub(super) fn start() -> ProcessorWatch {
+        ProcessorWatch {
+            begun: processor_use(),
+        }
+    }
+
+    /// What was used since; `None` if that is not visible.
+    pub(super) fn finish(self) -> Option<OtherPrograms> {
+        let (before, begun) = self.begun?;
+        let (now, ended) = processor_use()?;
+        Some(OtherPrograms {
+            used: now.of_others_since(before),
+            during: ended.since(begun),
+            processors: now.processors(),
+        })
+    }
+}
+
+/// What the machine and the run have used by now. The run is the process that started this worker, with all below it:
+/// nothing leaves that tree, because it inherits its orphans.
+fn processor_use() -> Option<(ProcessorUse, Time)> {
+    Some((ProcessorUse::read(parent_id())?, clock::now()))
 }
 
 /// What the hosts' kernel counted, all together.

@@ -9,7 +9,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use anyhow::{Context, Result, anyhow};
 use squall_base::plan::{Hop, Implementation, LoadKind, Side, Station, Trial, Variant};
 use squall_base::record::{
-    GapFigures, HopRecord, PageRecord, SideCounts, StationExit, StationRecord,
+    GapFigures, HopRecord, OtherPrograms, PageRecord, SideCounts, StationExit, StationRecord,
 };
 use squall_base::{Duration, Time};
 use squall_linux::clock;
@@ -26,6 +26,7 @@ use super::assignment::Assignment;
 use super::collect::StationSinks;
 use super::embedded::EmbeddedStations;
 use super::exits;
+use super::machine_watch::ProcessorWatch;
 use super::observe::Observers;
 use super::place::{self, Hosts};
 use super::programs::{self, Programs, StationProgram};
@@ -54,6 +55,8 @@ pub(super) struct PathReport {
     pub(super) machine_errors: BTreeMap<String, u64>,
     /// How long before a request is due our own client stops sleeping.
     pub(super) client_spin: Duration,
+    /// What programs outside of the run used of the processors while the client ran.
+    pub(super) other_programs: Option<OtherPrograms>,
     /// Third-party programs that ended by themselves.
     pub(super) station_exits: Vec<StationExit>,
     /// Failures of third-party programs, including these.
@@ -156,10 +159,12 @@ pub(super) fn run(
             Ok(())
         };
         let started = start_all();
+        let processors = ProcessorWatch::start();
         let client = started.and_then(|()| match &installed[0] {
             Some(program) => run_program(&mut programs, program, sinks, link),
             None => run_client(&embedded, hosts, sinks, link, &programs, failed),
         });
+        let other_programs = processors.finish();
         if client.is_err() {
             // The client may have noticed the end of a program before the program's supervisor did.
             thread::sleep(LOOK_EVERY);
@@ -175,7 +180,10 @@ pub(super) fn run(
         }
         let report = conclude(trial, client, ended, &programs, early_exits)?;
         kept?;
-        Ok(report)
+        Ok(PathReport {
+            other_programs,
+            ..report
+        })
     })
 }
 
@@ -525,6 +533,8 @@ fn conclude(
         congestion_controls: path.congestion_controls,
         scheduling: worst_scheduling(path.schedulings.into_iter()),
         machine_errors: path.machine_errors,
+        // `run` adds it.
+        other_programs: None,
         station_exits,
         faults,
     })

@@ -159,8 +159,9 @@ fn measure(
     let packets = packets.finish()?;
     let observed = observers.finish();
     let requests = tables.finish()?;
-    let machine = machine.finish(hosts)?;
+    let mut machine = machine.finish(hosts)?;
     let mut path = path?;
+    machine.other_programs = path.other_programs;
     observed?.into_iter().for_each(|report| path.add(report));
     Ok(TrialResults {
         path,

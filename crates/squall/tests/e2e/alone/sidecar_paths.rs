@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use crate::cases::{run, text};
 use crate::findings::shown;
 use crate::support::{
-    FinishedRun, TrialFiles, have, only_run, quiet_seat, read_trials, run_recipe, seat, summary_of,
+    FinishedRun, TrialFiles, ensure, have, on_a_quiet_machine, only_run, quiet_seat, read_trials,
+    run_recipe, seat, summary_of,
 };
 
 /// What holds back requests that share a connection with losses.
@@ -116,7 +117,7 @@ fn share(run: &FinishedRun, trial: &TrialFiles, causes: &[Cause]) -> f64 {
 
 /// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known. `run_recipe` has
 /// checked that each hop spoke its protocol, without which no trial is valid.
-fn check_path(run: &FinishedRun, trial: &TrialFiles) {
+fn check_path(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
     let variant = &trial.record.trial.variant;
     let name = &variant.name;
     let stations = variant.stations.iter().zip(&trial.record.stations);
@@ -130,16 +131,15 @@ fn check_path(run: &FinishedRun, trial: &TrialFiles) {
     // Over HTTP/3 Envoys fail some requests.
     let has_quic = variant.hops.iter().any(|hop| hop.protocol == Protocol::H3);
     let at_least = if has_quic { all * 9 / 10 } else { all };
-    assert!(
-        all > 0 && succeeded >= at_least,
-        "{name}: {succeeded} of {all}"
-    );
+    ensure(all > 0 && succeeded >= at_least, || {
+        format!("{name}: {succeeded} of {all}")
+    })?;
     let is_too_fast = |request: &&RequestRecord| request.response_time().as_millis_f64() < 20.0;
     let answered = trial.measured().filter(|request| request.succeeded());
     assert_eq!(answered.filter(is_too_fast).count(), 0, "{name}");
     let unknown = share(run, trial, &[Cause::Unknown]);
     eprintln!("{name}: unknown {unknown:.3}");
-    assert!(unknown < 0.2, "{name}: {unknown}");
+    ensure(unknown < 0.2, || format!("{name}: {unknown}"))
 }
 
 /// Checks that these causes have more than this share of the time, that the hosts have little of it, and that this finding
@@ -149,32 +149,52 @@ fn check_explained(
     trial: &TrialFiles,
     (causes, more_than): (&[Cause], f64),
     finding: &str,
-) -> Vec<String> {
+) -> Result<Vec<String>, String> {
     let variant = &trial.record.trial.variant;
     let name = &variant.name;
     let explained = share(run, trial, causes);
     let host = share(run, trial, &[Cause::Host]);
     eprintln!("{name}: {causes:?} {explained:.3}, host {host:.3}");
-    assert!(explained > more_than, "{name}: {explained}");
+    ensure(explained > more_than, || format!("{name}: {explained}"))?;
     // Envoys pause now and then over HTTP/3, even without loss (FINDINGS.md). How much of the time that is depends on how
     // much processor time they get.
     let has_quic = variant.hops.iter().any(|hop| hop.protocol == Protocol::H3);
-    assert!(has_quic || host < 0.2, "{name}: {host}");
+    ensure(has_quic || host < 0.2, || format!("{name}: {host}"))?;
     let findings = shown(run, name, &|_| true).into_iter();
     let names: Vec<String> = findings.map(|it| it.name).collect();
-    assert!(names.iter().any(|it| it == finding), "{name}: {names:?}");
-    names
+    ensure(names.iter().any(|it| it == finding), || {
+        format!("{name}: {names:?}")
+    })?;
+    Ok(names)
 }
 
 /// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them.
-fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Vec<String> {
+fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Result<Vec<String>, String> {
     check_explained(run, trial, (&OF_THE_CONNECTION, 0.5), "single_connection")
 }
 
 /// Checks a path on which each request waits only for its own losses, over HTTP/1.1 or HTTP/3. FINDINGS.md has 10 to 33 % of
 /// the time for them.
-fn check_own_losses(run: &FinishedRun, trial: &TrialFiles) {
-    check_explained(run, trial, (&[Cause::Loss], 0.02), "own_loss");
+fn check_own_losses(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
+    check_explained(run, trial, (&[Cause::Loss], 0.02), "own_loss").map(drop)
+}
+
+/// Checks all paths of the case.
+fn check_all_paths(run: &FinishedRun) -> Result<(), String> {
+    assert_eq!(run.trials.len(), 7);
+    for trial in &run.trials {
+        check_path(run, trial)?;
+        let variant = &trial.record.trial.variant.name;
+        if !["2 envoys h2c", "2 envoys h2"].contains(&variant.as_str()) {
+            check_own_losses(run, trial)?;
+            continue;
+        }
+        let names = check_shared_connection(run, trial)?;
+        // The pool must not be blamed for what the connection caused.
+        let is_blamed = names.iter().any(|name| name == "pool_exhaustion");
+        ensure(!is_blamed, || format!("{variant}: {names:?}"))?;
+    }
+    Ok(())
 }
 
 #[test]
@@ -182,21 +202,12 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     if !have(&["nginx", "haproxy", "envoy"]) {
         return;
     }
-    let _seat = quiet_seat();
-    let run = run_recipe(&short(), &["--stations", "real"]);
-    assert_eq!(run.trials.len(), 7);
-    for trial in &run.trials {
-        check_path(&run, trial);
-        let variant = &trial.record.trial.variant.name;
-        if !["2 envoys h2c", "2 envoys h2"].contains(&variant.as_str()) {
-            check_own_losses(&run, trial);
-            continue;
-        }
-        let names = check_shared_connection(&run, trial);
-        // The pool must not be blamed for what the connection caused.
-        let is_blamed = names.iter().any(|name| name == "pool_exhaustion");
-        assert!(!is_blamed, "{variant}: {names:?}");
-    }
+    let recipe = short();
+    on_a_quiet_machine(
+        quiet_seat(),
+        || run_recipe(&recipe, &["--stations", "real"]),
+        check_all_paths,
+    );
 }
 
 /// A recipe like that of the case, with this path only.
@@ -212,7 +223,6 @@ fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
     if !have(&["nginx", "haproxy", "envoy", "caddy", "nghttpx"]) {
         return;
     }
-    let _seat = quiet_seat();
     for (name, path, more, is_shared) in [
         (
             "link first",
@@ -240,11 +250,18 @@ fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
         ),
     ] {
         let recipe = with_path(name, path, more);
-        let run = run_recipe(&recipe, &["--stations", "real"]);
-        let trial = run.only(name);
-        check_path(&run, trial);
-        if is_shared {
-            check_shared_connection(&run, trial);
-        }
+        let check = |run: &FinishedRun| -> Result<(), String> {
+            let trial = run.only(name);
+            check_path(run, trial)?;
+            if is_shared {
+                check_shared_connection(run, trial)?;
+            }
+            Ok(())
+        };
+        on_a_quiet_machine(
+            quiet_seat(),
+            || run_recipe(&recipe, &["--stations", "real"]),
+            check,
+        );
     }
 }
