@@ -116,23 +116,12 @@ const TRIALS: u64 = 7;
 /// Those of the first run; the others run at the same time.
 const FIRST_TRIALS: u64 = 4;
 
-#[test]
-fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
-    let _seat = seat();
+/// One trial of HTTP/1.1, and in two runs those of HTTP/2. The second run has another seed, so no two trials have the same one.
+fn below_saturation() -> [FinishedRun; 3] {
     let profile = |trials: u64| {
         format!("warmup = \"0s\"\nduration = \"8s\"\ndrain = \"2s\"\nrepetitions = {trials}")
     };
-    // A single trial over one connection is not a reliable figure: its median lies between 25 and 42 ms and its p99
-    // between 80 and 270 ms, depending on the seed. So the usual tools run alongside ours, two trials of each at a time: at
-    // this rate they need little CPU. The second run has another seed, so no two of the seven trials have the same one.
-    let theirs = is_root().then(|| {
-        [1..=FIRST_TRIALS, FIRST_TRIALS + 1..=TRIALS].map(|seeds| {
-            thread::spawn(move || -> Vec<Vec<f64>> {
-                seeds.map(|seed| h2load::latencies_ms(seed, 8)).collect()
-            })
-        })
-    });
-    let runs = thread::scope(|scope| {
+    thread::scope(|scope| {
         let run = |variant: &'static str, trials: u64, seed: &'static str| {
             let text = recipe("200/s", LOSSY, &[variant], &profile(trials));
             scope.spawn(move || run_recipe(&text, &["--seed", seed]))
@@ -143,7 +132,23 @@ fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
             run(H2C_X1, TRIALS - FIRST_TRIALS, "2"),
         ];
         begun.map(|run| run.join().expect("the run ends"))
+    })
+}
+
+#[test]
+fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
+    let _seat = seat();
+    // A single trial over one connection is not a reliable figure: its median lies between 25 and 42 ms and its p99
+    // between 80 and 270 ms, depending on the seed. So the usual tools run alongside ours, two trials of each at a time: at
+    // this rate they need little CPU.
+    let theirs = is_root().then(|| {
+        [1..=FIRST_TRIALS, FIRST_TRIALS + 1..=TRIALS].map(|seeds| {
+            thread::spawn(move || -> Vec<Vec<f64>> {
+                seeds.map(|seed| h2load::latencies_ms(seed, 8)).collect()
+            })
+        })
     });
+    let runs = below_saturation();
     for trial in runs.iter().flat_map(|run| &run.trials) {
         assert!(
             trial

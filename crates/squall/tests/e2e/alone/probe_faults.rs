@@ -314,12 +314,13 @@ fn server_without_a_fault_has_none_in_20_of_20_probes() {
     let _server = served::Serving::start(home.path(), &arguments);
     let asks = ["--upload", "1MB", "--download", "/?size=1MiB"];
     let run_once = |run: usize| {
-        let link = if run % 2 == 0 { "" } else { FAR };
+        let link = if run.is_multiple_of(2) { "" } else { FAR };
         let url = format!("https://{}:{port}/", host(link));
         let result = probed(home.path(), &url, link, &asks);
         assert_eq!(faults(&result), [""; 0], "run {run}: {result}");
     };
-    let (near, far): (Vec<usize>, Vec<usize>) = (0..HEALTHY_RUNS).partition(|run| run % 2 == 0);
+    let (near, far): (Vec<usize>, Vec<usize>) =
+        (0..HEALTHY_RUNS).partition(|run| run.is_multiple_of(2));
     thread::scope(|scope| {
         scope.spawn(|| concurrently(FROM_AFAR_AT_A_TIME, far, run_once));
         concurrently(1, near, run_once);
