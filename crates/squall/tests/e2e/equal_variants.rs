@@ -3,17 +3,14 @@
 //!
 //! Two runs are compared in `alone::compare`; squall-analysis does the same with simulated trials (`a_a`).
 
-use std::thread;
+use crate::support::{H1, recipe, run_recipe, seat, stdout, summary_of};
 
-use crate::support::{FinishedRun, H1, recipe, run_recipe, seat, stdout, summary_of};
-
-/// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each. Two runs, at the
-/// same time, have two conditions each.
+/// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each.
 ///
 /// How often does a correct method fail here? It shows a difference only if p, after Holm's correction, is at most
-/// 0.05. With all sign flips of six pairs, p is at least 2/64, but the smallest of a run's 10 must be at most 0.05/10. So a
+/// 0.05. With all sign flips of six pairs, p is at least 2/64, but the smallest of 20 must be at most 0.05/20. So a
 /// correct method never shows a difference, "at least 19 of 20" is 20 of 20, and any difference shown is a bug.
-/// (Without Holm, 5 % of 20 would break "at least 19" in 26 % of cases.)
+/// (Without Holm, 5 % of 20 would break "at least 19" in 26 % of runs.)
 ///
 /// This does not detect a bias that Holm hides, so the test also counts the comparisons that "seem" different by
 /// themselves. This requires p = 2/64, with all six pairs of one sign: 1 of 32 comparisons. The five comparisons of a
@@ -35,59 +32,36 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
         .collect();
     // p99 needs 368 requests, and there are 380.
     let profile = "warmup = \"20ms\"\nduration = \"190ms\"\ndrain = \"1s\"\nrepetitions = 6";
-    // With another seed, the conditions of the second run are independent of those of the first.
-    let runs = thread::scope(|scope| {
-        let begun = [("1ms", "1"), ("2ms", "2")].map(|(delay, seed)| {
-            let conditions = format!("delay = \"{delay}\"\nloss = [\"0%\", \"2%\"]");
-            let text = recipe("2000/s", &conditions, &names, profile);
-            scope.spawn(move || run_recipe(&text, &["-v", "--seed", seed]))
-        });
-        begun.map(|run| run.join().expect("the run ends"))
-    });
-    let mut found = Found::default();
-    runs.iter().for_each(|run| found.add(run));
-    let said = runs.each_ref().map(|run| stdout(&run.output));
-    eprintln!("{found:?}");
-    assert_eq!(found.comparisons, 20, "{said:?}");
-    assert_eq!(found.shown, 0, "{said:?}");
-    assert!(found.seem <= SEEM_AT_MOST, "{found:?}: {said:?}");
-    for said in said {
-        assert!(said.contains("A/A: h1 no 6 and h1: "), "{said}");
-        assert!(!said.contains("a variant differs from itself"), "{said}");
-    }
-}
-
-/// The comparisons, and how many of them show a difference or seem to.
-#[derive(Debug, Default)]
-struct Found {
-    comparisons: usize,
-    shown: usize,
-    seem: usize,
-}
-
-impl Found {
-    fn add(&mut self, run: &FinishedRun) {
-        let summary = summary_of(&run.folder);
-        for condition in summary["conditions"].as_array().expect("conditions") {
-            for verdict in condition["verdicts"].as_array().expect("verdicts") {
-                if verdict["is"] != "compared" {
-                    continue;
-                }
-                let pairs = verdict["pairs"].as_array().map_or(0, Vec::len);
-                self.comparisons += 1;
-                assert_eq!(verdict["is_same_variant"], true);
-                match verdict["finding"]["is"].as_str().expect("a finding") {
-                    "higher" | "lower" => self.shown += 1,
-                    "seems_higher" | "seems_lower" => self.seem += 1,
-                    "same" | "no_difference" | "within_own_error" => {}
-                    other => assert!(pairs < 6, "{other}: {verdict}"),
-                }
-                if pairs < 6 {
-                    // Disturbed trials are left out, and fewer pairs show nothing.
-                    assert!(run.has_disturbed_trials(), "{verdict}");
-                    eprintln!("other work disturbs this machine: {pairs} pairs of 6 are valid");
-                }
+    let conditions = "delay = [\"1ms\", \"2ms\"]\nloss = [\"0%\", \"2%\"]";
+    let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &["-v"]);
+    let summary = summary_of(&run.folder);
+    let (mut comparisons, mut shown, mut seem) = (0, 0, 0);
+    for condition in summary["conditions"].as_array().expect("conditions") {
+        for verdict in condition["verdicts"].as_array().expect("verdicts") {
+            if verdict["is"] != "compared" {
+                continue;
+            }
+            let pairs = verdict["pairs"].as_array().map_or(0, Vec::len);
+            comparisons += 1;
+            assert_eq!(verdict["is_same_variant"], true);
+            match verdict["finding"]["is"].as_str().expect("a finding") {
+                "higher" | "lower" => shown += 1,
+                "seems_higher" | "seems_lower" => seem += 1,
+                "same" | "no_difference" | "within_own_error" => {}
+                other => assert!(pairs < 6, "{other}: {verdict}"),
+            }
+            if pairs < 6 {
+                // Disturbed trials are left out, and fewer pairs show nothing.
+                assert!(run.has_disturbed_trials(), "{verdict}");
+                eprintln!("other work disturbs this machine: {pairs} pairs of 6 are valid");
             }
         }
     }
+    let said = stdout(&run.output);
+    eprintln!("{comparisons} comparisons: {shown} shown, {seem} seem so");
+    assert_eq!(comparisons, 20, "{said}");
+    assert_eq!(shown, 0, "{said}");
+    assert!(seem <= SEEM_AT_MOST, "{seem} of 20 seem so: {said}");
+    assert!(said.contains("A/A: h1 no 6 and h1: "), "{said}");
+    assert!(!said.contains("a variant differs from itself"), "{said}");
 }
