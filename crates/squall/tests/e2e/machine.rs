@@ -8,9 +8,8 @@ use std::io::Write as _;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so four of them leave at
-/// least a third of it idle.
-const QUIET_SEATS: usize = 4;
+/// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so three of them leave it quiet.
+const QUIET_SEATS: usize = 3;
 
 /// What a test asks of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +114,7 @@ pub(crate) fn bench() -> MachineUse {
     MachineUse::begin(Need::Alone)
 }
 
-/// A quiet machine, next to three other tests that need one: for tests that assert differences of a millisecond or less, rates
+/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, rates
 /// that a window limits, or that a trial is valid, and hardly use the processors.
 pub(crate) fn quiet_seat() -> MachineUse {
     MachineUse::begin(Need::Quiet)
