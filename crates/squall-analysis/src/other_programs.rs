@@ -23,7 +23,7 @@ const USED_AT_LEAST: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessorsTaken {
     /// The average, in percent of one processor.
-    pub percent: u64,
+    pub used_percent: u64,
     /// How many processors the machine has.
     pub processors: u64,
 }
@@ -33,10 +33,10 @@ impl ProcessorsTaken {
     pub(crate) fn of(record: &TrialRecord) -> Option<ProcessorsTaken> {
         let others = record.health.machine.other_programs?;
         let taken = ProcessorsTaken {
-            percent: others.percent_of_one(),
+            used_percent: others.percent_of_one(),
             processors: others.processors,
         };
-        let is_much = taken.percent >= PERCENT_AT_LEAST && others.used >= USED_AT_LEAST;
+        let is_much = taken.used_percent >= PERCENT_AT_LEAST && others.used >= USED_AT_LEAST;
         (is_much && has_real_programs(&record.trial.variant)).then_some(taken)
     }
 }
@@ -60,7 +60,7 @@ impl ProcessorsShared {
     pub(crate) fn of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<ProcessorsShared> {
         let taken: Vec<ProcessorsTaken> =
             trials.filter_map(|trial| trial.processors_taken).collect();
-        let most = taken.iter().max_by_key(|taken| taken.percent)?;
+        let most = taken.iter().max_by_key(|taken| taken.used_percent)?;
         Some(ProcessorsShared {
             trials: taken.len() as u64,
             most: *most,
@@ -75,7 +75,7 @@ impl fmt::Display for ProcessorsShared {
             "In {} other programs used up to {:.1} of {}: real programs may have waited for a processor. Leave the machine \
              idle while squall runs.",
             figure::counted(self.trials, "trial", "trials"),
-            self.most.percent as f64 / 100.0,
+            self.most.used_percent as f64 / 100.0,
             figure::counted(self.most.processors, "processor", "processors"),
         )
     }

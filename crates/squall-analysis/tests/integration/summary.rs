@@ -337,7 +337,7 @@ fn a_few_ticks_of_other_programs_in_a_short_trial_are_no_doubt() {
     };
     assert_eq!(used(99), None);
     let expected = ProcessorsTaken {
-        percent: 20,
+        used_percent: 20,
         processors: 4,
     };
     assert_eq!(used(100), Some(expected));

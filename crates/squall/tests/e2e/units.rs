@@ -72,6 +72,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
         "other_names",
         "out_of_order",
         "packets",
+        "processors",
         "protocols",
         "quic",
         "received",
