@@ -90,8 +90,6 @@ impl Memory {
 pub struct ProcessorTimes {
     /// Working, which includes running guests of this machine.
     pub busy: u64,
-    /// The part of `busy` in interrupts, hard and soft ones.
-    pub interrupts: u64,
     /// Idle, or waiting for a disk.
     pub idle: u64,
     /// Ready to work while the hypervisor ran something else.
@@ -117,7 +115,6 @@ impl ProcessorTimes {
         };
         Some(ProcessorTimes {
             busy: user + nice + system + irq + softirq,
-            interrupts: irq + softirq,
             idle: idle + iowait,
             steal,
         })
@@ -128,7 +125,6 @@ impl ProcessorTimes {
         // A virtual machine that has migrated to another host may count backwards.
         ProcessorTimes {
             busy: self.busy.saturating_sub(earlier.busy),
-            interrupts: self.interrupts.saturating_sub(earlier.interrupts),
             idle: self.idle.saturating_sub(earlier.idle),
             steal: self.steal.saturating_sub(earlier.steal),
         }
@@ -267,7 +263,6 @@ mod tests {
         let stat = "cpu  56881 7 11049 190901 1053 3 112 58 40 2\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         let times = ProcessorTimes::parse(stat).expect("a line of processor times");
         assert_eq!(times.busy, 56_881 + 7 + 11_049 + 3 + 112);
-        assert_eq!(times.interrupts, 3 + 112);
         assert_eq!((times.idle, times.steal), (191_954, 58));
         let none = times.since(times);
         assert_eq!((none.busy, none.idle, none.steal), (0, 0, 0));

@@ -1,10 +1,9 @@
 //! How much processor time programs outside of a run use: what all processors worked, less what the run's processes used.
 //!
 //! Both are counters in ticks of 10 ms, and the kernel may estimate the first by what runs at each tick: a result of a few ticks
-//! may be chance. Interrupts do not count. Those of an idle processor belong to no process, and most of them deliver the run's own
-//! packets; those that interrupt a process of the run may count as its own time, which hides as much of what others used. So the
-//! result is a lower bound. Whether other programs disturbed a trial is judged elsewhere; `shared` has what a hypervisor or a
-//! cgroup takes.
+//! may be chance. Work in interrupts belongs to the program that it interrupts,
+//! unless the kernel accounts for it separately (CONFIG_IRQ_TIME_ACCOUNTING): then the run's own interrupts look like another
+//! program. Whether other programs disturbed a trial is judged elsewhere; `shared` has what a hypervisor or a cgroup takes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +18,7 @@ const TICK_MS: u64 = 10;
 /// The processor time that was used until some moment, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorUse {
-    /// By everything on the machine but interrupts, since boot.
+    /// By everything on the machine, interrupts included, since boot.
     busy: u64,
     /// By the processes of a tree that still exist, and by their children that have ended and were waited for.
     own: u64,
@@ -38,9 +37,8 @@ impl ProcessorUse {
         if !processes.iter().any(|process| process.id == 1) {
             return None;
         }
-        let times = ProcessorTimes::parse(&stat)?;
         Some(ProcessorUse {
-            busy: times.busy - times.interrupts,
+            busy: ProcessorTimes::parse(&stat)?.busy,
             own: ticks_below(&processes, top)?,
             processors: count_processors(&stat),
         })
