@@ -1,35 +1,34 @@
-//! How much processor time programs outside of a run use: what all processors worked, less what the run's processes used.
+//! How much processor time programs outside of a run use: the times of all processes that do not belong to it.
 //!
-//! Both are counters in ticks of 10 ms, and the kernel may estimate the first by what runs at each tick: a result of a few ticks
-//! may be chance. Work in interrupts belongs to the program that it interrupts,
-//! unless the kernel accounts for it separately (CONFIG_IRQ_TIME_ACCOUNTING): then the run's own interrupts look like another
-//! program. Whether other programs disturbed a trial is judged elsewhere; `shared` has what a hypervisor or a cgroup takes.
+//! These times are the scheduler's, exact to a tick of 10 ms for each process. The machine's own counters in /proc/stat are not:
+//! where the kernel counts by what runs at a tick (CONFIG_TICK_CPU_ACCOUNTING), a run whose threads wake at ticks seemed to use up
+//! to 2.5 times as much as it did. Not counted are interrupts, kernel threads, which mostly carry the run's own packets, and
+//! processes that end without being waited for; so the result is a lower bound. Whether other programs disturbed a trial is judged
+//! elsewhere; `shared` has what a hypervisor or a cgroup takes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use squall_base::Duration;
 
-use crate::machine::ProcessorTimes;
-
 /// USER_HZ is 100 on all architectures that squall runs on.
 const TICK_MS: u64 = 10;
 
-/// The processor time that was used until some moment, in ticks.
+/// The parent of all kernel threads, kthreadd.
+const KERNEL: u32 = 2;
+
+/// What programs outside of a run had used of the processors at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorUse {
-    /// By everything on the machine, interrupts included, since boot.
-    busy: u64,
-    /// By the processes of a tree that still exist, and by their children that have ended and were waited for.
-    own: u64,
+    /// By processes that still exist, and by their children that have ended and were waited for, in ticks.
+    others: u64,
     /// How many processors the machine has.
     processors: u64,
 }
 
 impl ProcessorUse {
-    /// Reads what the machine and the processes below `top`, itself included, have used. `None` if that is not visible: in
-    /// another PID namespace than `top`, and where /proc hides the processes of other users (hidepid), which may belong to the
-    /// tree.
+    /// Reads what all processes have used that are not `top` or below it. `None` if that is not visible: in another PID
+    /// namespace than `top`, and where /proc hides the processes of other users (hidepid).
     pub fn read(top: u32) -> Option<ProcessorUse> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let processes = Process::read_all()?;
@@ -38,18 +37,15 @@ impl ProcessorUse {
             return None;
         }
         Some(ProcessorUse {
-            busy: ProcessorTimes::parse(&stat)?.busy,
-            own: ticks_below(&processes, top)?,
+            others: ticks_of_others(&processes, top)?,
             processors: count_processors(&stat),
         })
     }
 
-    /// The time that programs outside of the tree have used since `earlier`, on all processors together.
+    /// The time that other programs have used since `earlier`, on all processors together.
     pub fn of_others_since(self, earlier: ProcessorUse) -> Duration {
-        // A counter that went backwards, as on a virtual machine that has moved to another host, counts as zero.
-        let busy = self.busy.saturating_sub(earlier.busy);
-        let own = self.own.saturating_sub(earlier.own);
-        Duration::from_millis(busy.saturating_sub(own).saturating_mul(TICK_MS))
+        let ticks = self.others.saturating_sub(earlier.others);
+        Duration::from_millis(ticks.saturating_mul(TICK_MS))
     }
 
     /// How many processors the machine has.
@@ -102,22 +98,27 @@ impl Process {
     }
 }
 
-/// The ticks of `top` and of all processes below it; `None` if `top` is not among `all`.
-fn ticks_below(all: &[Process], top: u32) -> Option<u64> {
-    let mut sum = all.iter().find(|process| process.id == top)?.ticks;
-    let mut children: BTreeMap<u32, Vec<Process>> = BTreeMap::new();
-    // A process has one parent, so without `top` among the children none is found twice, whatever changed while they were read.
-    for process in all.iter().filter(|process| process.id != top) {
-        children.entry(process.parent).or_default().push(*process);
+/// The ticks of all processes but `top`, those below it, and kernel threads; `None` if `top` is not among `all`.
+fn ticks_of_others(all: &[Process], top: u32) -> Option<u64> {
+    let mut of_run = BTreeSet::from([all.iter().find(|process| process.id == top)?.id]);
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process.id);
     }
     let mut parents = vec![top];
     while let Some(parent) = parents.pop() {
-        for child in children.remove(&parent).unwrap_or_default() {
-            sum += child.ticks;
-            parents.push(child.id);
-        }
+        let below = children.remove(&parent).unwrap_or_default();
+        parents.extend(below.into_iter().filter(|child| of_run.insert(*child)));
     }
-    Some(sum)
+    let is_other = |process: &&Process| {
+        !of_run.contains(&process.id) && process.id != KERNEL && process.parent != KERNEL
+    };
+    Some(
+        all.iter()
+            .filter(is_other)
+            .map(|process| process.ticks)
+            .sum(),
+    )
 }
 
 #[cfg(test)]
@@ -146,9 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_processes_below_the_top_one_and_itself_belong_to_the_tree() {
+    fn processes_that_are_neither_the_runs_nor_the_kernels_are_others() {
         let all = [
             process(1, 0, 1_000),
+            process(2, 0, 7),
+            process(9, 2, 70),
             process(20, 1, 1),
             process(30, 20, 10),
             process(31, 20, 100),
@@ -158,31 +161,28 @@ mod tests {
             process(50, 1, 3),
             process(51, 50, 4),
         ];
-        assert_eq!(ticks_below(&all, 20), Some(110_111));
-        assert_eq!(ticks_below(&all, 50), Some(7));
-        assert_eq!(ticks_below(&all, 40), Some(110_000));
-        assert_eq!(ticks_below(&all, 0), None);
-        assert_eq!(ticks_below(&all, 99), None);
+        assert_eq!(ticks_of_others(&all, 20), Some(1_007));
+        assert_eq!(ticks_of_others(&all, 50), Some(111_111));
+        assert_eq!(ticks_of_others(&all, 40), Some(1_118));
+        assert_eq!(ticks_of_others(&all, 99), None);
     }
 
     #[test]
-    fn processes_that_were_read_while_numbers_changed_hands_count_once() {
-        let all = [process(20, 21, 1), process(21, 20, 2)];
-        assert_eq!(ticks_below(&all, 20), Some(3));
+    fn processes_that_were_read_while_numbers_changed_hands_belong_to_the_run() {
+        let all = [process(20, 21, 1), process(21, 20, 2), process(1, 0, 4)];
+        assert_eq!(ticks_of_others(&all, 20), Some(4));
     }
 
     #[test]
-    fn what_others_used_is_what_is_left_of_the_busy_time() {
-        let at = |busy, own| ProcessorUse {
-            busy,
-            own,
+    fn what_others_used_grows_in_ticks() {
+        let at = |others| ProcessorUse {
+            others,
             processors: 2,
         };
-        let others = |now: ProcessorUse| now.of_others_since(at(1_000, 100));
-        assert_eq!(others(at(1_300, 220)), Duration::from_millis(1_800));
-        // The two counters are estimates of their own.
-        assert_eq!(others(at(1_100, 205)), Duration::ZERO);
-        assert_eq!(others(at(900, 90)), Duration::ZERO);
+        let since = |now: ProcessorUse| now.of_others_since(at(1_000));
+        assert_eq!(since(at(1_180)), Duration::from_millis(1_800));
+        // A process has ended that nothing waited for.
+        assert_eq!(since(at(900)), Duration::ZERO);
     }
 
     #[test]
