@@ -269,11 +269,11 @@ mod tests {
         }
     }
 
-    /// Headers, bytes of DATA, and buffered payloads.
-    type Found = (Vec<(u64, u64, u64)>, Vec<u8>, Vec<Vec<u8>>);
+    /// Headers, bytes of DATA, and payloads.
+    type Parsed = (Vec<(u64, u64, u64)>, Vec<u8>, Vec<Vec<u8>>);
 
     /// What a reader finds if the bytes arrive in pieces of `step`.
-    fn read(bytes: &[u8], step: usize) -> Found {
+    fn read(bytes: &[u8], step: usize) -> Parsed {
         let (mut headers, mut data, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
         let mut reader = Reader::new(0);
         for mut input in bytes.chunks(step.max(1)) {

@@ -27,7 +27,7 @@ pub(crate) const DELAY: Duration = Duration::from_millis(10);
 const MSS: u64 = 1_448;
 
 /// A trial with its records and the findings derived from them.
-pub(crate) struct Found {
+pub(crate) struct TrialRows {
     pub(crate) record: TrialRecord,
     pub(crate) requests: Vec<RequestRecord>,
     pub(crate) packets: Vec<PacketRecord>,
@@ -61,8 +61,8 @@ fn ready(requests: &[RequestRecord], exchanges: &[ExchangeRecord]) -> [BTreeMap<
     [up.collect(), down.collect()]
 }
 
-impl Found {
-    fn read(folder: &TrialFolder) -> Found {
+impl TrialRows {
+    fn read(folder: &TrialFolder) -> TrialRows {
         let causes = read_causes(folder.causes()).expect("causes.parquet");
         let exchanges = read_exchanges(folder.exchanges()).expect("exchanges.parquet");
         let record = folder.read_record().expect("trial.json");
@@ -74,7 +74,7 @@ impl Found {
             _ => Direction::ALL.map(|direction| of_extents(&exchanges, direction)),
         };
         let requests = read_requests(folder.requests()).expect("requests.parquet");
-        let found = Found {
+        let found = TrialRows {
             record,
             ready: ready(&requests, &exchanges),
             requests,
@@ -87,10 +87,10 @@ impl Found {
         found
     }
 
-    pub(crate) fn of(run: &FinishedRun) -> Vec<Found> {
+    pub(crate) fn of(run: &FinishedRun) -> Vec<TrialRows> {
         let folder = RunFolder::open(&run.folder).expect("the run");
         let trials = folder.complete_trials().expect("its trials");
-        trials.iter().map(Found::read).collect()
+        trials.iter().map(TrialRows::read).collect()
     }
 
     pub(crate) fn name(&self) -> String {
@@ -213,7 +213,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn of(found: &'a Found, direction: Direction) -> Way<'a> {
+    fn of(found: &'a TrialRows, direction: Direction) -> Way<'a> {
         let packets = found
             .packets
             .iter()
@@ -322,7 +322,7 @@ struct Hole<'a> {
 /// The requests that the hole delayed, by TCP's rule: a message is available once its last byte and all bytes before it
 /// have arrived. A message waits for the last of its own bytes to arrive; until that byte is even sent, it waits for
 /// its own missing bytes.
-fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Cause, Duration)> {
+fn victims(found: &TrialRows, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Cause, Duration)> {
     let mut victims = BTreeMap::new();
     for (request, ranges) in &found.own[way.direction as usize] {
         let arrivals = ranges.iter().map(|(from, to)| way.last_arrival(*from, *to));
@@ -373,7 +373,7 @@ fn victims(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (Caus
 
 /// How many segments sent after the hole had been acknowledged when it was retransmitted, as a minimum and a maximum:
 /// whether an acknowledgement that arrived just before had any effect is unknown.
-fn beyond(found: &Found, way: &Way<'_>, hole: &Hole<'_>) -> (usize, usize) {
+fn beyond(found: &TrialRows, way: &Way<'_>, hole: &Hole<'_>) -> (usize, usize) {
     const MOMENT: Duration = Duration::from_micros(200);
     let again = way.segments.iter().find(|(from, packet)| {
         let end = *from + u64::from(packet.payload_len);
@@ -440,7 +440,7 @@ fn check_carried(
 }
 
 /// Checks every dropped segment of a trial.
-fn check(found: &Found) -> Vec<Lost> {
+fn check(found: &TrialRows) -> Vec<Lost> {
     let name = found.name();
     let mut lost = Vec::new();
     for direction in Direction::ALL {
@@ -541,7 +541,7 @@ fn check_every_position(direction: Direction, sizes: (&str, &str)) {
         });
         begun.map(|run| run.join().expect("the run ends"))
     });
-    let trials: Vec<Found> = runs.iter().flat_map(Found::of).collect();
+    let trials: Vec<TrialRows> = runs.iter().flat_map(TrialRows::of).collect();
     assert_eq!(trials.len(), TCP.len());
     for found in &trials {
         let name = found.name();
@@ -611,7 +611,7 @@ fn loss_on_a_shared_tcp_connection_has_other_requests_as_victims() {
         "drop every 71 data",
         "3s",
     );
-    let trials = Found::of(&run_recipe(&text, &[]));
+    let trials = TrialRows::of(&run_recipe(&text, &[]));
     assert_eq!(trials.len(), protocols.len());
     for found in &trials {
         let lost = check(found);
@@ -635,7 +635,7 @@ fn lost_syn_is_charged_to_the_request_that_opened_the_connection() {
     let text = recipe(&protocols, "2/s", ("0", "1KiB"), "drop syn 1", "1s")
         .replace("connections = 1", "connections = { at_most = 1 }")
         .replace("drain = \"1s\"", "drain = \"4s\"");
-    let trials = Found::of(&run_recipe(&text, &[]));
+    let trials = TrialRows::of(&run_recipe(&text, &[]));
     assert_eq!(trials.len(), protocols.len());
     for found in &trials {
         let name = found.name();

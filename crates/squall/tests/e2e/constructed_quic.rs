@@ -10,7 +10,7 @@ use squall_base::record::{
 use squall_base::{Duration, Time};
 use squall_record::{RunFolder, read_frames};
 
-use crate::constructed::{DELAY, Found, recipe};
+use crate::constructed::{DELAY, TrialRows, recipe};
 use crate::support::{FinishedRun, run_recipe, seat};
 
 /// STREAM frame types (RFC 9000, section 19.8).
@@ -71,7 +71,7 @@ struct Checked {
 
 /// A trial, and the frames that both sides recorded.
 struct Truth<'a> {
-    found: &'a Found,
+    found: &'a TrialRows,
     frames: &'a [FrameRecord],
     /// The request of each stream.
     streams: BTreeMap<u64, u64>,
@@ -97,7 +97,7 @@ impl Chunk {
     }
 }
 
-fn check(found: &Found, frames: &[FrameRecord]) -> [Checked; 2] {
+fn check(found: &TrialRows, frames: &[FrameRecord]) -> [Checked; 2] {
     let name = found.name();
     let mut checked = [Checked::default(), Checked::default()];
     let streams = found.requests.iter();
@@ -314,13 +314,13 @@ impl Truth<'_> {
     }
 }
 
-fn trials(run: &FinishedRun) -> Vec<(Found, Vec<FrameRecord>)> {
+fn trials(run: &FinishedRun) -> Vec<(TrialRows, Vec<FrameRecord>)> {
     let folder = RunFolder::open(&run.folder).expect("the run");
     let folders = folder.complete_trials().expect("its trials");
     let frames = folders
         .iter()
         .map(|it| read_frames(it.frames()).expect("frames.parquet"));
-    Found::of(run).into_iter().zip(frames).collect()
+    TrialRows::of(run).into_iter().zip(frames).collect()
 }
 
 /// Messages of a dozen packets, some of which lose one, at varying positions: on a busy machine by chance, because the

@@ -48,10 +48,10 @@ const SECOND: u64 = 6;
 const THIRD: u64 = 10;
 
 /// What a client sends, by stream, and whether the stream ends there.
-type Said = Vec<(u64, Vec<u8>, bool)>;
+type ClientStreams = Vec<(u64, Vec<u8>, bool)>;
 
 /// A client's violation, and the expected reaction.
-type Misdeed = (&'static str, Said, Refusal);
+type Misdeed = (&'static str, ClientStreams, Refusal);
 
 /// A HEADERS frame with these encoded fields.
 pub(crate) fn headers(fields: &[&[u8]]) -> Vec<u8> {

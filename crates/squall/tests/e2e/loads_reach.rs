@@ -14,7 +14,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, EVERY_PROTOCOL, Serving, ask, speaking};
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{have, is_root, run_squall, seat, stderr, stdout};
 
 /// Runs squall where `localhost` resolves to ::1 and 127.0.0.1, in this order.
@@ -412,7 +412,7 @@ fn refusal_of_a_socks_proxy_is_in_words() {
 fn respond(stream: &UnixStream) -> usize {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let mut requests = 0;
-    while let Ok(Some(_)) = Asked::read(&mut reader) {
+    while let Ok(Some(_)) = ReceivedRequest::read(&mut reader) {
         requests += 1;
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
         writer.write_all(answer).expect("it reads");

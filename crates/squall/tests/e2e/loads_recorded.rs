@@ -14,7 +14,7 @@ use squall_base::plan::Protocol;
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{seat, squall, stderr, stdout};
 
 fn run(home: &Path, arguments: &[&str]) -> Output {
@@ -28,7 +28,7 @@ fn run(home: &Path, arguments: &[&str]) -> Output {
 /// Responds to each request on a connection until its client closes it.
 fn respond(stream: &TcpStream) -> io::Result<()> {
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
-    while Asked::read(&mut reader)?.is_some() {
+    while ReceivedRequest::read(&mut reader)?.is_some() {
         writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::ordinary_user::Home;
 use crate::probe::{TCP, WIDE, home, joined, probe};
 use crate::served::{CERTIFICATE, Serving};
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{is_root, seat, squall, stderr, stdout};
 
 /// Connections to one server that browsers open for HTTP/1.1.
@@ -30,7 +30,7 @@ const SMALL_BYTES: usize = 2_000;
 /// What the server has seen and sent.
 #[derive(Debug, Default)]
 struct RequestLog {
-    requests: Vec<Asked>,
+    requests: Vec<ReceivedRequest>,
     /// Requests that are read and not answered yet, now and at most: each on a connection of its own.
     under_way: usize,
     most_under_way: usize,
@@ -55,7 +55,7 @@ fn logging_server() -> (SocketAddr, Arc<Mutex<RequestLog>>) {
 fn answer_all(mut stream: TcpStream, log: &Mutex<RequestLog>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
-    while let Some(asked) = Asked::read(&mut reader)? {
+    while let Some(asked) = ReceivedRequest::read(&mut reader)? {
         let is_large = asked.target == LARGE;
         let size = if is_large { LARGE_BYTES } else { SMALL_BYTES };
         let sent = if asked.method == "HEAD" { 0 } else { size };

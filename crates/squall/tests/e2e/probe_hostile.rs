@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::probe::{home, probe};
 use crate::raw_http2::{PING, PREFACE, SETTINGS, frame};
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{seat, stderr, stdout};
 
 /// More than a probe of one second takes on a busy machine.
@@ -124,7 +124,7 @@ fn server_that_sends_for_ever_without_an_answer_is_given_up_in_time() {
 /// Answers each HEAD with a head, and each other request with a body that does not end.
 fn drip(mut stream: TcpStream) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    while let Some(asked) = Asked::read(&mut reader)? {
+    while let Some(asked) = ReceivedRequest::read(&mut reader)? {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")?;
         if asked.method != "HEAD" {
             return repeat(&mut stream, b"a");

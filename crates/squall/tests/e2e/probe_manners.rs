@@ -16,19 +16,19 @@ use crate::raw_http2::{END_HEADERS, END_STREAM, HEADERS, frame, serve_in_turn};
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
 use crate::serving::Serving as Proxying;
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{seat, stderr, stdout_json};
 
 /// A server of HTTP/1.1 that keeps what it receives.
 struct Site {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Site {
     /// Starts one with this robots.txt, in the background until the test ends.
     fn start(robots: Option<&'static str>) -> Site {
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let asked: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let kept = Arc::clone(&asked);
         let address = serve(move |stream| answer(&stream, robots, &kept));
         Site { address, asked }
@@ -42,11 +42,15 @@ impl Site {
     }
 }
 
-fn answer(stream: &TcpStream, robots: Option<&str>, kept: &Mutex<Vec<Asked>>) -> io::Result<()> {
+fn answer(
+    stream: &TcpStream,
+    robots: Option<&str>,
+    kept: &Mutex<Vec<ReceivedRequest>>,
+) -> io::Result<()> {
     const LONG: usize = 10_000;
     let mut out = stream;
     let mut reader = BufReader::new(stream);
-    while let Some(request) = Asked::read(&mut reader)? {
+    while let Some(request) = ReceivedRequest::read(&mut reader)? {
         if request.body.len() > LONG {
             // So that there is time for handshakes beside the upload.
             thread::sleep(Duration::from_millis(450));
@@ -103,7 +107,7 @@ fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
     let loaded = result["endpoint"]["connect_uploading_ns"].as_u64();
     assert!(loaded > Some(0), "{result}");
     let asked = site.asked.lock().expect("no panic");
-    let uploads: Vec<&Asked> = asked.iter().filter(|it| it.is("POST", "/")).collect();
+    let uploads: Vec<&ReceivedRequest> = asked.iter().filter(|it| it.is("POST", "/")).collect();
     assert_eq!(uploads.len(), 2);
     for (upload, size) in uploads.iter().zip([1_000, 100_000]) {
         let kind = upload.field("content-type").expect("a content type");
@@ -120,7 +124,8 @@ fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
         let content = body.split("\r\n").max_by_key(|part| part.len());
         assert_eq!(content.map(str::len), Some(size));
     }
-    let is_request = |asked: &Asked| ["GET", "HEAD", "POST"].contains(&asked.method.as_str());
+    let is_request =
+        |asked: &ReceivedRequest| ["GET", "HEAD", "POST"].contains(&asked.method.as_str());
     assert!(asked.iter().all(is_request));
 }
 

@@ -27,7 +27,7 @@ const ACK: u8 = 1;
 
 /// What one side of an HTTP/2 connection announced, and how it sent window updates.
 #[derive(Debug, Default)]
-struct Seen {
+struct AnnouncedSettings {
     /// Identifiers and values (RFC 9113, section 6.5.2).
     settings: Vec<(u16, u32)>,
     /// Increments of the connection's window, and of stream windows.
@@ -35,7 +35,7 @@ struct Seen {
     of_streams: Vec<u32>,
 }
 
-impl Seen {
+impl AnnouncedSettings {
     fn setting(&self, id: u16) -> Option<u32> {
         let found = self.settings.iter().find(|(of, _)| *of == id);
         found.map(|(_, value)| *value)
@@ -43,8 +43,8 @@ impl Seen {
 }
 
 /// Parses the frames that a client sent.
-fn of_client(bytes: &[u8]) -> Seen {
-    let mut seen = Seen::default();
+fn of_client(bytes: &[u8]) -> AnnouncedSettings {
+    let mut seen = AnnouncedSettings::default();
     let mut rest = &bytes[PREFACE_LEN..];
     while let [high, middle, low, kind, flags, id @ ..] = rest.get(..9).unwrap_or(&[]) {
         let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
@@ -78,7 +78,7 @@ struct Both {
     front: Vec<FrameRecord>,
     /// What the proxy announced to it: `SETTINGS_MAX_CONCURRENT_STREAMS=100 ...`.
     announced: String,
-    back: Seen,
+    back: AnnouncedSettings,
 }
 
 impl Both {

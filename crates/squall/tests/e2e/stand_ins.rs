@@ -77,7 +77,7 @@ fn send_pieces(mut stream: TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
 
 /// A request over HTTP/1.1, as a server read it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) target: String,
     /// By names in lower case.
@@ -85,10 +85,10 @@ pub(crate) struct Asked {
     pub(crate) body: Vec<u8>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Reads a request with its body; `None` if the client has closed the connection.
-    pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
-        let Some(mut asked) = Asked::read_head(reader)? else {
+    pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<ReceivedRequest>> {
+        let Some(mut asked) = ReceivedRequest::read_head(reader)? else {
             return Ok(None);
         };
         asked.body.resize(asked.body_bytes()?, 0);
@@ -97,13 +97,13 @@ impl Asked {
     }
 
     /// Reads the head of a request and leaves its body to the caller; `None` if the client has closed the connection.
-    pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
+    pub(crate) fn read_head(reader: &mut impl BufRead) -> io::Result<Option<ReceivedRequest>> {
         let mut first = String::new();
         if reader.read_line(&mut first)? == 0 {
             return Ok(None);
         }
         let mut words = first.split(' ').map(str::to_owned);
-        let mut asked = Asked {
+        let mut asked = ReceivedRequest {
             method: words.next().unwrap_or_default(),
             target: words.next().unwrap_or_default(),
             fields: BTreeMap::new(),

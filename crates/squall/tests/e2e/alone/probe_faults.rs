@@ -21,7 +21,7 @@ use crate::probe::{faults, home};
 use crate::raw_http2::{DATA, END_HEADERS, END_STREAM, HEADERS, frame, serve_in_turn};
 use crate::served;
 use crate::serving::Serving;
-use crate::stand_ins::{Asked, serve};
+use crate::stand_ins::{ReceivedRequest, serve};
 use crate::support::{have, quiet_seat, squall, stdout_json};
 
 /// 19 of 20.
@@ -470,7 +470,7 @@ fn one_response_after_the_other(case: &Case) -> Value {
 fn read_slowly(mut stream: TcpStream) -> io::Result<()> {
     const NANOS_PER_BYTE: u64 = 125;
     let mut reader = BufReader::new(stream.try_clone()?);
-    let Some(asked) = Asked::read_head(&mut reader)? else {
+    let Some(asked) = ReceivedRequest::read_head(&mut reader)? else {
         return Ok(());
     };
     let mut body = reader.take(asked.body_bytes()? as u64);

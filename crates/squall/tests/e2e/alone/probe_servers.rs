@@ -108,7 +108,7 @@ impl Bench {
     }
 
     /// Probes the server of this name, as [`probe_fairly`] does, and checks everything that is known of it.
-    pub(super) fn probe(&self, name: &str) -> Seen {
+    pub(super) fn probe(&self, name: &str) -> ProbeResult {
         let expected = expected(name);
         let (way, is_limited) = (&expected.way, expected.is_limited);
         let seen = probe_fairly(self.home.path(), &self.url(), way, is_limited);
@@ -129,7 +129,7 @@ impl Bench {
 
 /// Probes a server of this machine from afar, until its upload is as fast as its windows allow. If `is_limited`, windows must
 /// be what limits it.
-pub(super) fn probe_fairly(home: &Path, url: &str, way: &Way<'_>, is_limited: bool) -> Seen {
+pub(super) fn probe_fairly(home: &Path, url: &str, way: &Way<'_>, is_limited: bool) -> ProbeResult {
     let mut seen = probe_once(home, url, way);
     for _ in 1..ATTEMPTS {
         if seen.agrees(is_limited) {
@@ -140,8 +140,8 @@ pub(super) fn probe_fairly(home: &Path, url: &str, way: &Way<'_>, is_limited: bo
     seen
 }
 
-fn probe_once(home: &Path, url: &str, way: &Way<'_>) -> Seen {
-    Seen(stdout_json(&try_probe(home, url, way)))
+fn probe_once(home: &Path, url: &str, way: &Way<'_>) -> ProbeResult {
+    ProbeResult(stdout_json(&try_probe(home, url, way)))
 }
 
 fn try_probe(home: &Path, url: &str, way: &Way<'_>) -> Output {
@@ -183,9 +183,9 @@ fn found(program: &str) -> PathBuf {
 }
 
 /// The result of a probe.
-pub(super) struct Seen(pub(super) Value);
+pub(super) struct ProbeResult(pub(super) Value);
 
-impl Seen {
+impl ProbeResult {
     fn windows(&self) -> &Value {
         &self.0["endpoint"]["upload_windows"]
     }

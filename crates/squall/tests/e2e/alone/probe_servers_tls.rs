@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY, Seen};
+use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY, ProbeResult};
 use crate::real_servers::{GRPC, USUAL};
 use crate::support::{have, python_with, quiet_seat, stderr};
 
@@ -198,7 +198,7 @@ fn grpc_server_that_answers_no_get_is_not_judged() {
     let _grpc = bench.start(python, &[program, &port]);
     let output = bench.try_probe(&USUAL);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let seen = Seen(serde_json::from_slice(&output.stdout).expect("valid JSON"));
+    let seen = ProbeResult(serde_json::from_slice(&output.stdout).expect("valid JSON"));
     assert_eq!(seen.first_fault(), "no_answer", "{}", seen.0);
     let fix = seen.0["verdict"]["fix"].as_str().expect("a fix");
     assert!(fix.contains("gRPC"), "{fix}");
