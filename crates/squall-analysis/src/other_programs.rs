@@ -14,8 +14,8 @@ use squall_base::record::TrialRecord;
 use crate::figure;
 use crate::trial::TrialStats;
 
-/// From this use of one processor on, it is worth a doubt.
-const PERCENT_AT_LEAST: u64 = 10;
+/// From this use of all processors on, it is worth a doubt.
+const PERCENT_AT_LEAST: u64 = 5;
 /// Less than ten ticks of the kernel's counters may be chance.
 const USED_AT_LEAST: Duration = Duration::from_millis(100);
 
@@ -36,7 +36,8 @@ impl ProcessorsTaken {
             used_percent: others.percent_of_one(),
             processors: others.processors,
         };
-        let is_much = taken.used_percent >= PERCENT_AT_LEAST && others.used >= USED_AT_LEAST;
+        let is_much = taken.used_percent >= PERCENT_AT_LEAST * taken.processors
+            && others.used >= USED_AT_LEAST;
         (is_much && has_real_programs(&record.trial.variant)).then_some(taken)
     }
 }

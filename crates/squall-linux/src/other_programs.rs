@@ -3,8 +3,8 @@
 //! These times are the scheduler's, exact to a tick of 10 ms for each process. The machine's own counters in /proc/stat are not:
 //! where the kernel counts by what runs at a tick (CONFIG_TICK_CPU_ACCOUNTING), a run whose threads wake at ticks seemed to use up
 //! to 2.5 times as much as it did. Not counted are interrupts, kernel threads, which mostly carry the run's own packets, and
-//! processes that end without being waited for; so the result is a lower bound. Whether other programs disturbed a trial is judged
-//! elsewhere; `shared` has what a hypervisor or a cgroup takes.
+//! processes that end without being waited for; so others rather used more. In a container, only its own processes are seen. Whether
+//! other programs disturbed a trial is judged elsewhere; `shared` has what a hypervisor or a cgroup takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,8 +14,8 @@ use squall_base::Duration;
 /// USER_HZ is 100 on all architectures that squall runs on.
 const TICK_MS: u64 = 10;
 
-/// The parent of all kernel threads, kthreadd.
-const KERNEL: u32 = 2;
+/// The flag of kernel threads (PF_KTHREAD, include/linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// What programs outside of a run had used of the processors at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct ProcessorUse {
 }
 
 impl ProcessorUse {
-    /// Reads what all processes have used that are not `top` or below it. `None` if that is not visible: in another PID
-    /// namespace than `top`, and where /proc hides the processes of other users (hidepid).
+    /// Reads what all processes of this PID namespace have used that are not `top` or below it. `None` if `top` is not in it, or
+    /// if /proc hides the processes of other users (hidepid).
     pub fn read(top: u32) -> Option<ProcessorUse> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let processes = Process::read_all()?;
@@ -66,6 +66,7 @@ fn count_processors(stat: &str) -> u64 {
 struct Process {
     id: u32,
     parent: u32,
+    is_of_kernel: bool,
     /// What it used (utime, stime), and what its children used that it waited for (cutime, cstime).
     ticks: u64,
 }
@@ -93,6 +94,7 @@ impl Process {
         Some(Process {
             id: id.parse().ok()?,
             parent: fields.get(1)?.parse().ok()?,
+            is_of_kernel: number(9)? & PF_KTHREAD != 0,
             ticks: number(14)? + number(15)? + number(16)? + number(17)?,
         })
     }
@@ -110,9 +112,7 @@ fn ticks_of_others(all: &[Process], top: u32) -> Option<u64> {
         let below = children.remove(&parent).unwrap_or_default();
         parents.extend(below.into_iter().filter(|child| of_run.insert(*child)));
     }
-    let is_other = |process: &&Process| {
-        !of_run.contains(&process.id) && process.id != KERNEL && process.parent != KERNEL
-    };
+    let is_other = |process: &&Process| !process.is_of_kernel && !of_run.contains(&process.id);
     Some(
         all.iter()
             .filter(is_other)
@@ -126,7 +126,12 @@ mod tests {
     use super::*;
 
     fn process(id: u32, parent: u32, ticks: u64) -> Process {
-        Process { id, parent, ticks }
+        Process {
+            id,
+            parent,
+            is_of_kernel: false,
+            ticks,
+        }
     }
 
     #[test]
@@ -141,6 +146,8 @@ mod tests {
                 "{name}"
             );
         }
+        let thread = "9 (kworker/0:1H) I 2 0 0 0 -1 69238880 0 0 0 0 0 5 0 0 0 -20 1 0 30 0 0\n";
+        assert!(Process::parse(thread).is_some_and(|process| process.is_of_kernel));
         for broken in ["", "42 (nginx", "42 (nginx) S 7 42", "x (nginx) S 7"] {
             assert_eq!(Process::parse(broken), None, "{broken:?}");
         }
@@ -150,8 +157,10 @@ mod tests {
     fn processes_that_are_neither_the_runs_nor_the_kernels_are_others() {
         let all = [
             process(1, 0, 1_000),
-            process(2, 0, 7),
-            process(9, 2, 70),
+            Process {
+                is_of_kernel: true,
+                ..process(9, 2, 70)
+            },
             process(20, 1, 1),
             process(30, 20, 10),
             process(31, 20, 100),

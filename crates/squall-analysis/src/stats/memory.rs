@@ -123,13 +123,10 @@ fn sums_of_squares<'a>(values: impl ExactSizeIterator<Item = &'a f64>) -> Vec<f6
 fn product(one: &[f64], other: &[f64]) -> f64 {
     let (ones, one_rest) = one.as_chunks::<4>();
     let (others, other_rest) = other.as_chunks::<4>();
-    let mut sums = [0.0; 4];
-    for (a, b) in ones.iter().zip(others) {
-        sums[0] += a[0] * b[0];
-        sums[1] += a[1] * b[1];
-        sums[2] += a[2] * b[2];
-        sums[3] += a[3] * b[3];
-    }
+    let pairs = ones.iter().zip(others);
+    let sums = pairs.fold([0.0; 4], |sums, (a, b)| {
+        std::array::from_fn(|i| sums[i] + a[i] * b[i])
+    });
     let rest: f64 = one_rest.iter().zip(other_rest).map(|(a, b)| a * b).sum();
     sums.iter().sum::<f64>() + rest
 }

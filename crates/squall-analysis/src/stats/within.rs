@@ -39,10 +39,13 @@ const LOOKED_AT: usize = 8_192;
 /// How certain it must be that there are enough independent requests.
 const SURE: f64 = 0.95;
 
+/// By how much equal means may differ, relative to them.
+const ROUNDING: f64 = 1e-12;
+
 /// How exactly a share must be met: a rank is then known to a ten-millionth of how far such ranks scatter.
 const SHARE_TOLERANCE: f64 = 1e-9;
 
-/// About ten steps are usual; these would halve an interval to a double's precision.
+/// About ten steps are usual. It ends after these for any numbers.
 const STEPS_AT_MOST: u32 = 60;
 
 /// The highest quantile that a figure uses; `None` for the mean.
@@ -234,7 +237,11 @@ impl Batches {
             deviations.sum::<f64>()
         };
         let deviation = (moment(2) / (count - 1.0)).sqrt();
-        (deviation > 0.0).then(|| Batches {
+        // Equal means differ by their rounding, as those of a series that repeats every few values.
+        let largest = means
+            .iter()
+            .fold(0.0, |most: f64, value| most.max(value.abs()));
+        (deviation > ROUNDING * largest).then(|| Batches {
             count,
             error: deviation / count.sqrt(),
             skewness: moment(3) / count / deviation.powi(3),

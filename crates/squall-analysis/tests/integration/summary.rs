@@ -309,7 +309,7 @@ fn other_programs_on_the_processors_are_a_doubt_where_real_programs_need_them() 
              the machine idle while squall runs."
         ]
     );
-    // From 10 % of one processor on.
+    // From 5 % of all processors on.
     let [warning] = &beside_others(ms(400), true)[..] else {
         panic!("one warning");
     };

@@ -3,7 +3,7 @@
 //!
 //! Two runs are compared in `alone::compare`; squall-analysis does the same with simulated trials (`a_a`).
 
-use crate::support::{H1, recipe, run_recipe, seat, stdout, summary_of};
+use crate::support::{H1, recipe, run_recipe, say_disturbed, seat, stdout, summary_of};
 
 /// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each.
 ///
@@ -53,7 +53,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
             if pairs < 6 {
                 // Disturbed trials are left out, and fewer pairs show nothing.
                 assert!(run.has_disturbed_trials(), "{verdict}");
-                eprintln!("other work disturbs this machine: {pairs} pairs of 6 are valid");
+                say_disturbed(&format!("{pairs} pairs of 6 are valid"));
             }
         }
     }

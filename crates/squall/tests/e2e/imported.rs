@@ -17,7 +17,7 @@ use squall_record::{PcapngWriter, TrialFolder, read_packets};
 use tempfile::TempDir;
 
 use crate::explain::explain;
-use crate::support::{FinishedRun, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_recipe, say_disturbed, seat, squall, stderr, stdout};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// On a quiet machine `host` is at most 0.9 % of the time (docs/METHOD.md).
@@ -250,7 +250,7 @@ fn check(found: &Comparison, is_all_behind: bool) {
     if is_all_behind {
         assert!(found.same_losses * 100 >= of * 90, "{found:?}");
         if found.is_disturbed() {
-            eprintln!("other work disturbs this machine: {found:?}");
+            say_disturbed(&format!("{found:?}"));
         } else {
             assert!(found.elsewhere_percent() < 15.0, "{found:?}");
         }

@@ -19,8 +19,10 @@ use squall_record::read_json;
 use tempfile::TempDir;
 
 use crate::causes;
+use crate::machine::MachineUse;
 use crate::support::{
-    check_exit_code, check_validity, only_run, read_trials, run_squall, seat, stdout,
+    OtherWork, bench, check_exit_code, check_validity, only_run, read_trials, run_squall,
+    say_disturbed, seat, stdout,
 };
 
 /// Fewer pairs of trials prove nothing, whatever they show: by chance alone, all of five point the same way in 6 % of
@@ -175,7 +177,7 @@ impl Shown {
         };
         let answer = self.summary.answer.as_ref().expect("an answer");
         if self.is_disturbed() {
-            eprintln!("other work disturbs this machine: no figures to check");
+            say_disturbed("no figures to check");
             assert!(
                 proven.is_none_or(|proven| proven == result),
                 "{}",
@@ -507,7 +509,7 @@ fn shopgun_proves_that_the_balancers_windows_slow_the_upload() {
 ///
 /// It asserts rates, and updates that a busy machine sends late cost rate without any lateness of squall's own: `alone` has
 /// the test.
-pub(crate) fn check_shopgun_windows() {
+pub(crate) fn check_shopgun_windows(mut seat: MachineUse) {
     let measure = || run_seated("shopgun-windows", ("64 KiB", "h1s", PairResult::Lower));
     let Some(mut shown) = measure() else {
         return;
@@ -515,7 +517,14 @@ pub(crate) fn check_shopgun_windows() {
     // On a busy machine, updates are sent late: that is a wait for the window, and no lateness of squall's own.
     if shown.window_share("64 KiB", "5ms") < 0.75 {
         eprintln!("other work may have delayed the balancer; measured once more");
+        drop(seat);
+        seat = bench();
+        let other_work = OtherWork::watch();
         shown = measure().unwrap_or(shown);
+        if shown.window_share("64 KiB", "5ms") < 0.75 && other_work.disturbs() {
+            say_disturbed("no rates to check");
+            return;
+        }
     }
     let primary = shown.leading();
     let (windowed, free) = values(primary);
@@ -531,6 +540,7 @@ pub(crate) fn check_shopgun_windows() {
     let against_h1s = |delay| shown.throughput("256 KiB", delay) / shown.throughput("h1s", delay);
     assert!(against_h1s("5ms") > 0.9, "{}", shown.text);
     assert!(against_h1s("15ms") < 0.85, "{}", shown.text);
+    drop(seat);
 }
 
 /// Published: 1.10 s over HTTP/1.1 for 23 MB, and over HTTP/2 what 65,535 bytes per 33 ms allow, 1.99 MB/s.

@@ -1,6 +1,7 @@
 //! Sockets are sampled at the configured interval, in trials and in loads.
 
 use std::path::Path;
+use std::process::{Child, Command};
 
 use squall_base::plan::SAMPLE_EVERY;
 use squall_base::record::{Side, SocketRecord, Validity};
@@ -51,9 +52,28 @@ fn trial_samples_sockets_at_the_recipes_interval() {
 }
 
 /// A container with a network of its own does not see the limits of the machine's.
+/// A program that uses a processor as long as this exists.
+struct BusyProgram(Child);
+
+impl BusyProgram {
+    fn start() -> BusyProgram {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        BusyProgram(command.spawn().expect("sh starts"))
+    }
+}
+
+impl Drop for BusyProgram {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn trial_records_what_its_hosts_share_with_the_machine() {
     let _seat = seat();
+    let _other = BusyProgram::start();
     let run = run_recipe(
         "name = \"test\"\nquestion = \"What is shared?\"\n\
          [load]\nrate = \"50/s\"\nwarmup = \"0s\"\nduration = \"1s\"\n[conditions]\ndelay = \"1ms\"\n\
@@ -79,6 +99,7 @@ fn trial_records_what_its_hosts_share_with_the_machine() {
         let others = machine.other_programs.expect("what other programs used");
         let during = others.during.as_secs_f64();
         assert!(during >= 0.9 && others.processors > 0, "{others:?}");
+        assert!(others.used.as_secs_f64() >= 0.1, "{others:?}");
     }
 }
 

@@ -18,7 +18,7 @@ use squall_base::record::{Cause, Direction, Outcome};
 use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 
 use crate::capture::fields;
-use crate::support::{FinishedRun, have, is_root, quiet_seat, run_whatever};
+use crate::support::{FinishedRun, have, is_root, quiet_seat, run_whatever, say_disturbed};
 
 /// One-way delay.
 const DELAY_NS: u64 = 25_000_000;
@@ -537,7 +537,7 @@ fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compar
         match faults(trial, &compared) {
             None => return Some(compared),
             Some(said) if run.has_disturbed_trials() => {
-                eprintln!("other work disturbs this machine: {said}");
+                say_disturbed(&said);
             }
             Some(said) => panic!("{said}"),
         }

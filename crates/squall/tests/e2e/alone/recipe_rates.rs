@@ -7,6 +7,5 @@ use crate::support::quiet_seat;
 
 #[test]
 fn shopgun_windows_proves_that_throughput_is_window_per_round_trip() {
-    let _seat = quiet_seat();
-    check_shopgun_windows();
+    check_shopgun_windows(quiet_seat());
 }

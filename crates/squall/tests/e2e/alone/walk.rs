@@ -13,7 +13,8 @@ use squall_base::record::Validity;
 use tempfile::TempDir;
 
 use crate::support::{
-    TrialFiles, check_validity, only_run, quiet_seat, read_trials, squall, stderr, stdout,
+    TrialFiles, check_validity, only_run, quiet_seat, read_trials, say_disturbed, squall, stderr,
+    stdout,
 };
 
 /// The run that `recipes_quick` makes.
@@ -126,7 +127,7 @@ fn check_answer(said: &str, trials: &[TrialFiles]) {
     };
     let is_valid = |trial: &TrialFiles| trial.record.health.validity == Validity::Valid;
     if !trials.iter().all(is_valid) {
-        eprintln!("the answer is not compared: other work disturbs this machine");
+        say_disturbed("the answer is not compared");
         return;
     }
     assert_eq!(without_figures(said), without_figures(shown));
