@@ -15,7 +15,7 @@ pub struct IntervalTotals {
     failed: u64,
     body_bytes_in: u64,
     response: Latencies,
-    lag: Latencies,
+    lag_max: Option<Duration>,
 }
 
 /// An interval's figures. A quantile is `None` if the interval has too few requests for it ([`Latencies::quantile`]).
@@ -46,7 +46,8 @@ pub struct IntervalFigures {
 impl IntervalTotals {
     /// Counts a request that has ended.
     pub fn add(&mut self, request: &RequestRecord) {
-        self.lag.add(request.taken_up.since(request.intended));
+        let lag = request.taken_up.since(request.intended);
+        self.lag_max = self.lag_max.max(Some(lag));
         self.body_bytes_in += request.response_body_bytes;
         if request.succeeded() {
             self.succeeded += 1;
@@ -62,7 +63,7 @@ impl IntervalTotals {
         self.failed += other.failed;
         self.body_bytes_in += other.body_bytes_in;
         self.response.merge(&other.response);
-        self.lag.merge(&other.lag);
+        self.lag_max = self.lag_max.max(other.lag_max);
     }
 
     /// The figures since the last call, which was `length` ago; the next interval begins here.
@@ -77,11 +78,10 @@ impl IntervalTotals {
             p99: self.response.quantile(0.99),
             p999: self.response.quantile(0.999),
             max: self.response.max(),
-            lag_max: self.lag.max(),
+            lag_max: self.lag_max.take(),
         };
         (self.succeeded, self.failed, self.body_bytes_in) = (0, 0, 0);
         self.response.clear();
-        self.lag.clear();
         interval
     }
 }

@@ -39,6 +39,7 @@ impl Draw {
     }
 
     /// What request `n` asks for.
+    #[inline]
     pub(super) fn what(&self, n: u64) -> u32 {
         match self {
             Draw::Only(what) => *what,

@@ -211,8 +211,7 @@ impl WriteCell for Option<String> {
     const IS_NULLABLE: bool = true;
 
     fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
-        let texts: Vec<Option<String>> = rows.iter().map(cell).collect();
-        group.texts(&texts, Option::as_deref);
+        group.texts(rows, cell);
         Ok(())
     }
 }

@@ -95,6 +95,10 @@ impl<R: TableRow> TableWriter<R> {
         while self.room() == 0 {
             self.compress_or_write()?;
         }
+        // Rows that must wait are copied, so only few wait. Those that wait already are packed first, to keep the order.
+        if rows.len() >= FEW_ROWS {
+            self.write_pending()?;
+        }
         let mut rest = rows;
         while !rest.is_empty() {
             if self.pending.is_empty() && rest.len() >= FEW_ROWS {
@@ -187,12 +191,6 @@ impl<R: TableRow> TableWriter<R> {
     /// Writes the remaining rows and the footer, and syncs the file to disk. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         self.write_pending()?;
-        if let Output::Parts(parts) = &self.output
-            && parts.has_any()
-        {
-            // If the process is killed or the disk is full while the parts are joined, they have all rows.
-            self.save()?;
-        }
         let TableWriter {
             path,
             output,
@@ -201,7 +199,13 @@ impl<R: TableRow> TableWriter<R> {
             ..
         } = self;
         match output {
-            Output::Parts(parts) => parts.finish(&mut group)?,
+            Output::Parts(mut parts) => {
+                if parts.has_any() {
+                    // If the process is killed or the disk is full while the parts are joined, they have all rows.
+                    parts.add(&mut group)?;
+                }
+                parts.finish(&mut group)?;
+            }
             Output::Table(mut file) => {
                 let file = (group.write(&mut file))
                     .and_then(|()| file.into_inner())

@@ -17,7 +17,7 @@ use squall_load::{Arrival, Arrivals, Choice};
 use super::causes::Causes;
 use super::connection::{Connection, Shared, TurnResult};
 use super::punctuality::LagMeter;
-use super::requests::RequestFailure;
+use super::requests::{QueuedRequest, RequestFailure};
 use super::settings::TargetedRequest;
 use super::timeout::RequestTimeout;
 use super::user_pools::{Pools, UserPools, shared_pools};
@@ -163,12 +163,9 @@ impl Traffic {
             arrival.user,
             &self.shared.settings,
         );
-        let request = self
-            .shared
-            .recorder
-            .begin_record(arrival, taken_up, body_bytes);
-        lag_meter.record_lag(request.phase, request.intended, request.taken_up);
-        self.request_timeout.watch(request.intended);
+        let request = QueuedRequest::new(arrival, taken_up, body_bytes);
+        lag_meter.record_lag(arrival.phase, arrival.intended, taken_up);
+        self.request_timeout.watch(arrival.intended);
         self.pools.get_mut(pool).waiting.push_back(request);
         self.pools.mark_changed(pool);
     }
@@ -198,7 +195,7 @@ impl Traffic {
     fn assign_waiting(&mut self, index: u32, reactor: &Reactor) -> Result<(), StationError> {
         loop {
             let pool = self.pools.get_mut(index);
-            let Some(mut request) = pool.waiting.pop_front() else {
+            let Some(request) = pool.waiting.pop_front() else {
                 return Ok(());
             };
             match pool.policy.choose() {
@@ -210,13 +207,15 @@ impl Traffic {
                     request,
                 )?,
                 Choice::Open(connection) => {
-                    request.slot = Some(clock::now());
+                    let slot = Some(clock::now());
+                    let record = request.record();
+                    let first = RequestRecord { slot, ..record };
                     self.open(
                         ConnectionKey {
                             pool: index,
                             connection,
                         },
-                        Some(request),
+                        Some(first),
                         reactor,
                     )?;
                 }
@@ -296,15 +295,18 @@ impl Traffic {
         }
     }
 
-    fn send(&mut self, at: ConnectionKey, mut request: RequestRecord) -> Result<(), StationError> {
+    fn send(&mut self, at: ConnectionKey, request: QueuedRequest) -> Result<(), StationError> {
         let now = clock::now();
-        request.slot = Some(now);
+        let slot = Some(now);
         let pool = self.pools.get_mut(at.pool);
         let connection = pool.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
         connection.submit(
-            request,
+            RequestRecord {
+                slot,
+                ..request.record()
+            },
             now,
             &self.shared.settings.requests,
             &self.shared.uploads,
@@ -332,7 +334,7 @@ impl Traffic {
                     pool.waiting.push_front(request);
                     break;
                 }
-                self.shared.recorder.fail(request, &failure, now);
+                self.shared.recorder.fail(request.record(), &failure, now);
             }
         }
         let overdue: Vec<ConnectionKey> = (self.pools.connections())
@@ -346,7 +348,7 @@ impl Traffic {
             self.gather(at);
         }
         // Some may wait again.
-        let due_first = |request: &RequestRecord| request.intended;
+        let due_first = |request: &QueuedRequest| request.intended;
         let pools = self.pools.iter_mut();
         let waiting = pools.filter_map(|pool| pool.waiting.front().map(due_first));
         let waiting_since = waiting.min();
@@ -437,7 +439,7 @@ impl Traffic {
                 }
             }
             for request in pool.waiting.drain(..) {
-                self.shared.recorder.fail(request, &failure, now);
+                self.shared.recorder.fail(request.record(), &failure, now);
             }
         }
         for pool in self.pools.iter_mut() {

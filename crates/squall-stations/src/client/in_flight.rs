@@ -322,6 +322,7 @@ mod tests {
     use squall_http::InboxOptions;
     use squall_load::Arrival;
 
+    use super::super::requests::QueuedRequest;
     use super::*;
     use crate::log::LogSinks;
     use crate::rows::{self, Capacity};
@@ -349,7 +350,7 @@ mod tests {
                 what: 0,
                 urgency: Urgency::default(),
             };
-            let request = recorder.begin_record(arrival, Time::ZERO, 0);
+            let request = QueuedRequest::new(arrival, Time::ZERO, 0).record();
             requests.insert(stream, request, are_calls);
             inbox.events.extend([
                 ClientEvent::ResponseHeaders {
@@ -435,7 +436,7 @@ mod tests {
             what: 0,
             urgency: Urgency::default(),
         };
-        let request = recorder.begin_record(arrival, Time::ZERO, 0);
+        let request = QueuedRequest::new(arrival, Time::ZERO, 0).record();
         requests.insert(stream, request, false);
         for &(now, woken) in at {
             let mut context = EventContext {

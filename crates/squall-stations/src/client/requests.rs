@@ -72,6 +72,63 @@ impl RequestFailure {
     }
 }
 
+/// A request that waits for a connection. It has no record yet, because records are large, and an overloaded server makes
+/// many requests wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuedRequest {
+    /// Its place in the schedule.
+    pub(crate) request: u64,
+    phase: Phase,
+    user: u32,
+    /// Its place among the load's requests.
+    pub(crate) what: u32,
+    /// When it was due.
+    pub(crate) intended: Time,
+    taken_up: Time,
+    body_bytes: u64,
+}
+
+impl QueuedRequest {
+    /// A request that was taken up at `taken_up` and has a body of `body_bytes`.
+    pub(crate) fn new(arrival: Arrival, taken_up: Time, body_bytes: u64) -> QueuedRequest {
+        QueuedRequest {
+            request: arrival.request,
+            phase: arrival.phase,
+            user: arrival.user,
+            what: arrival.what,
+            intended: arrival.intended,
+            taken_up,
+            body_bytes,
+        }
+    }
+
+    /// The request of a record, for another attempt: nothing that its last attempt decided is left.
+    pub(crate) fn again(record: &RequestRecord) -> QueuedRequest {
+        QueuedRequest {
+            request: record.request,
+            phase: record.phase,
+            user: record.user,
+            what: record.what,
+            intended: record.intended,
+            taken_up: record.taken_up,
+            body_bytes: record.request_body_bytes,
+        }
+    }
+
+    /// Begins its record.
+    #[inline]
+    pub(crate) fn record(self) -> RequestRecord {
+        RequestRecord {
+            phase: self.phase,
+            user: self.user,
+            what: self.what,
+            taken_up: self.taken_up,
+            request_body_bytes: self.body_bytes,
+            ..RequestRecord::due(self.request, self.intended)
+        }
+    }
+}
+
 /// Records requests as they end, and hands the records on.
 pub(crate) struct Recorder {
     /// Requests that have ended since this was last drained, and when.
@@ -153,23 +210,6 @@ impl Recorder {
         }
     }
 
-    /// Begins the record of a request.
-    pub(crate) fn begin_record(
-        &mut self,
-        arrival: Arrival,
-        taken_up: Time,
-        request_body_bytes: u64,
-    ) -> RequestRecord {
-        RequestRecord {
-            phase: arrival.phase,
-            user: arrival.user,
-            what: arrival.what,
-            taken_up,
-            request_body_bytes,
-            ..RequestRecord::due(arrival.request, arrival.intended)
-        }
-    }
-
     /// Ends a request that got its whole response at `end`.
     pub(crate) fn finish(&mut self, mut request: RequestRecord, end: Time) {
         request.outcome = Outcome::Answered;
@@ -191,13 +231,13 @@ impl Recorder {
         failure: &RequestFailure,
         end: Time,
     ) {
-        if let Some(request) = self.retries.keep(request, version) {
+        if !self.retries.keep(&request, version) {
             self.fail(request, failure, end);
         }
     }
 
     /// Takes the requests that are to be sent again.
-    pub(crate) fn take_retries(&mut self) -> Vec<RequestRecord> {
+    pub(crate) fn take_retries(&mut self) -> Vec<QueuedRequest> {
         self.retries.take()
     }
 

@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 
 use squall_base::plan::{SideSettings, Version};
-use squall_base::record::{BodyArrivals, RequestRecord};
+use squall_base::record::RequestRecord;
+
+use super::requests::QueuedRequest;
 
 /// How often one request is sent again at most, so that a load on a server that refuses everything ends.
 const RETRIES_OF_A_REQUEST: u32 = 10;
@@ -24,7 +26,7 @@ pub(crate) struct Retries {
     /// How often requests that have not ended were sent again, by their place in the schedule.
     counts: BTreeMap<u64, u32>,
     /// Requests to be queued again.
-    waiting: Vec<RequestRecord>,
+    waiting: Vec<QueuedRequest>,
 }
 
 impl Retries {
@@ -36,28 +38,23 @@ impl Retries {
         }
     }
 
-    /// Keeps a request that was not processed over this version, to be sent again. Returns it if it is not.
-    pub(super) fn keep(
-        &mut self,
-        mut request: RequestRecord,
-        version: Version,
-    ) -> Option<RequestRecord> {
+    /// Keeps a request that was not processed over this version, if it is to be sent again. Returns whether it is.
+    pub(super) fn keep(&mut self, record: &RequestRecord, version: Version) -> bool {
         let is_wanted = match version {
             Version::Http1 => false,
             Version::Http2 => self.http2,
             Version::Http3 => self.http3,
         };
         if !is_wanted {
-            return Some(request);
+            return false;
         }
-        let count = self.counts.entry(request.request).or_default();
+        let count = self.counts.entry(record.request).or_default();
         if *count == RETRIES_OF_A_REQUEST {
-            return Some(request);
+            return false;
         }
         *count += 1;
-        forget_attempt(&mut request);
-        self.waiting.push(request);
-        None
+        self.waiting.push(QueuedRequest::again(record));
+        true
     }
 
     /// Notes that a request has ended.
@@ -68,26 +65,9 @@ impl Retries {
     }
 
     /// Takes the requests that are to be queued again.
-    pub(super) fn take(&mut self) -> Vec<RequestRecord> {
+    pub(super) fn take(&mut self) -> Vec<QueuedRequest> {
         std::mem::take(&mut self.waiting)
     }
-}
-
-/// Forgets everything about a request that its next attempt decides.
-fn forget_attempt(request: &mut RequestRecord) {
-    request.slot = None;
-    request.connected = None;
-    request.secured = None;
-    request.written_first = None;
-    request.written_last = None;
-    request.answered_first = None;
-    request.headers = None;
-    request.status = None;
-    request.connection = None;
-    request.stream = None;
-    request.opened_connection = false;
-    request.response_body_bytes = 0;
-    request.arrivals = BodyArrivals::default();
 }
 
 #[cfg(test)]
@@ -129,24 +109,21 @@ mod tests {
     fn request_is_sent_again_a_limited_number_of_times() {
         let mut retries = retries(true, false);
         for _ in 0..RETRIES_OF_A_REQUEST {
-            assert_eq!(retries.keep(sent(7), Version::Http2), None);
+            assert!(retries.keep(&sent(7), Version::Http2));
             let again = retries.take();
             let [again] = again.as_slice() else {
                 panic!("one request: {again:?}");
             };
-            assert_eq!(
-                (again.intended, again.taken_up),
-                (sent(7).intended, sent(7).taken_up)
-            );
-            assert_eq!(
-                (again.slot, again.written_last, again.stream),
-                (None, None, None)
-            );
-            assert!(!again.opened_connection);
+            let unsent = RequestRecord {
+                taken_up: sent(7).taken_up,
+                request_body_bytes: 10,
+                ..RequestRecord::due(7, sent(7).intended)
+            };
+            assert_eq!(again.record(), unsent);
         }
-        assert_eq!(retries.keep(sent(7), Version::Http2), Some(sent(7)));
+        assert!(!retries.keep(&sent(7), Version::Http2));
         // Others have their own number of attempts, and a request that has ended leaves nothing behind.
-        assert_eq!(retries.keep(sent(8), Version::Http2), None);
+        assert!(retries.keep(&sent(8), Version::Http2));
         retries.ended(7);
         retries.ended(8);
         assert!(retries.counts.is_empty());
@@ -161,7 +138,7 @@ mod tests {
                 (Version::Http2, http2),
                 (Version::Http3, http3),
             ] {
-                let is_kept = retries.keep(sent(1), version).is_none();
+                let is_kept = retries.keep(&sent(1), version);
                 assert_eq!(is_kept, is_wanted, "{version:?}");
             }
         }

@@ -5,15 +5,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use squall_base::record::RequestRecord;
 use squall_load::Pool;
 
 use super::ClientSettings;
 use super::connection::Connection;
+use super::requests::QueuedRequest;
 use crate::dial::ConnectionPools;
 
 /// A client's pools.
-pub(super) type Pools = ConnectionPools<Connection, VecDeque<RequestRecord>>;
+pub(super) type Pools = ConnectionPools<Connection, VecDeque<QueuedRequest>>;
 
 /// The pools of users that have their own.
 #[derive(Debug, Default)]

@@ -422,12 +422,12 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<&str>) {
+    pub(super) fn gather<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<String>) {
         for rows in rows.chunks(64) {
             let mut present = 0;
             for (i, row) in rows.iter().enumerate() {
                 if let Some(text) = cell(row) {
-                    put_text(text, &mut self.bytes);
+                    put_text(&text, &mut self.bytes);
                     present |= 1 << i;
                 }
             }

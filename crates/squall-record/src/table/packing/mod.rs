@@ -247,7 +247,7 @@ impl RowGroup {
     }
 
     /// Fills a nullable column of free text.
-    pub(super) fn texts<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<&str>) {
+    pub(super) fn texts<R>(&mut self, rows: &[R], cell: impl Fn(&R) -> Option<String>) {
         match self.next() {
             Cells::Texts(cells) => cells.gather(rows, cell),
             other => not_as_declared(other),
