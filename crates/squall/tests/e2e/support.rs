@@ -138,7 +138,13 @@ pub(crate) fn stdout(output: &Output) -> String {
 
 /// What a command printed as JSON. It must have succeeded.
 pub(crate) fn stdout_json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
+    assert!(
+        output.status.success(),
+        "{}\n{}\n{}",
+        output.status,
+        stdout(output),
+        stderr(output)
+    );
     serde_json::from_slice(&output.stdout).expect("valid JSON")
 }
 

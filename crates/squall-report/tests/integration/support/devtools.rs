@@ -177,7 +177,9 @@ pub fn answer(
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let message = messages.recv_timeout(left).expect("the browser answers");
+        let message = messages
+            .recv_timeout(left)
+            .unwrap_or_else(|error| panic!("the browser does not answer {method}: {error}"));
         if message["id"] != id {
             keep(message);
             continue;

@@ -536,7 +536,7 @@ fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compar
         compared.apart.iter().for_each(|it| eprintln!("  {it}"));
         match faults(trial, &compared) {
             None => return Some(compared),
-            Some(said) if run.has_disturbed_trials() => {
+            Some(said) if run.has_disturbed_trials() || run.is_beside_other_work() => {
                 say_disturbed(&said);
             }
             Some(said) => panic!("{said}"),

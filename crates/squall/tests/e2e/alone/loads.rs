@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::loads::{load, response_ms};
 use crate::served::Serving;
-use crate::support::{quiet_seat, stderr};
+use crate::support::{OtherWork, quiet_seat, say_disturbed, stderr};
 
 /// No coordinated omission: a server that stalls for a second delays every request that was due during the stall, each
 /// by what was left of the second.
@@ -34,6 +34,7 @@ fn stall_shows_in_every_latency_that_it_affects() {
         kill(pid, Signal::SIGCONT).expect("the server is there");
         (still, before.elapsed())
     });
+    let other_work = OtherWork::watch();
     let arguments = ["--rate", "1000", "-D", "4s", "-c", "8"];
     let (output, rows) = load(home.path(), Protocol::H1, &arguments, &url);
     let (at_least, at_most) = stall.join().expect("it stalled");
@@ -48,10 +49,13 @@ fn stall_shows_in_every_latency_that_it_affects() {
         // of some tens of milliseconds.
         let least = (at_least.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
         let most = (at_most.as_secs_f64() * 1e3 - longer_than_ms) * PER_MS;
-        assert!(
-            count > least - 2.0 && count < most + 150.0,
-            "{longer_than_ms} ms: {count} requests, expected {least} to {most}"
-        );
+        let said = format!("{longer_than_ms} ms: {count} requests, expected {least} to {most}");
+        assert!(count > least - 2.0, "{said}");
+        if count >= most + 150.0 {
+            assert!(other_work.disturbs(), "{said}");
+            // The server may have waited for a processor, too.
+            say_disturbed(&said);
+        }
     }
     // Measured from when they got their connection, only the eight requests in flight are slow.
     let services = rows.iter().filter_map(RequestRecord::service_time);
