@@ -44,11 +44,13 @@ pub fn script() -> Option<String> {
 
 /// Asserts that axe-core finds no violation in what is shown. Its script must have been evaluated in the page.
 pub fn check(page: &mut Page, what: &str) {
+    let began = std::time::Instant::now();
     let found = page.eval(&format!(
         "axe.run(document, {{ runOnly: {}, resultTypes: ['violations'] }}).then(({{ violations }}) => \
          violations.flatMap(({{ id, help, nodes }}) => nodes.map(({{ html, failureSummary }}) => \
          [id, help, html, failureSummary])))",
         json!(TAGS)
     ));
+    eprintln!("{what}: examined in {:?}", began.elapsed());
     assert_eq!(found, json!([]), "{what}");
 }
