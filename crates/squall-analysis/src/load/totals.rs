@@ -46,9 +46,7 @@ pub struct LoadTotals {
     lag: Latencies,
     unfinished: Latencies,
     parts: [Latencies; Part::ALL.len()],
-    /// The times until first chunks. `None` as long as each is its request's response time, as with short bodies: counting
-    /// them twice would cost each request another miss of the processor's caches.
-    first_chunk: Option<Latencies>,
+    first_chunk: Latencies,
     /// Unfinished requests without a first chunk.
     unfinished_without_chunk: Latencies,
     longest_gap: Latencies,
@@ -121,18 +119,13 @@ impl LoadTotals {
                 self.count(request, &mut spans);
             }
             self.lag.add_all(&spans.lag[..spans.measured]);
-            let (response, first_chunk) = (
-                &spans.response[..spans.succeeded],
-                &spans.first_chunk[..spans.succeeded],
-            );
-            if self.first_chunk.is_some() || first_chunk != response {
-                self.first_chunk_apart().add_all(first_chunk);
-            }
-            self.response.add_all(response);
+            self.response.add_all(&spans.response[..spans.succeeded]);
             self.service.add_all(&spans.service[..spans.succeeded]);
             for (sum, part) in self.parts.iter_mut().zip(&spans.parts) {
                 sum.add_all(&part[..spans.succeeded]);
             }
+            self.first_chunk
+                .add_all(&spans.first_chunk[..spans.succeeded]);
         }
     }
 
@@ -166,7 +159,7 @@ impl LoadTotals {
             Outcome::Censored => {
                 self.unfinished.add(request.response_time());
                 match first_chunk_of_unfinished(request) {
-                    Some(after) => self.first_chunk_apart().add(after),
+                    Some(after) => self.first_chunk.add(after),
                     None => self.unfinished_without_chunk.add(request.response_time()),
                 }
             }
@@ -188,12 +181,6 @@ impl LoadTotals {
         for (length, count) in counts {
             self.gaps.add_times(length, count);
         }
-    }
-
-    /// The times until first chunks, apart from the response times from now on.
-    fn first_chunk_apart(&mut self) -> &mut Latencies {
-        self.first_chunk
-            .get_or_insert_with(|| self.response.clone())
     }
 
     /// The achieved rate counts requests that end in the measured phase shifted by a round trip (docs/METHOD.md). The
@@ -249,9 +236,6 @@ impl LoadTotals {
         self.succeeded_in_window += other.succeeded_in_window;
         self.handshakes += other.handshakes;
         self.shortest = self.shortest.into_iter().chain(other.shortest).min();
-        if self.first_chunk.is_some() || other.first_chunk.is_some() {
-            self.first_chunk_apart().merge(other.first_chunk());
-        }
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
@@ -259,6 +243,7 @@ impl LoadTotals {
         for (part, more) in self.parts.iter_mut().zip(&other.parts) {
             part.merge(more);
         }
+        self.first_chunk.merge(&other.first_chunk);
         self.unfinished_without_chunk
             .merge(&other.unfinished_without_chunk);
         self.longest_gap.merge(&other.longest_gap);
@@ -361,7 +346,7 @@ impl LoadTotals {
     /// From when a request was due to when the first bytes of its response's body were read, or its end if it has no body.
     /// Of requests that succeeded, and of unfinished ones that have a status below 400 and a first byte of the body.
     pub fn first_chunk(&self) -> &Latencies {
-        self.first_chunk.as_ref().unwrap_or(&self.response)
+        &self.first_chunk
     }
 
     /// How long unfinished requests without a first chunk had waited for it.
@@ -430,7 +415,7 @@ impl LoadTotals {
     /// The quantile of the times to the first chunk of *all* measured requests, as in [`LoadTotals::response_quantile`].
     pub fn first_chunk_quantile(&self, quantile: f64) -> Option<Quantile> {
         let waiting = &self.unfinished_without_chunk;
-        quantile_of_all(self.first_chunk(), waiting, self.requests(), quantile)
+        quantile_of_all(&self.first_chunk, waiting, self.requests(), quantile)
     }
 }
 
@@ -679,16 +664,14 @@ mod tests {
         assert_eq!(with(Outcome::Censored, 3), Some(Quantile::Exact(ms(1))));
     }
 
-    /// A body in two pieces, `gap` apart; in microseconds.
-    fn streamed(first: u64, gap: u64) -> BodyArrivals {
-        let mut arrivals = BodyArrivals::default();
-        arrivals.note(at(first), true);
-        arrivals.note(at(first + gap), true);
-        arrivals
-    }
-
     #[test]
     fn first_chunks_and_gaps_are_those_of_the_measured_phase() {
+        let streamed = |first: u64, gap: u64| {
+            let mut arrivals = BodyArrivals::default();
+            arrivals.note(at(first), true);
+            arrivals.note(at(first + gap), true);
+            arrivals
+        };
         let good = |n: u64| RequestRecord {
             arrivals: streamed(50, 20 + n),
             ..answered(0, 900)
@@ -722,31 +705,6 @@ mod tests {
         assert_eq!(doubled.first_chunk().count(), 18);
         assert_eq!(doubled.gaps().count(), 6);
         assert_eq!(doubled.longest_gap().count(), 18);
-    }
-
-    #[test]
-    fn first_chunks_count_apart_from_responses_once_they_differ() {
-        let streamed = RequestRecord {
-            arrivals: streamed(50, 20),
-            ..answered(0, 900)
-        };
-        let short = || totals((0..40).map(|_| answered(0, 900)));
-        let mut all = short();
-        assert_eq!(all.first_chunk().min(), all.response().min());
-        all.add(&streamed);
-        (0..40).for_each(|_| all.add(&answered(0, 900)));
-        let mut merged = short();
-        merged.merge(&totals([streamed]));
-        merged.merge(&short());
-        let us = |us| Some(Duration::from_micros(us));
-        for totals in [all, merged] {
-            let first = totals.first_chunk();
-            assert_eq!(
-                (first.count(), first.min(), first.max()),
-                (81, us(50), us(900))
-            );
-            assert_eq!(totals.response().min(), us(900));
-        }
     }
 
     #[test]

@@ -50,11 +50,6 @@ impl Parts {
         }
     }
 
-    /// Whether there is a part.
-    pub(super) fn has_any(&self) -> bool {
-        self.has_any
-    }
-
     /// Writes a full row group as a complete part, and begins the next row group.
     pub(super) fn add(&mut self, group: &mut RowGroup) -> Result<(), RecordError> {
         let written = self.write(group)?;
@@ -94,7 +89,11 @@ impl Parts {
 
     /// Writes all parts and the rows of `last` into the table, syncs it to disk, and removes the parts. `last` is the
     /// row group after the complete parts. If this fails, the parts stay.
-    pub(super) fn finish(self, last: &mut RowGroup) -> Result<(), RecordError> {
+    pub(super) fn finish(mut self, last: &mut RowGroup) -> Result<(), RecordError> {
+        if self.has_any {
+            // If the process is killed or the disk is full while the parts are joined, they have all rows.
+            self.add(last)?;
+        }
         let Parts {
             path,
             table,

@@ -95,25 +95,17 @@ impl<R: TableRow> TableWriter<R> {
         while self.room() == 0 {
             self.compress_or_write()?;
         }
-        // Rows that must wait are copied, so only few wait. Those that wait already are packed first, to keep the order.
-        if rows.len() >= FEW_ROWS {
+        let mut rest = rows;
+        // Rows that wait are copied, so only few do. Those that wait already are packed first, to keep the order.
+        if rest.len() >= FEW_ROWS || self.pending.len() + rest.len() > PIECE_ROWS {
             self.write_pending()?;
         }
-        let mut rest = rows;
-        while !rest.is_empty() {
-            if self.pending.is_empty() && rest.len() >= FEW_ROWS {
-                let (now, later) = rest.split_at(rest.len().min(PIECE_ROWS));
-                self.write(now)?;
-                rest = later;
-            } else {
-                let (now, later) = rest.split_at(rest.len().min(PIECE_ROWS - self.pending.len()));
-                self.pending.extend_from_slice(now);
-                rest = later;
-                if self.pending.len() == PIECE_ROWS {
-                    self.write_pending()?;
-                }
-            }
+        while rest.len() >= FEW_ROWS {
+            let (now, later) = rest.split_at(rest.len().min(PIECE_ROWS));
+            self.write(now)?;
+            rest = later;
         }
+        self.pending.extend_from_slice(rest);
         Ok(())
     }
 
@@ -199,13 +191,7 @@ impl<R: TableRow> TableWriter<R> {
             ..
         } = self;
         match output {
-            Output::Parts(mut parts) => {
-                if parts.has_any() {
-                    // If the process is killed or the disk is full while the parts are joined, they have all rows.
-                    parts.add(&mut group)?;
-                }
-                parts.finish(&mut group)?;
-            }
+            Output::Parts(parts) => parts.finish(&mut group)?,
             Output::Table(mut file) => {
                 let file = (group.write(&mut file))
                     .and_then(|()| file.into_inner())

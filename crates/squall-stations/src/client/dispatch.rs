@@ -207,15 +207,12 @@ impl Traffic {
                     request,
                 )?,
                 Choice::Open(connection) => {
-                    let slot = Some(clock::now());
-                    let record = request.record();
-                    let first = RequestRecord { slot, ..record };
                     self.open(
                         ConnectionKey {
                             pool: index,
                             connection,
                         },
-                        Some(first),
+                        Some(request.record_from(clock::now())),
                         reactor,
                     )?;
                 }
@@ -297,16 +294,12 @@ impl Traffic {
 
     fn send(&mut self, at: ConnectionKey, request: QueuedRequest) -> Result<(), StationError> {
         let now = clock::now();
-        let slot = Some(now);
         let pool = self.pools.get_mut(at.pool);
         let connection = pool.connections[at.connection.0 as usize]
             .as_mut()
             .expect("the pool offers open connections only");
         connection.submit(
-            RequestRecord {
-                slot,
-                ..request.record()
-            },
+            request.record_from(now),
             now,
             &self.shared.settings.requests,
             &self.shared.uploads,

@@ -322,8 +322,8 @@ mod tests {
     use squall_http::InboxOptions;
     use squall_load::Arrival;
 
-    use super::super::requests::QueuedRequest;
     use super::*;
+    use crate::client::requests::QueuedRequest;
     use crate::log::LogSinks;
     use crate::rows::{self, Capacity};
 

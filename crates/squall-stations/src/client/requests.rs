@@ -115,6 +115,14 @@ impl QueuedRequest {
         }
     }
 
+    /// Begins its record with its connection, which was assigned or begun at `slot`.
+    pub(crate) fn record_from(self, slot: Time) -> RequestRecord {
+        RequestRecord {
+            slot: Some(slot),
+            ..self.record()
+        }
+    }
+
     /// Begins its record.
     #[inline]
     pub(crate) fn record(self) -> RequestRecord {

@@ -15,11 +15,12 @@ use tempfile::TempDir;
 
 use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::serving::{Serving, connect};
-use crate::support::seat;
+use crate::support::{OtherWork, say_disturbed, seat};
 
 /// The server's idle timeout, and the time by which an idle client must be disconnected: the server checks once a
 /// second.
 const IDLE: &str = "2s";
+const IDLE_TIME: Duration = Duration::from_secs(2);
 const GIVEN_UP: Duration = Duration::from_secs(6);
 
 /// The time within which a client sees its connection end when no timeout is involved.
@@ -261,6 +262,7 @@ fn many_half_records_time_out_without_using_much_memory() {
     let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
     // Nearly a full record, of which only the first half is sent.
     let more = vec![b'x'; 16_000];
+    let other_work = OtherWork::watch();
     let began = Instant::now();
     // One after the other: on a busy machine the server's time for the first may be over before the last has come.
     let cut_off = || {
@@ -271,7 +273,12 @@ fn many_half_records_time_out_without_using_much_memory() {
         cut.expect("it reads").expect("it is heard on")
     };
     let clients: Vec<_> = (0..MANY).map(|_| cut_off()).collect();
-    eprintln!("{MANY} after {:?}", began.elapsed());
+    let took = began.elapsed();
+    eprintln!("{MANY} after {took:?}");
+    if took >= IDLE_TIME {
+        assert!(other_work.disturbs(), "not all are there at once: {took:?}");
+        say_disturbed(&format!("not all are there at once: {took:?}"));
+    }
     serving.check_answers();
     let began = Instant::now();
     for mut tls in clients {

@@ -20,9 +20,8 @@ use tempfile::TempDir;
 /// How long the browser may take to exit after it is asked to.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Longer than anything here takes on a busy machine with two cores: axe-core examines the largest page for 18 s if nothing
-/// else runs, for 32 s beside two busy programs, and for more than a minute if other tests run as well.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+/// Longer than anything here takes on a busy machine with two cores.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLAGS: &[&str] = &[
     "--headless",

@@ -18,7 +18,9 @@ use squall_base::record::{Cause, Direction, Outcome};
 use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
 
 use crate::capture::fields;
-use crate::support::{FinishedRun, have, is_root, quiet_seat, run_whatever, say_disturbed};
+use crate::support::{
+    FinishedRun, OtherWork, have, is_root, quiet_seat, run_whatever, say_disturbed,
+};
 
 /// One-way delay.
 const DELAY_NS: u64 = 25_000_000;
@@ -522,6 +524,7 @@ fn faults(trial: &TrialFolder, compared: &Compared) -> Option<String> {
 /// released later than the link's delay, on which this method relies. `None` if all attempts are disturbed.
 fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compared> {
     for _ in 0..ATTEMPTS {
+        let other_work = OtherWork::watch();
         let run = lossy(protocol, connections, load);
         let folder = RunFolder::open(&run.folder).expect("the run");
         let trials = folder.complete_trials().expect("its trials");
@@ -536,7 +539,7 @@ fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compar
         compared.apart.iter().for_each(|it| eprintln!("  {it}"));
         match faults(trial, &compared) {
             None => return Some(compared),
-            Some(said) if run.has_disturbed_trials() || run.is_beside_other_work() => {
+            Some(said) if run.has_disturbed_trials() || other_work.disturbs() => {
                 say_disturbed(&said);
             }
             Some(said) => panic!("{said}"),
