@@ -10,7 +10,7 @@ SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
 # Extra arguments for every cargo call; .ci/run sets --locked.
 CARGO_FLAGS ?=
 
-export CARGO_TARGET_DIR SQUALL_TOOLS
+export CARGO_TARGET_DIR CARGO_FLAGS SQUALL_TOOLS
 
 .PHONY: help prerequisites peers demo test sanitize release bench lint
 
@@ -30,7 +30,7 @@ demo: prerequisites ## build squall quickly and answer a real question: 5 minute
 # Most end-to-end tests wait for a network or a clock, so four of them run at a time for each processor.
 test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 4)))
 test: prerequisites peers ## run every test
-	cargo test --no-fail-fast $(CARGO_FLAGS)
+	@scripts/test
 
 sanitize: prerequisites ## the tests of the crates over C under AddressSanitizer; needs a nightly toolchain
 	@scripts/sanitize

@@ -1,12 +1,16 @@
 //! Which tests may run at the same time: some need the machine, some need it quiet, and most can run beside any others.
 //!
 //! libtest decides when a test begins, by its name and the number of threads; here a test waits until it may go on. Whether
-//! a trial was disturbed after all is squall's own judgement (`support::FinishedRun::has_disturbed_trials`).
+//! a trial was disturbed after all is squall's own judgement (`support::FinishedRun::has_disturbed_trials`); what programs
+//! outside of the tests do is in `other_work`.
 
 use std::fs;
 use std::io::Write as _;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Instant;
+
+use crate::other_work::{OtherWork, has_disturbed_trial};
 
 /// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so three of them leave it quiet.
 const QUIET_SEATS: usize = 3;
@@ -63,12 +67,16 @@ fn tests() -> MutexGuard<'static, Tests> {
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a line of the file of times ends with if the test failed and other work disturbed it: scripts/test runs it again.
+const FAILED_BESIDE_OTHER_WORK: &str = " failed beside other work";
+
 /// A test's use of the machine. When it ends, the test's time is added to the file that `SQUALL_TEST_TIMES` names, so that
 /// CI can print the slowest.
 #[derive(Debug)]
 pub(crate) struct MachineUse {
     since: Instant,
     need: Need,
+    other_work: OtherWork,
 }
 
 impl MachineUse {
@@ -86,6 +94,7 @@ impl MachineUse {
         MachineUse {
             since: Instant::now(),
             need,
+            other_work: OtherWork::watch(),
         }
     }
 }
@@ -97,12 +106,16 @@ impl Drop for MachineUse {
         let Some(file) = std::env::var_os("SQUALL_TEST_TIMES") else {
             return;
         };
-        let thread = std::thread::current();
-        let (seconds, test) = (
-            self.since.elapsed().as_secs_f64(),
-            thread.name().unwrap_or(""),
-        );
-        let line = format!("{seconds:.1} s {} {test}\n", self.need.name());
+        let seconds = self.since.elapsed().as_secs_f64();
+        let test = thread::current();
+        let test = test.name().unwrap_or("");
+        let is_disturbed = || has_disturbed_trial() || self.other_work.disturbs();
+        let end = if thread::panicking() && is_disturbed() {
+            FAILED_BESIDE_OTHER_WORK
+        } else {
+            ""
+        };
+        let line = format!("{seconds:.1} s {} {test}{end}\n", self.need.name());
         let file = fs::OpenOptions::new().create(true).append(true).open(file);
         // Without the file only the list of slow tests is incomplete.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));

@@ -79,6 +79,7 @@ mod observed;
 mod old_http;
 mod on_terminal;
 mod ordinary_user;
+mod other_work;
 mod page_view;
 mod paths;
 mod privileges;

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -13,19 +12,18 @@ use serde_json::Value;
 use squall_base::record::{
     FailedAttempt, PacketRecord, Phase, RequestRecord, TrialRecord, Validity,
 };
-use squall_linux::other_programs::ProcessorUse;
 use squall_record::{RunFolder, read_json, read_packets, read_requests};
 use tempfile::TempDir;
 
 use crate::machine::MachineUse;
 pub(crate) use crate::machine::{bench, quiet_seat, seat};
+use crate::other_work::OTHERS_AT_MOST;
+pub(crate) use crate::other_work::{OtherWork, note_disturbed_trial, say_disturbed};
 
 /// Longer than anything that a test waits for takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a run is made whose check fails beside other work.
 const ATTEMPTS: usize = 3;
-/// How many processors other programs may use on average while real programs of a path are measured.
-const OTHERS_AT_MOST: f64 = 0.2;
 
 /// The binary, with `folder` as its working directory.
 pub(crate) fn squall(folder: &Path) -> Command {
@@ -189,6 +187,15 @@ impl TrialFiles {
         let others = self.record.health.machine.other_programs;
         others.map_or(0.0, |others| others.percent_of_one() as f64 / 100.0)
     }
+
+    fn is_disturbed(&self) -> bool {
+        self.record.health.validity != Validity::Valid
+    }
+
+    fn is_beside_other_work(&self) -> bool {
+        let stolen = self.record.health.machine.stolen;
+        self.other_programs() > OTHERS_AT_MOST || stolen.is_some_and(|time| !time.is_zero())
+    }
 }
 
 /// The nearest-rank quantile of sorted values.
@@ -213,19 +220,13 @@ impl FinishedRun {
     }
 
     pub(crate) fn has_disturbed_trials(&self) -> bool {
-        self.trials
-            .iter()
-            .any(|trial| trial.record.health.validity != Validity::Valid)
+        self.trials.iter().any(TrialFiles::is_disturbed)
     }
 
     /// Whether other programs, such as those of other tests, or the hypervisor may have kept the real programs of a trial
     /// waiting.
     pub(crate) fn is_beside_other_work(&self) -> bool {
-        let is_beside = |trial: &TrialFiles| {
-            let stolen = trial.record.health.machine.stolen;
-            trial.other_programs() > OTHERS_AT_MOST || stolen.is_some_and(|time| !time.is_zero())
-        };
-        self.trials.iter().any(is_beside)
+        self.trials.iter().any(TrialFiles::is_beside_other_work)
     }
 
     pub(crate) fn only<'a>(&'a self, variant: &'a str) -> &'a TrialFiles {
@@ -261,14 +262,21 @@ pub(crate) fn failed_attempts(run: &Path) -> Vec<FailedAttempt> {
 pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
     let folder = RunFolder::open(run).expect("a run's folder");
     let trials = folder.complete_trials().expect("its trials");
-    trials
+    let trials: Vec<TrialFiles> = trials
         .into_iter()
         .map(|trial| TrialFiles {
             record: trial.read_record().expect("trial.json"),
             requests: read_requests(trial.requests()).expect("requests.parquet"),
             packets: read_packets(trial.packets()).expect("packets.parquet"),
         })
-        .collect()
+        .collect();
+    if trials
+        .iter()
+        .any(|trial| trial.is_disturbed() || trial.is_beside_other_work())
+    {
+        note_disturbed_trial();
+    }
+    trials
 }
 
 /// Checks that a trial is valid apart from lateness: other work on the machine may have delayed squall's threads. What
@@ -296,11 +304,10 @@ pub(crate) fn check_validity(trial: &TrialFiles) {
 
 /// Checks the exit code of a completed run: 3 is allowed if some cell has only disturbed trials.
 pub(crate) fn check_exit_code(output: &Output, trials: &[TrialFiles]) {
-    let valid = |trial: &TrialFiles| trial.record.health.validity == Validity::Valid;
-    let expected: &[i32] = if trials.iter().all(valid) {
-        &[0]
-    } else {
+    let expected: &[i32] = if trials.iter().any(TrialFiles::is_disturbed) {
         &[0, 3]
+    } else {
+        &[0]
     };
     assert!(
         output
@@ -357,41 +364,6 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
         folder,
         _home: home,
     }
-}
-
-/// Watches what programs outside of this test process and of what it starts use of the processors. Other tests are inside.
-pub(crate) struct OtherWork {
-    before: Option<ProcessorUse>,
-    since: Instant,
-}
-
-impl OtherWork {
-    pub(crate) fn watch() -> OtherWork {
-        OtherWork {
-            before: ProcessorUse::read(std::process::id()),
-            since: Instant::now(),
-        }
-    }
-
-    /// Whether real programs may have waited for a processor since; false if that is not known.
-    pub(crate) fn disturbs(&self) -> bool {
-        let now = ProcessorUse::read(std::process::id());
-        let used = now.zip(self.before);
-        let used = used.map_or(0.0, |(now, before)| {
-            now.of_others_since(before).as_secs_f64()
-        });
-        used / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
-    }
-}
-
-/// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides
-/// only what the macros print.
-pub(crate) fn say_disturbed(what: &str) {
-    let test = thread::current();
-    let test = test.name().unwrap_or_default();
-    let words = format!("{test}: other work disturbs this machine: {what}\n");
-    // Without it nothing is wrong but the words.
-    let _ = io::stderr().write_all(words.as_bytes());
 }
 
 /// The text as an error, unless the condition holds.

@@ -1,0 +1,71 @@
+//! What else uses this machine while a test runs: other programs and the hypervisor. Other tests do not count.
+//!
+//! A test that asserts times asks here before it fails, and says what it did not check. Which tests may run at the same time is
+//! in `machine`; which failed tests are run again, in scripts/test.
+
+use std::cell::Cell;
+use std::io::{self, Write as _};
+use std::thread;
+use std::time::Instant;
+
+use squall_linux::other_programs::ProcessorUse;
+use squall_linux::shared::SharedCounters;
+
+/// How many processors other work may use on average while real programs of a path are measured.
+pub(crate) const OTHERS_AT_MOST: f64 = 0.2;
+
+thread_local! {
+    /// Whether squall called a trial of this thread's test disturbed.
+    static HAS_DISTURBED_TRIAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that a trial of this thread's test was disturbed.
+pub(crate) fn note_disturbed_trial() {
+    HAS_DISTURBED_TRIAL.set(true);
+}
+
+/// Whether a trial of this thread's test was disturbed.
+pub(crate) fn has_disturbed_trial() -> bool {
+    HAS_DISTURBED_TRIAL.get()
+}
+
+/// Watches what programs outside of this test process and of what it starts use of the processors, and what the hypervisor takes.
+/// Other tests are inside.
+#[derive(Debug)]
+pub(crate) struct OtherWork {
+    programs: Option<ProcessorUse>,
+    shared: SharedCounters,
+    since: Instant,
+}
+
+impl OtherWork {
+    pub(crate) fn watch() -> OtherWork {
+        OtherWork {
+            programs: ProcessorUse::read(std::process::id()),
+            shared: SharedCounters::read(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Whether real programs may have waited for a processor since; false if that is not known.
+    pub(crate) fn disturbs(&self) -> bool {
+        let now = ProcessorUse::read(std::process::id());
+        let programs = now.zip(self.programs);
+        let programs = programs.map_or(0.0, |(now, before)| {
+            now.of_others_since(before).as_secs_f64()
+        });
+        let stolen = SharedCounters::read().since(self.shared).stolen;
+        let stolen = stolen.map_or(0.0, |time| time.as_secs_f64());
+        (programs + stolen) / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
+    }
+}
+
+/// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides
+/// only what the macros print.
+pub(crate) fn say_disturbed(what: &str) {
+    let test = thread::current();
+    let test = test.name().unwrap_or_default();
+    let words = format!("{test}: other work disturbs this machine: {what}\n");
+    // Without it nothing is wrong but the words.
+    let _ = io::stderr().write_all(words.as_bytes());
+}
