@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::prctl;
@@ -49,10 +51,25 @@ pub fn make_background() {
     let _ = set_policy(libc::SCHED_IDLE, 0);
 }
 
-fn set_policy(policy: libc::c_int, priority: i32) -> bool {
-    let parameters = libc::sched_param {
-        sched_priority: priority,
+/// Ends what [`make_background`] began, for a thread that somebody waits for: beside programs that use all processors, it would
+/// get 0.3 % of one. The kernel refuses this without CAP_SYS_NICE, unless RLIMIT_NICE permits a nice value of 0
+/// (user_check_sched_setscheduler, kernel/sched/syscalls.c); then the thread stays as it is.
+pub fn make_ordinary<T>(thread: &JoinHandle<T>) {
+    let parameters = priority_of(0);
+    // SAFETY: the call reads one sched_param, which outlives it; the handle has not been joined, so its thread's number is valid.
+    let _ = unsafe {
+        libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_OTHER, &parameters)
     };
+}
+
+fn priority_of(priority: i32) -> libc::sched_param {
+    libc::sched_param {
+        sched_priority: priority,
+    }
+}
+
+fn set_policy(policy: libc::c_int, priority: i32) -> bool {
+    let parameters = priority_of(priority);
     // SAFETY: the call reads one sched_param, which outlives it; thread 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, policy, &parameters) == 0 }
 }
@@ -146,6 +163,42 @@ mod tests {
         assert_eq!(parse_run_queue_delay("1203344 5687412 17\n"), Some(waited));
         assert_eq!(parse_run_queue_delay("1203344\n"), None);
         assert_eq!(parse_run_queue_delay("1203344 some 17\n"), None);
+    }
+
+    /// Whether this process has CAP_SYS_NICE (linux/capability.h), or may have a nice value of 0.
+    fn may_set_priorities() -> bool {
+        const CAP_SYS_NICE: u32 = 23;
+        let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
+        let effective = status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:\t"))
+            .and_then(|bits| u64::from_str_radix(bits, 16).ok());
+        let (nice, _) = getrlimit(Resource::RLIMIT_NICE).expect("a limit");
+        effective.expect("capabilities") & 1 << CAP_SYS_NICE != 0 || nice >= 20
+    }
+
+    #[test]
+    fn background_thread_becomes_an_ordinary_one_where_that_is_permitted() {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = std::sync::mpsc::channel();
+        // SAFETY: the call takes no pointer; thread 0 is the calling thread.
+        let policy = || unsafe { libc::sched_getscheduler(0) };
+        let thread = std::thread::spawn(move || {
+            make_background();
+            begin.send(policy()).expect("the test waits for it");
+            // Ends when the other side is dropped.
+            let _ = stopped.recv();
+            policy()
+        });
+        assert_eq!(begun.recv(), Ok(libc::SCHED_IDLE));
+        make_ordinary(&thread);
+        drop(stop);
+        let expected = if may_set_priorities() {
+            libc::SCHED_OTHER
+        } else {
+            libc::SCHED_IDLE
+        };
+        assert_eq!(thread.join().expect("it ends"), expected);
     }
 
     #[test]

@@ -20,3 +20,10 @@ pub(crate) fn start<T: Send + 'static>(
         })
         .context("cannot start a thread that writes records")
 }
+
+/// Waits for a thread whose work can wait no longer, and that has all of it. Where that is permitted, it need not yield to others
+/// any more.
+pub(crate) fn join<T>(thread: JoinHandle<T>) -> thread::Result<T> {
+    scheduling::make_ordinary(&thread);
+    thread.join()
+}

@@ -70,12 +70,12 @@ impl Outputs {
     pub(super) fn finish(self, plan: &Plan) -> Result<LinkTotals> {
         let panicked = |_| anyhow!("a thread that writes packets panicked");
         if let Some(capture) = self.capture {
-            capture.join().map_err(panicked)??;
+            background::join(capture).map_err(panicked)??;
         }
         if let (Some(capture), Some(key_log)) = (&plan.pcap, &plan.key_log) {
             add_key_log(capture, key_log)?;
         }
-        self.totals.join().map_err(panicked)?
+        background::join(self.totals).map_err(panicked)?
     }
 }
 

@@ -213,9 +213,9 @@ impl Tables {
     pub(super) fn finish(self) -> Result<FinalSums> {
         let panicked = |_| anyhow!("a thread that writes records panicked");
         for table in self.others {
-            table.join().map_err(panicked)??;
+            background::join(table).map_err(panicked)??;
         }
-        self.requests.join().map_err(panicked)??;
+        background::join(self.requests).map_err(panicked)??;
         let mut sums = self.shared.lock();
         Ok(FinalSums {
             totals: sums.totals.clone(),

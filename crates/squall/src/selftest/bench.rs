@@ -104,7 +104,7 @@ impl Bench {
     /// Stops the link once both hosts are silent.
     pub(super) fn end(self) -> Result<LinkMeasurement> {
         let report = self.link.stop()?;
-        let records = self.collector.join();
+        let records = background::join(self.collector);
         let LinkRecords {
             mut packets,
             totals,

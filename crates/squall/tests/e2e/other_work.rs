@@ -55,7 +55,7 @@ impl OtherWork {
             now.of_others_since(before).as_secs_f64()
         });
         let stolen = SharedCounters::read().since(self.shared).stolen;
-        let stolen = stolen.map_or(0.0, |time| time.as_secs_f64());
+        let stolen = stolen.map_or(0.0, squall_base::Duration::as_secs_f64);
         (programs + stolen) / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
     }
 }

@@ -38,8 +38,7 @@ pub(super) struct TableThread<T> {
 impl<T> TableThread<T> {
     /// Waits for the last row and closes the file.
     pub(super) fn finish(self) -> Result<T> {
-        self.handle
-            .join()
+        background::join(self.handle)
             .map_err(|_| anyhow!("a thread that writes records panicked"))?
     }
 }

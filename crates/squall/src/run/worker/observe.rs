@@ -27,6 +27,7 @@ use super::observe_hop::HopObserver;
 use super::observe_link::{LinkCapture, read_link};
 use super::observe_sockets::Sampler;
 use super::watched::{CongestionControls, ObserverReport, WatchedHop};
+use crate::background;
 
 /// How often a tap is read. Its buffer holds about 10,000 short packets.
 const READ_EVERY: Duration = Duration::from_millis(10);
@@ -170,7 +171,7 @@ impl Observers {
         self.stop.request()?;
         let join = |thread: JoinHandle<Result<ObserverReport>>| {
             let panicked = |_| anyhow!("a thread that reads packets panicked");
-            thread.join().map_err(panicked)?
+            background::join(thread).map_err(panicked)?
         };
         self.reading.into_iter().map(join).collect()
     }
