@@ -59,7 +59,7 @@ pub use private::{
 };
 pub use table::{
     CausesWriter, ColumnRange, DropWriter, ExchangeWriter, FrameWriter, PacketWriter,
-    RequestWriter, Rows, SocketWriter, TableRow, TableWriter, each_projected,
+    RequestWriter, Rows, SocketWriter, TableRow, TableSnapshot, TableWriter, each_projected,
     each_projected_within, parts_of, read_causes, read_drops, read_exchanges, read_frames,
     read_packets, read_requests, read_sockets,
 };

@@ -53,8 +53,10 @@ pub struct LoadTotals {
     gaps: Latencies,
 }
 
-/// The spans of some requests, one column each, so that runs of equal spans are counted together.
+/// The spans and statuses of some requests, one column each, so that runs of equal ones are counted together.
 struct SpanColumns {
+    answered: usize,
+    statuses: [u16; AT_ONCE],
     measured: usize,
     lag: [Duration; AT_ONCE],
     succeeded: usize,
@@ -68,6 +70,8 @@ impl SpanColumns {
     fn new() -> SpanColumns {
         let none = [Duration::ZERO; AT_ONCE];
         SpanColumns {
+            answered: 0,
+            statuses: [0; AT_ONCE],
             measured: 0,
             lag: none,
             succeeded: 0,
@@ -79,7 +83,7 @@ impl SpanColumns {
     }
 
     fn clear(&mut self) {
-        (self.measured, self.succeeded) = (0, 0);
+        (self.answered, self.measured, self.succeeded) = (0, 0, 0);
     }
 
     fn add_parts(&mut self, request: &RequestRecord) {
@@ -118,6 +122,10 @@ impl LoadTotals {
             for request in requests {
                 self.count(request, &mut spans);
             }
+            let statuses = &spans.statuses[..spans.answered];
+            for same in statuses.chunk_by(|status, next| status == next) {
+                *self.by_status.entry(same[0]).or_default() += same.len() as u64;
+            }
             self.lag.add_all(&spans.lag[..spans.measured]);
             self.response.add_all(&spans.response[..spans.succeeded]);
             self.service.add_all(&spans.service[..spans.succeeded]);
@@ -131,7 +139,10 @@ impl LoadTotals {
 
     /// Counts everything about a request but its spans, which it adds to `spans`.
     fn count(&mut self, request: &RequestRecord, spans: &mut SpanColumns) {
-        self.count_in_window(request);
+        let is_success = request.succeeded();
+        if is_success {
+            self.count_in_window(request);
+        }
         self.count_handshake(request);
         if request.phase == Phase::Warmup {
             self.warmup += 1;
@@ -146,10 +157,8 @@ impl LoadTotals {
         }
         match request.outcome {
             Outcome::Answered => {
-                *self
-                    .by_status
-                    .entry(request.status.unwrap_or(0))
-                    .or_default() += 1;
+                spans.statuses[spans.answered] = request.status.unwrap_or(0);
+                spans.answered += 1;
                 if request.is_failed_call() {
                     self.failed_calls += 1;
                     let said = request.error.as_deref().unwrap_or("");
@@ -170,7 +179,7 @@ impl LoadTotals {
         if let Some(gap) = request.arrivals.longest_gap {
             self.longest_gap.add(gap.length);
         }
-        if request.succeeded() {
+        if is_success {
             self.succeeded += 1;
             spans.add_parts(request);
         }
@@ -183,13 +192,10 @@ impl LoadTotals {
         }
     }
 
-    /// The achieved rate counts requests that end in the measured phase shifted by a round trip (docs/METHOD.md). The
-    /// shortest response so far stands for that round trip. Without the shift, every rate would lack the responses to the
-    /// last requests.
+    /// Counts a successful request if it ends in the measured phase shifted by a round trip, as the achieved rate does
+    /// (docs/METHOD.md). The shortest response so far stands for that round trip. Without the shift, every rate would lack the
+    /// responses to the last requests.
     fn count_in_window(&mut self, request: &RequestRecord) {
-        if !request.succeeded() {
-            return;
-        }
         let took = request.response_time();
         let shift = self.shortest.map_or(took, |shortest| shortest.min(took));
         self.shortest = Some(shift);

@@ -31,7 +31,7 @@ use squall_base::record::{
 };
 
 use crate::{RecordError, memory};
-pub use parts::parts_of;
+pub use parts::{TableSnapshot, parts_of};
 pub use reader::{Rows, each_projected, each_projected_within};
 pub use within::ColumnRange;
 pub use writer::TableWriter;

@@ -34,7 +34,31 @@ pub(super) struct Parts {
     layout: FileLayout,
     /// The row groups of the complete parts, with offsets into these.
     complete: Vec<RowGroupMetaData>,
+    /// Whether there is a part, or will be when a snapshot is written.
     has_any: bool,
+}
+
+/// The rows of a table that are in no complete part, copied by [`crate::TableWriter::snapshot`].
+pub struct TableSnapshot {
+    table: PathBuf,
+    part: PathBuf,
+    layout: FileLayout,
+    group: RowGroup,
+}
+
+impl TableSnapshot {
+    /// The path of the table.
+    pub fn table(&self) -> &Path {
+        &self.table
+    }
+
+    /// Writes the rows into a part, so that they survive this process. It may take some milliseconds, in which the table may
+    /// get rows. It must be written before the next snapshot, and before a row group is full ([`crate::TableWriter::room`]).
+    /// After an error the table is unusable.
+    pub fn write(mut self) -> Result<(), RecordError> {
+        replace_part(&self.part, &mut self.group, &self.layout)?;
+        Ok(())
+    }
 }
 
 impl Parts {
@@ -52,39 +76,28 @@ impl Parts {
 
     /// Writes a full row group as a complete part, and begins the next row group.
     pub(super) fn add(&mut self, group: &mut RowGroup) -> Result<(), RecordError> {
-        let written = self.write(group)?;
-        self.complete.extend(written);
-        Ok(())
-    }
-
-    /// Writes the rows of a row group that is still being filled.
-    pub(super) fn save(&mut self, group: &RowGroup) -> Result<(), RecordError> {
-        self.write(&mut group.copy())?;
-        Ok(())
-    }
-
-    /// Writes a row group, if it has rows, as the part after the complete ones, and replaces an earlier version of that part.
-    /// Returns the metadata of what it wrote.
-    fn write(&mut self, group: &mut RowGroup) -> Result<Vec<RowGroupMetaData>, RecordError> {
-        if group.is_empty() {
-            return Ok(Vec::new());
-        }
-        let path = part(&self.folder, self.complete.len());
-        let new = path.with_extension(NEW_PART);
-        let file = File::create(&new).map_err(RecordError::create(&new))?;
-        let written = write_part(file, group, &self.layout)
-            .map_err(|source| RecordError::WriteTable(path.clone(), source))
-            .and_then(|groups| {
-                fs::rename(&new, &path).map_err(RecordError::rename(&new, &path))?;
-                Ok(groups)
-            });
-        if written.is_err() {
-            // Makes room on a full disk. The first error says what is wrong.
-            let _ = fs::remove_file(&new);
-        } else {
+        if !group.is_empty() {
             self.has_any = true;
+            let written = replace_part(&self.next_part(), group, &self.layout)?;
+            self.complete.extend(written);
         }
-        written
+        Ok(())
+    }
+
+    /// A copy of a row group that is still being filled, to be written as its part.
+    pub(super) fn snapshot(&mut self, group: &RowGroup) -> TableSnapshot {
+        self.has_any = true;
+        TableSnapshot {
+            table: self.path.clone(),
+            part: self.next_part(),
+            layout: self.layout.clone(),
+            group: group.copy(),
+        }
+    }
+
+    /// The path of the part after the complete ones.
+    fn next_part(&self) -> PathBuf {
+        part(&self.folder, self.complete.len())
     }
 
     /// Writes all parts and the rows of `last` into the table, syncs it to disk, and removes the parts. `last` is the
@@ -194,6 +207,27 @@ fn is_no_folder(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+/// Writes a row group as the part `path`, and replaces an earlier version of that part. Returns the metadata of what it wrote.
+fn replace_part(
+    path: &Path,
+    group: &mut RowGroup,
+    layout: &FileLayout,
+) -> Result<Vec<RowGroupMetaData>, RecordError> {
+    let new = path.with_extension(NEW_PART);
+    let file = File::create(&new).map_err(RecordError::create(&new))?;
+    let written = write_part(file, group, layout)
+        .map_err(|source| RecordError::WriteTable(path.into(), source))
+        .and_then(|groups| {
+            fs::rename(&new, path).map_err(RecordError::rename(&new, path))?;
+            Ok(groups)
+        });
+    if written.is_err() {
+        // Makes room on a full disk. The first error says what is wrong.
+        let _ = fs::remove_file(&new);
+    }
+    written
 }
 
 /// Writes a file with this row group. Returns the metadata of what it wrote.

@@ -89,6 +89,7 @@ fn arrow_schema<R: Row>() -> Schema {
 }
 
 /// What all files of a table have in common.
+#[derive(Clone)]
 pub(super) struct FileLayout {
     schema: TypePtr,
     properties: WriterPropertiesPtr,

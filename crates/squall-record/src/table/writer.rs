@@ -12,7 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::TableRow;
 use super::packing::{PIECE_ROWS, RowGroup};
-use super::parts::{Parts, prepare_folder};
+use super::parts::{Parts, TableSnapshot, prepare_folder};
 use super::schema::FileLayout;
 use crate::RecordError;
 
@@ -169,15 +169,22 @@ impl<R: TableRow> TableWriter<R> {
     /// a whole row group, so it may take some milliseconds. Does nothing for a table without parts, or if there are no new
     /// rows. After an error the file is unusable.
     pub fn save(&mut self) -> Result<(), RecordError> {
+        let snapshot = self.snapshot()?;
+        snapshot.map_or(Ok(()), TableSnapshot::write)
+    }
+
+    /// Copies the rows since the last row group, for a part: [`TableWriter::save`] in two steps, of which only this one, the
+    /// shorter one, needs the writer. `None` for a table without parts, or if there are no new rows.
+    pub fn snapshot(&mut self) -> Result<Option<TableSnapshot>, RecordError> {
         if matches!(self.output, Output::Table(_)) || self.rows_appended() == self.saved_rows {
-            return Ok(());
+            return Ok(None);
         }
         self.write_pending()?;
-        if let Output::Parts(parts) = &mut self.output {
-            parts.save(&self.group)?;
-        }
         self.saved_rows = self.rows;
-        Ok(())
+        let Output::Parts(parts) = &mut self.output else {
+            return Ok(None);
+        };
+        Ok((!self.group.is_empty()).then(|| parts.snapshot(&self.group)))
     }
 
     /// Writes the remaining rows and the footer, and syncs the file to disk. Returns the number of rows.

@@ -109,6 +109,26 @@ fn full_row_groups_are_joined_into_the_same_table() {
 }
 
 #[test]
+fn snapshot_has_the_rows_of_its_time_whatever_is_appended_before_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("packets.parquet");
+    let rows = packets(PAGE_ROWS + 1_000);
+    let mut writer = PacketWriter::create_in_parts(&table).unwrap();
+    writer.append(&rows[..1_000]).unwrap();
+    let snapshot = writer.snapshot().unwrap().expect("rows");
+    assert_eq!(snapshot.table(), table);
+    assert!(writer.snapshot().unwrap().is_none(), "nothing is new");
+    // A full page, which is compressed, and some rows of the next one.
+    writer.append(&rows[1_000..]).unwrap();
+    snapshot.write().unwrap();
+    assert!(rows_of_parts::<PacketRecord>(&table) == rows[..1_000]);
+    writer.save().unwrap();
+    assert!(rows_of_parts::<PacketRecord>(&table) == rows);
+    writer.finish().unwrap();
+    assert!(read_packets(&table).unwrap() == rows);
+}
+
+#[test]
 fn killed_writer_leaves_its_saved_rows_and_the_next_one_removes_them() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("packets.parquet");

@@ -8,11 +8,13 @@
 //! for. Every few seconds the thread saves what is written, in case the process is killed. `tables` decides what
 //! is written, and where.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use anyhow::Result;
 use squall_linux::clock;
+use squall_record::{RecordError, TableSnapshot};
 use squall_stations::rows::{Chunk, RowBacklog, RowPoll, RowReceiver, SpareTime};
 
 use crate::save_pace::SavePace;
@@ -47,8 +49,12 @@ pub(super) trait RowWriter<R>: Send {
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
-    /// Makes the rows written so far readable for others, now and if the process is killed. May take some milliseconds.
-    fn save(&mut self) -> Result<()>;
+    /// Makes the rows written so far readable for others, now and if the process is killed. Returns what has to be written for
+    /// that, which takes longer than to copy it.
+    fn save(&mut self) -> Result<Vec<TableSnapshot>>;
+
+    /// Gives up a table whose snapshot could not be written.
+    fn give_up(&mut self, table: &Path, error: RecordError) -> Result<()>;
 
     fn finish(self) -> Result<()>;
 }
@@ -110,7 +116,7 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
             let now = clock::now();
             let pause = pace.wait(now);
             if pause.is_zero() {
-                state.save();
+                self.save(state);
                 pace.saved(now, clock::now());
                 // Rows may have come meanwhile, or saving has failed.
                 continue;
@@ -118,6 +124,18 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
             if may_rest {
                 drop(state);
                 thread::park_timeout(pause.into());
+            }
+        }
+    }
+
+    /// Clients may write while a snapshot is written to its file: this thread yields to all others, so that may take long.
+    fn save(&self, mut state: MutexGuard<'_, WriterState<R, W>>) {
+        let snapshots = state.save();
+        drop(state);
+        for snapshot in snapshots {
+            let table = snapshot.table().to_owned();
+            if let Err(error) = snapshot.write() {
+                self.lock().give_up(&table, error);
             }
         }
     }
@@ -168,9 +186,19 @@ impl<R, W: RowWriter<R>> WriterState<R, W> {
         matches!(self, WriterState::Open(open) if open.writer.can_write_briefly())
     }
 
-    fn save(&mut self) {
+    fn save(&mut self) -> Vec<TableSnapshot> {
+        let WriterState::Open(open) = self else {
+            return Vec::new();
+        };
+        open.writer.save().unwrap_or_else(|error| {
+            *self = WriterState::Closed(Err(error));
+            Vec::new()
+        })
+    }
+
+    fn give_up(&mut self, table: &Path, error: RecordError) {
         if let WriterState::Open(open) = self
-            && let Err(error) = open.writer.save()
+            && let Err(error) = open.writer.give_up(table, error)
         {
             *self = WriterState::Closed(Err(error));
         }
@@ -273,9 +301,13 @@ mod tests {
             self.can_write_briefly
         }
 
-        fn save(&mut self) -> Result<()> {
+        fn save(&mut self) -> Result<Vec<TableSnapshot>> {
             anyhow::ensure!(!self.fails_to_save, "no room to save");
-            Ok(())
+            Ok(Vec::new())
+        }
+
+        fn give_up(&mut self, _: &Path, error: RecordError) -> Result<()> {
+            Err(error.into())
         }
 
         fn finish(self) -> Result<()> {
@@ -410,7 +442,7 @@ mod tests {
         let shared = SharedWriter::new(rows, writer);
         sender.send(&mut vec![1]);
         assert!(shared.work() && shared.work());
-        shared.lock().save();
+        shared.save(shared.lock());
         sender.send(&mut vec![2]);
         assert!(!shared.work(), "it has failed");
         let error = shared.run().expect_err("no room");

@@ -19,7 +19,8 @@ use squall_record::export::{
     CsvExport, H2loadExport, IntervalLogExport, PercentileExport, RequestLine, VegetaExport,
 };
 use squall_record::{
-    ExchangeWriter, FrameWriter, RequestWriter, SocketWriter, TableRow, TableWriter,
+    ExchangeWriter, FrameWriter, RecordError, RequestWriter, SocketWriter, TableRow, TableSnapshot,
+    TableWriter,
 };
 use squall_stations::LogSinks;
 use squall_stations::rows::{self, Capacity, RowSender, SpareTime, WakePolicy};
@@ -276,8 +277,18 @@ impl RowWriter<RequestRecord> for RequestFiles {
         (self.files.iter()).all(|(_, file)| file.can_write_briefly())
     }
 
-    fn save(&mut self) -> Result<()> {
-        self.keep_if_ok(RequestFile::save);
+    fn save(&mut self) -> Result<Vec<TableSnapshot>> {
+        let mut snapshots = Vec::new();
+        self.keep_if_ok(|file| {
+            snapshots.extend(file.save()?);
+            Ok(())
+        });
+        Ok(snapshots)
+    }
+
+    fn give_up(&mut self, table: &Path, error: RecordError) -> Result<()> {
+        self.files.retain(|(path, _)| path != table);
+        self.shared.failed_files.add(table, &error.into());
         Ok(())
     }
 
@@ -351,8 +362,12 @@ impl<R: TableRow + Send, F: Fn(&mut R) + Send> RowWriter<R> for TableFile<R, F> 
         true
     }
 
-    fn save(&mut self) -> Result<()> {
-        Ok(self.writer.save()?)
+    fn save(&mut self) -> Result<Vec<TableSnapshot>> {
+        Ok(self.writer.snapshot()?.into_iter().collect())
+    }
+
+    fn give_up(&mut self, _: &Path, error: RecordError) -> Result<()> {
+        Err(error.into())
     }
 
     fn finish(self) -> Result<()> {
@@ -439,17 +454,17 @@ impl RequestFile {
     }
 
     /// Makes the rows so far readable for others. A distribution has no lines before its end, and an interval log holds
-    /// the last seconds back.
-    fn save(&mut self) -> Result<()> {
+    /// the last seconds back. A table's rows are copied, and have to be written.
+    fn save(&mut self) -> Result<Option<TableSnapshot>> {
         match self {
-            RequestFile::Parquet(file) => file.save()?,
+            RequestFile::Parquet(file) => return Ok(file.snapshot()?),
             RequestFile::Csv(file) => file.flush()?,
             RequestFile::Vegeta(file) => file.flush()?,
             RequestFile::H2load(file) => file.flush()?,
             RequestFile::Hgrm(_) => {}
             RequestFile::Hlog(file) => file.flush()?,
         }
-        Ok(())
+        Ok(None)
     }
 
     fn finish(self) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -12,7 +13,9 @@ use squall_record::read_requests;
 use tempfile::TempDir;
 
 use crate::served::Serving;
-use crate::support::{H1, recipe, run_squall, run_whatever, seat, squall, stderr, stdout};
+use crate::support::{
+    H1, recipe, run_squall, run_whatever, seat, squall, stderr, stdout, wait_for,
+};
 
 #[test]
 fn load_on_a_full_disk_is_measured_to_its_end() {
@@ -43,34 +46,75 @@ fn load_on_a_full_disk_is_measured_to_its_end() {
     assert_eq!(rows.len(), 2000);
 }
 
-/// Long before the load is over. It goes on, and prints its figures when it is interrupted.
-#[test]
-fn full_disk_is_reported_while_the_load_runs() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let home = home.path();
-    symlink("/dev/full", home.join("full.csv")).expect("a link");
+/// Runs a load of a minute with these outputs, and interrupts it as soon as it says that a file is incomplete, long before it is
+/// over. Returns what it had said until then and its results.
+fn interrupt_when_incomplete(
+    home: &Path,
+    outputs: &[&str],
+    begun: impl FnOnce(),
+) -> (String, String) {
     let server = Serving::start(home, &["--h1", "0"]);
     let mut load = squall(home)
         .args(["load", "--rate", "500/s", "-D", "60s"])
-        .args(["--output", "full.csv"])
+        .args(outputs)
         .arg(server.url(Protocol::H1))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("squall starts");
+    begun();
     let mut talk = BufReader::new(load.stderr.take().expect("stderr is a pipe"));
-    let mut line = String::new();
-    while !line.contains("full.csv is incomplete, and the load goes on without it") {
-        line.clear();
-        let length = talk.read_line(&mut line).expect("text");
-        assert!(length > 0, "the load ended without a word");
+    let mut said = String::new();
+    while !said.contains("the load goes on without it") {
+        let length = talk.read_line(&mut said).expect("text");
+        assert!(length > 0, "the load ended without a word: {said}");
     }
     assert!(load.try_wait().expect("its state").is_none());
     kill(Pid::from_raw(load.id() as i32), Signal::SIGINT).expect("the load is there");
     let output = load.wait_with_output().expect("it ends");
-    let shown = stdout(&output);
+    (said, stdout(&output))
+}
+
+#[test]
+fn full_disk_is_reported_while_the_load_runs() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    symlink("/dev/full", home.path().join("full.csv")).expect("a link");
+    let outputs = ["--output", "full.csv"];
+    let (said, shown) = interrupt_when_incomplete(home.path(), &outputs, || ());
+    assert!(said.contains("full.csv is incomplete"), "{said}");
     assert!(shown.contains(" succeeded ("), "{shown}");
+}
+
+/// Rows are saved every second, into the folder that is gone. The other file is complete.
+#[test]
+fn table_that_can_no_longer_be_saved_is_given_up_while_the_load_runs() {
+    let _seat = seat();
+    for (option, name) in [
+        ("--output", "requests.parquet"),
+        ("--exchanges-to", "exchanges.parquet"),
+    ] {
+        let home = TempDir::new().expect("a temporary folder");
+        let parts = home.path().join(format!("{name}.parts"));
+        let outputs = [option, name, "--output", "rows.csv"];
+        let (said, shown) = interrupt_when_incomplete(home.path(), &outputs, || {
+            wait_for("the folder of the parts", || parts.exists().then_some(()));
+            fs::remove_dir_all(&parts).expect("it is removed");
+        });
+        assert!(said.contains(&format!("{name} is incomplete")), "{said}");
+        let rows = fs::read_to_string(home.path().join("rows.csv")).expect("text");
+        let requests = rows.lines().count() - 1;
+        let succeeded = format!("{} succeeded (", with_commas(requests));
+        assert!(shown.contains(&succeeded), "{succeeded}: {shown}");
+    }
+}
+
+/// The number as squall prints it.
+fn with_commas(number: usize) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", number / 1_000, number % 1_000),
+    }
 }
 
 #[test]
