@@ -281,8 +281,8 @@ fn markup_in_foreign_names_is_shown_as_text() {
     assert_eq!(title, hostile);
 }
 
-/// A busy machine cannot break this limit: the test prints its measurements, and fails only if zooming would visibly
-/// stutter.
+/// The test prints its measurements, and fails only if zooming would visibly stutter. Only the fastest redraw counts: other work
+/// on the machine delays some of them, hardly all.
 #[test]
 fn thirty_thousand_points_redraw_within_a_frame() {
     let size = Size {
@@ -327,10 +327,10 @@ fn thirty_thousand_points_redraw_within_a_frame() {
         .unwrap();
         times.sort_unstable_by(f64::total_cmp);
         println!(
-            "redraw, 30,000 points each, {what}: median {} ms, worst {} ms",
-            times[15], times[29]
+            "redraw, 30,000 points each, {what}: fastest {} ms, median {} ms",
+            times[0], times[15]
         );
-        assert!(times[15] < 100.0, "{what}: {times:?}");
+        assert!(times[0] < 50.0, "{what}: {times:?}");
     }
 }
 
