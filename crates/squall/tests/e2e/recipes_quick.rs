@@ -39,6 +39,8 @@ struct Shown {
     findings: Vec<CellFindings>,
     /// The printed output.
     text: String,
+    // Kept until the test has checked the figures.
+    _seat: Option<MachineUse>,
 }
 
 /// What a recipe's primary comparison must prove: that this variant's value is higher, or lower, than the baseline's.
@@ -50,8 +52,8 @@ type Claim<'a> = (&'a str, &'a str, PairResult);
 /// more. If that does not help either, there are no figures to check (`None`), and this run must only not prove the
 /// opposite.
 fn run(recipe: &str, claim: Claim<'_>) -> Option<Shown> {
-    let _seat = seat();
-    run_seated(recipe, claim)
+    let seat = seat();
+    run_seated(recipe, claim).map(|shown| shown.with(seat))
 }
 
 /// Like [`run`], for a test that has a seat already.
@@ -62,7 +64,7 @@ fn run_seated(recipe: &str, claim: Claim<'_>) -> Option<Shown> {
 
 /// Like [`run`], with a part of the recipe replaced.
 fn run_replaced(recipe: &str, (part, instead): (&str, &str), claim: Claim<'_>) -> Option<Shown> {
-    let _seat = seat();
+    let seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let mut bundled = squall_recipe::bundled().iter();
     let (_, text) = bundled
@@ -70,7 +72,7 @@ fn run_replaced(recipe: &str, (part, instead): (&str, &str), claim: Claim<'_>) -
         .expect("it is bundled");
     assert!(text.contains(part), "{recipe}: {part}");
     fs::write(home.path().join("recipe.toml"), text.replace(part, instead)).expect("a file");
-    run_from(home.path(), "./recipe.toml", claim)
+    run_from(home.path(), "./recipe.toml", claim).map(|shown| shown.with(seat))
 }
 
 /// Runs a bundled recipe, or one in the folder `home`, and leaves the run there.
@@ -100,12 +102,21 @@ fn run_in(home: &Path, arguments: &[&str]) -> Shown {
             .expect("findings.json")
             .cells,
         text: stdout(&output),
+        _seat: None,
     };
     eprintln!("{}", shown.text);
     shown
 }
 
 impl Shown {
+    /// The same, with a use of the machine that lasts as long.
+    fn with(self, seat: MachineUse) -> Shown {
+        Shown {
+            _seat: Some(seat),
+            ..self
+        }
+    }
+
     /// All comparisons.
     fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         let conditions = self.summary.conditions.iter();

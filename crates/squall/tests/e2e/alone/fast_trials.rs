@@ -5,7 +5,9 @@
 
 use squall_base::record::Direction;
 
-use crate::support::{FinishedRun, H1, H2C_X1, TrialFiles, bench, run_whatever, stdout};
+use crate::support::{
+    FinishedRun, H1, H2C_X1, OtherWork, TrialFiles, bench, run_whatever, say_disturbed, stdout,
+};
 
 /// One download of this size, 33 ms away, by HTTP/1.1 and by HTTP/2 with large windows.
 fn download(size: &str, conditions: &str) -> FinishedRun {
@@ -28,11 +30,20 @@ fn super_packets(trial: &TrialFiles) -> bool {
 #[test]
 fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
     let _bench = bench();
+    let other_work = OtherWork::watch();
     let run = download("23MB", "");
+    let mut expected = vec![0];
     for variant in ["h1", "h2c x1"] {
         let trial = run.only(variant);
         let health = &trial.record.health;
-        assert!(!health.validity.is_disturbed(), "{:?}", health.validity);
+        // Repeating a limit cannot help, so another attempt was disturbed.
+        let is_repeated = health.validity.is_limited() && trial.record.attempt > 1;
+        if health.validity.is_disturbed() || is_repeated {
+            let said = format!("attempt {}: {:?}", trial.record.attempt, health.validity);
+            assert!(other_work.disturbs(), "{said}");
+            say_disturbed(&said);
+            expected = vec![0, 3];
+        }
         assert_eq!(trial.record.trial.fast, [true]);
         assert!(health.links[0].fast);
         assert!(super_packets(trial), "the devices exchange super-packets");
@@ -44,10 +55,10 @@ fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
             assert!(reasons.contains("the emulated path carries"), "{reasons}");
             assert!(reasons.ends_with("give `rate`"), "{reasons}");
             assert!(health.links[0].carried_bit_per_s.is_some());
-            assert_eq!(trial.record.attempt, 1, "repeating it cannot help");
         }
     }
-    assert_eq!(run.output.status.code(), Some(0), "{}", stdout(&run.output));
+    let code = run.output.status.code().expect("an exit code");
+    assert!(expected.contains(&code), "{code}: {}", stdout(&run.output));
 }
 
 #[test]
