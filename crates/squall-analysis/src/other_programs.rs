@@ -12,7 +12,6 @@ use squall_base::plan::{Implementation, Variant};
 use squall_base::record::TrialRecord;
 
 use crate::figure;
-use crate::trial::TrialStats;
 
 /// From this use of all processors on, it is worth a doubt.
 const PERCENT_AT_LEAST: u64 = 5;
@@ -57,10 +56,9 @@ pub struct ProcessorsShared {
 }
 
 impl ProcessorsShared {
-    /// In these trials; `None` if there was no such trial.
-    pub(crate) fn of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<ProcessorsShared> {
-        let taken: Vec<ProcessorsTaken> =
-            trials.filter_map(|trial| trial.processors_taken).collect();
+    /// In the trials with these; `None` if there was no such trial.
+    pub(crate) fn of(taken: impl Iterator<Item = ProcessorsTaken>) -> Option<ProcessorsShared> {
+        let taken: Vec<ProcessorsTaken> = taken.collect();
         let most = taken.iter().max_by_key(|taken| taken.used_percent)?;
         Some(ProcessorsShared {
             trials: taken.len() as u64,

@@ -50,7 +50,8 @@ pub(crate) fn warnings(
     found.extend(trials().filter_map(doubtful_trial));
     found.extend(limited_trials(trials()));
     found.extend(repeated_trials(variants, conditions, attempts));
-    found.extend(ProcessorsShared::of(trials()).map(Warning::OtherPrograms));
+    let taken = trials().filter_map(|trial| trial.processors_taken);
+    found.extend(ProcessorsShared::of(taken).map(Warning::OtherPrograms));
     found.extend(UntoldVersions::of(trials()).map(Warning::UnknownVersions));
     found.extend(distinct(trials().filter_map(other_congestion_control)));
     let failed = |variant: &String| failed_requests(conditions, variant);

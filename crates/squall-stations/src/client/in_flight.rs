@@ -323,7 +323,7 @@ mod tests {
     use squall_load::Arrival;
 
     use super::*;
-    use crate::client::requests::QueuedRequest;
+    use crate::client::queued_request::QueuedRequest;
     use crate::log::LogSinks;
     use crate::rows::{self, Capacity};
 

@@ -15,6 +15,7 @@ mod dispatch;
 mod gauge;
 mod in_flight;
 mod punctuality;
+mod queued_request;
 mod requests;
 mod retry;
 mod settings;

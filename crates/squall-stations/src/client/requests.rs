@@ -1,4 +1,4 @@
-//! Records of requests, from being taken up to being handed on.
+//! Records of requests, from their end to being handed on, and what observes a client meanwhile. `queued_request` begins them.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,9 @@ use squall_base::record::{Outcome, Phase, RequestRecord};
 use squall_base::{Duration, Time};
 use squall_http::{ClientEvent, HandshakeFacts, Http2Announcements, Inbox, Request, StreamId, h3};
 use squall_linux::spans::DurationHistogram;
-use squall_load::{Arrival, RequestEnd};
+use squall_load::RequestEnd;
 
+use super::queued_request::QueuedRequest;
 use super::retry::Retries;
 use crate::rows::{ROWS_A_CHUNK, RowSender};
 
@@ -69,71 +70,6 @@ pub(crate) struct RequestFailure {
 impl RequestFailure {
     pub(crate) fn new(outcome: Outcome, error: String) -> RequestFailure {
         RequestFailure { outcome, error }
-    }
-}
-
-/// A request that waits for a connection. It has no record yet, because records are large, and an overloaded server makes
-/// many requests wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueuedRequest {
-    /// Its place in the schedule.
-    pub(crate) request: u64,
-    phase: Phase,
-    user: u32,
-    /// Its place among the load's requests.
-    pub(crate) what: u32,
-    /// When it was due.
-    pub(crate) intended: Time,
-    taken_up: Time,
-    body_bytes: u64,
-}
-
-impl QueuedRequest {
-    /// A request that was taken up at `taken_up` and has a body of `body_bytes`.
-    pub(crate) fn new(arrival: Arrival, taken_up: Time, body_bytes: u64) -> QueuedRequest {
-        QueuedRequest {
-            request: arrival.request,
-            phase: arrival.phase,
-            user: arrival.user,
-            what: arrival.what,
-            intended: arrival.intended,
-            taken_up,
-            body_bytes,
-        }
-    }
-
-    /// The request of a record, for another attempt: nothing that its last attempt decided is left.
-    pub(crate) fn again(record: &RequestRecord) -> QueuedRequest {
-        QueuedRequest {
-            request: record.request,
-            phase: record.phase,
-            user: record.user,
-            what: record.what,
-            intended: record.intended,
-            taken_up: record.taken_up,
-            body_bytes: record.request_body_bytes,
-        }
-    }
-
-    /// Begins its record with its connection, which was assigned or begun at `slot`.
-    pub(crate) fn record_from(self, slot: Time) -> RequestRecord {
-        RequestRecord {
-            slot: Some(slot),
-            ..self.record()
-        }
-    }
-
-    /// Begins its record.
-    #[inline]
-    pub(crate) fn record(self) -> RequestRecord {
-        RequestRecord {
-            phase: self.phase,
-            user: self.user,
-            what: self.what,
-            taken_up: self.taken_up,
-            request_body_bytes: self.body_bytes,
-            ..RequestRecord::due(self.request, self.intended)
-        }
     }
 }
 

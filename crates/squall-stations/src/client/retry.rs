@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use squall_base::plan::{SideSettings, Version};
 use squall_base::record::RequestRecord;
 
-use super::requests::QueuedRequest;
+use super::queued_request::QueuedRequest;
 
 /// How often one request is sent again at most, so that a load on a server that refuses everything ends.
 const RETRIES_OF_A_REQUEST: u32 = 10;

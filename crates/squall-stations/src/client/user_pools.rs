@@ -9,7 +9,7 @@ use squall_load::Pool;
 
 use super::ClientSettings;
 use super::connection::Connection;
-use super::requests::QueuedRequest;
+use super::queued_request::QueuedRequest;
 use crate::dial::ConnectionPools;
 
 /// A client's pools.
