@@ -25,7 +25,8 @@ peers: ## check what else the tests need, install what is missing
 
 demo: prerequisites ## build squall quickly and answer a real question: 5 minutes on two processors
 	cargo build --profile demo -p squall $(CARGO_FLAGS)
-	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded
+	# 3: other work disturbed all trials of a cell; the report says which.
+	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded || [ $$? -eq 3 ]
 
 # Most end-to-end tests wait for a network or a clock, so four of them run at a time for each processor.
 test: export RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) * 4)))
