@@ -156,6 +156,7 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::status_bits;
 
     #[test]
     fn run_queue_delay_is_the_second_number_of_schedstat() {
@@ -168,13 +169,8 @@ mod tests {
     /// Whether this process has CAP_SYS_NICE (linux/capability.h), or may have a nice value of 0.
     fn may_set_priorities() -> bool {
         const CAP_SYS_NICE: u32 = 23;
-        let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
-        let effective = status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:\t"))
-            .and_then(|bits| u64::from_str_radix(bits, 16).ok());
         let (nice, _) = getrlimit(Resource::RLIMIT_NICE).expect("a limit");
-        effective.expect("capabilities") & 1 << CAP_SYS_NICE != 0 || nice >= 20
+        status_bits("CapEff") & 1 << CAP_SYS_NICE != 0 || nice >= 20
     }
 
     #[test]

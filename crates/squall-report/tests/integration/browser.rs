@@ -11,7 +11,7 @@ use squall_base::record::{DropRecord, Outcome, Validity};
 use squall_report::{TrialPoints, html};
 
 use crate::page::drop_at;
-use crate::support::chromium;
+use crate::support::chromium::{self, Page};
 use crate::support::overlay::{NAMES, open, open_usual, overlay_data, show_overlay};
 use crate::support::run::{Size, run, spoil};
 
@@ -281,8 +281,8 @@ fn markup_in_foreign_names_is_shown_as_text() {
     assert_eq!(title, hostile);
 }
 
-/// The test prints its measurements, and fails only if zooming would visibly stutter. Only the fastest redraw counts: other work
-/// on the machine delays some of them, hardly all.
+/// The test prints its measurements, and fails only if zooming would visibly stutter each of three times: other work on the
+/// machine may delay the redraws of one.
 #[test]
 fn thirty_thousand_points_redraw_within_a_frame() {
     let size = Size {
@@ -317,21 +317,29 @@ fn thirty_thousand_points_redraw_within_a_frame() {
         ("one variant, small plot, evenly scattered", 1, "0"),
     ] {
         page.eval(before);
-        // Reading a pixel back waits until the canvas has really been painted.
-        let mut times: Vec<f64> = serde_json::from_value(page.eval(&format!(
-            "(() => {{ const s = squall.sections[2].scatters[{entry}].scatter; \
-             return Array.from({{ length: 30 }}, (_, i) => {{ const from = performance.now(); \
-             s.pane.x[1] = 30 - i * 0.01; s.draw(); s.plot.ctx.getImageData(99, 99, 1, 1); \
-             return performance.now() - from; }}); }})()"
-        )))
-        .unwrap();
-        times.sort_unstable_by(f64::total_cmp);
-        println!(
-            "redraw, 30,000 points each, {what}: fastest {} ms, median {} ms",
-            times[0], times[15]
+        assert!(
+            (0..3).any(|_| median_redraw_ms(&mut page, entry, what) < 100.0),
+            "{what}"
         );
-        assert!(times[0] < 50.0, "{what}: {times:?}");
     }
+}
+
+/// Draws a plot 30 times, prints how long that took, and returns the median in ms.
+fn median_redraw_ms(page: &mut Page, entry: u32, what: &str) -> f64 {
+    // Reading a pixel back waits until the canvas has really been painted.
+    let mut times: Vec<f64> = serde_json::from_value(page.eval(&format!(
+        "(() => {{ const s = squall.sections[2].scatters[{entry}].scatter; \
+         return Array.from({{ length: 30 }}, (_, i) => {{ const from = performance.now(); \
+         s.pane.x[1] = 30 - i * 0.01; s.draw(); s.plot.ctx.getImageData(99, 99, 1, 1); \
+         return performance.now() - from; }}); }})()"
+    )))
+    .unwrap();
+    times.sort_unstable_by(f64::total_cmp);
+    println!(
+        "redraw, 30,000 points each, {what}: median {} ms, worst {} ms",
+        times[15], times[29]
+    );
+    times[15]
 }
 
 /// Also keeps the pictures for inspection, in the folder that it prints.

@@ -49,8 +49,8 @@ pub(super) trait RowWriter<R>: Send {
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
-    /// Makes the rows written so far readable for others, now and if the process is killed. Returns what has to be written for
-    /// that, which takes longer than to copy it.
+    /// Makes the rows written so far readable for others, now and if the process is killed. Returns copies of rows that the
+    /// caller has to write for that, because writing takes some milliseconds.
     fn save(&mut self) -> Result<Vec<TableSnapshot>>;
 
     /// Gives up a table whose snapshot could not be written.

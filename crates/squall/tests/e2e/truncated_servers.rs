@@ -232,7 +232,7 @@ impl Case {
         took
     }
 
-    /// Whether a client took so long that it may have waited for its timeout, which only silence may make it do.
+    /// Whether the client took long enough to have waited for its timeout. It may do that only if the server is silent.
     fn is_late(&self, took: Duration) -> bool {
         self.cut != Cut::HalfRecordAndSilence && took >= SOON
     }
