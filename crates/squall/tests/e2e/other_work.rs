@@ -5,8 +5,9 @@
 
 use std::cell::Cell;
 use std::io::{self, Write as _};
+use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use squall_linux::other_programs::ProcessorUse;
 use squall_linux::shared::SharedCounters;
@@ -58,6 +59,43 @@ impl OtherWork {
         let stolen = stolen.map_or(0.0, squall_base::Duration::as_secs_f64);
         (programs + stolen) / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
     }
+}
+
+/// A hypervisor that stops the processors for a moment hardly changes the average of a minute, but it ruins a measurement.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// When the hypervisor took more than [`OTHERS_AT_MOST`] for a second.
+static STOLEN_SECONDS: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
+
+/// Watches what the hypervisor takes each second, until this process ends.
+pub(crate) fn watch_hypervisor() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        thread::spawn(|| {
+            let mut before = (Instant::now(), SharedCounters::read());
+            loop {
+                thread::sleep(SECOND);
+                let now = (Instant::now(), SharedCounters::read());
+                let stolen = now.1.since(before.1).stolen.unwrap_or_default();
+                if stolen.as_secs_f64() > OTHERS_AT_MOST * (now.0 - before.0).as_secs_f64() {
+                    let mut seconds = STOLEN_SECONDS
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner);
+                    seconds.push(now.0);
+                }
+                before = now;
+            }
+        });
+    });
+}
+
+/// Whether the hypervisor took a second or more since then. Waits until the present second has been judged.
+pub(crate) fn has_stolen_second(since: Instant) -> bool {
+    thread::sleep(SECOND + SECOND / 10);
+    let seconds = STOLEN_SECONDS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    seconds.iter().any(|second| *second >= since)
 }
 
 /// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides
