@@ -63,9 +63,13 @@ fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
             figure::time(rtt),
             rate(windows.limit_bytes() as f64 / rtt.as_secs_f64())
         ));
-        if windows.keeps_some() {
+        if windows.allows_less() {
+            let why = match windows.policy {
+                UpdatePolicy::Growing { .. } => "the window was smaller at first",
+                _ => "the server keeps some of each window",
+            };
             evidence.push(format!(
-                "the server keeps some of each window, so {} bytes per round trip are expected: {}",
+                "{why}, so {} bytes per round trip are expected: {}",
                 figure::count(windows.round_trip_bytes),
                 rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64())
             ));
@@ -83,8 +87,23 @@ fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
         ))
     };
     evidence.extend(measured(Version::Http2, "HTTP/2"));
+    evidence.extend(congestion(case));
     evidence.extend(measured(Version::Http1, "HTTP/1.1"));
     evidence
+}
+
+/// How long an upload over HTTP/2 waited for its congestion window too; `None` if that was not worth a sentence. A window that
+/// grows lets slow start limit the upload between two waits.
+fn congestion(case: &Case<'_>) -> Option<String> {
+    let uploads = &case.endpoint.version(Version::Http2)?.uploads;
+    let waits = uploads.iter().map(|upload| upload.congestion_window);
+    let longest = waits.max()?;
+    (longest >= WAIT_AT_LEAST).then(|| {
+        format!(
+            "an upload waited {} for its congestion window too",
+            figure::time(longest)
+        )
+    })
 }
 
 pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
@@ -97,6 +116,9 @@ pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
     let sentence = match (windows.policy, matters) {
         (UpdatePolicy::Never, _) => format!(
             "An upload over HTTP/2 stops after {size} bytes: the server never opens the stream's window again."
+        ),
+        (UpdatePolicy::Growing { .. }, Relevance::Here) => format!(
+            "Uploads over HTTP/2 wait for the stream's window, although it grows to {size} bytes per round trip."
         ),
         (_, Relevance::Here) => format!(
             "Uploads over HTTP/2 wait for the stream's window: {size} bytes per round trip."

@@ -7,7 +7,7 @@ use squall_base::Duration;
 use squall_base::plan::Version;
 use squall_base::record::Way;
 
-use super::made::{at_us, facts, frame, healthy, ms, request, step};
+use super::made::{at_us, facts, frame, healthy, ms, request, step, tcp_at};
 use super::made_uploads::{Opens, Path, Server, upload_to};
 use super::{
     DetectedFault, Diagnosis, Fault, Observations, Piece, Step, StepKind, UpdatePolicy,
@@ -174,6 +174,45 @@ fn rate_is_expected_for_a_window_that_grows() {
     let ratio = seen.round_trip_bytes as f64 / measured(&made, FAR);
     assert!((0.85..1.15).contains(&ratio), "{seen:?}");
     assert!(seen.largest_stream_bytes > 2 * SMALL);
+}
+
+/// Between two waits for such a window, slow start may hold the upload up as well.
+#[test]
+fn window_that_grew_is_named_as_smaller_at_first_with_the_wait_for_the_congestion_window() {
+    let server = Server {
+        stream: (
+            SMALL,
+            Opens::Half {
+                grows_to: 4 * SMALL,
+            },
+        ),
+        connection: NEVER_SMALL,
+        read: 16_384,
+    };
+    let mut made = upload_to(server, FAR, 6_000_000);
+    let full = |time_us| {
+        let sample = [
+            ("tcpi_unacked", 10),
+            ("tcpi_snd_cwnd", 10),
+            ("tcpi_snd_mss", 1_000),
+            ("tcpi_snd_wnd", 1 << 20),
+            ("tcpi_notsent_bytes", 5_000),
+        ];
+        tcp_at(time_us, &sample)
+    };
+    made.sockets = vec![full(50_000), full(80_000)];
+    made.requests.last_mut().expect("the upload").connection = Some(0);
+    let mut seen = healthy(FAR.round_trip);
+    seen.steps.push(made);
+    let found = &Diagnosis::of(&seen).faults[0];
+    assert_eq!(found.fault, Fault::StreamWindow);
+    let sentence = &found.sentence;
+    assert!(sentence.contains("although it grows to"), "{sentence}");
+    let evidence = found.evidence.join("; ");
+    assert!(evidence.contains("the window was smaller at first, so "));
+    assert!(!evidence.contains("keeps some"), "{evidence}");
+    let waited = "an upload waited 30.0 ms for its congestion window too";
+    assert!(evidence.contains(waited), "{evidence}");
 }
 
 #[test]

@@ -91,8 +91,8 @@ pub struct UploadWindows {
     pub largest_stream_bytes: u64,
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
-    /// How many bytes the windows allow in a round trip if the server opens them as it did here. This is less than a window
-    /// if the server keeps some of each.
+    /// How many bytes the windows allow in a round trip if the server opens them as it did here. This is less than the largest
+    /// window if the server keeps some of each, or if the window was smaller at first.
     pub round_trip_bytes: u64,
     /// How the server opens the stream's window again.
     pub policy: UpdatePolicy,
@@ -129,8 +129,9 @@ impl UploadWindows {
         self.largest_stream_bytes.min(self.largest_connection_bytes)
     }
 
-    /// Whether less than that is expected, because the server keeps some of each window when it opens it again.
-    pub fn keeps_some(&self) -> bool {
+    /// Whether less than that is expected: the server keeps some of each window when it opens it again, or the window was
+    /// smaller at first.
+    pub fn allows_less(&self) -> bool {
         const WHOLE: f64 = 0.95;
         (self.round_trip_bytes as f64) < WHOLE * self.limit_bytes() as f64
     }

@@ -327,6 +327,14 @@ pub(super) const PHRASES: &[Phrase] = &[
         "the server keeps some of each window, so {#n} bytes per round trip are expected: {rate}",
         "服务器会保留每个窗口的一部分，因此预期每个往返 {n} 字节：{rate}",
     ),
+    phrase(
+        "the window was smaller at first, so {#n} bytes per round trip are expected: {rate}",
+        "窗口起初较小，因此预期每个往返 {n} 字节：{rate}",
+    ),
+    phrase(
+        "an upload waited {time} for its congestion window too",
+        "一次上传还为其拥塞窗口等待了 {time}",
+    ),
     phrase("at 100 ms that is {rate}", "往返时间 100 ms 时为 {rate}"),
     phrase(
         "measured over {~version}: {rate}",
@@ -335,6 +343,10 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase(
         "An upload over HTTP/2 stops after {#n} bytes: the server never opens the stream's window again",
         "HTTP/2 上的上传在 {n} 字节后停止：服务器不再打开流窗口",
+    ),
+    phrase(
+        "Uploads over HTTP/2 wait for the stream's window, although it grows to {#n} bytes per round trip",
+        "HTTP/2 上的上传在等待流窗口，尽管它会增长到每个往返 {n} 字节",
     ),
     phrase(
         "Uploads over HTTP/2 wait for the stream's window: {#n} bytes per round trip",
