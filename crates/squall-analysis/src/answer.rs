@@ -170,10 +170,10 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
-    /// The finding that explains best why this cell is slower than `faster`. If one cause leads where they are compared,
-    /// the worst finding that explains this cause. Otherwise, of those that cost response time, the one that costs most
-    /// beyond what it costs `faster`; and if none costs more time here, the worst of the others that affects more here.
-    /// Minor findings explain nothing.
+    /// The finding that explains best why this cell is slower than `faster`. If one cause leads where the two are compared,
+    /// it is the worst finding about that cause, one that costs response time if there is one. Otherwise it is the finding
+    /// that costs most response time beyond what it costs `faster`; and if none costs more time here, the worst finding
+    /// whose other share, such as one of packets, is larger here. Minor findings explain nothing.
     fn explanation_against(
         &self,
         faster: &ComparedCell<'_>,
@@ -224,7 +224,8 @@ fn run_comparisons(conditions: &[ConditionSummary]) -> Vec<ConditionComparison<'
     compared.collect()
 }
 
-/// If both variants of a comparison are numbers of connections, how many it takes, which is then the question.
+/// If both variants of a comparison are rungs of one ladder of connection counts, the question is how many connections it
+/// takes: the crossover that answers it.
 fn crossover_between<'a>(
     condition: &'a ConditionSummary,
     comparison: &Comparison,
@@ -328,7 +329,7 @@ fn claim(condition: &ConditionSummary, comparison: &Comparison) -> String {
 }
 
 /// ` over 6 of 8 pairs`, if the table of the condition shows medians over more trials than those of the comparison's pairs,
-/// or ` over 6 pairs of which 1 is doubtful`, which the table has not; otherwise empty.
+/// or ` over 6 pairs of which 1 is doubtful`, which the table does not say; otherwise empty.
 fn incomplete(condition: &ConditionSummary, comparison: &Comparison) -> String {
     let names = [&comparison.variant, &comparison.baseline];
     let cells = || {
@@ -442,7 +443,7 @@ fn how_sure(comparison: &Comparison) -> String {
 
 /// How often each cell must be repeated for the comparison to have a chance of a decision: as often as a proof takes, or
 /// twice as often as before if that was not enough. Disturbed trials are repeated anyway. `None` if it is decided, or if
-/// something else than chance hides the difference.
+/// something other than chance hides the difference.
 fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
     let fewest = pairs_needed(comparison.comparisons.max(1));
     let needed = match comparison.finding {

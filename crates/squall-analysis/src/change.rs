@@ -2,8 +2,9 @@
 //!
 //! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, trials are
 //! compared as pairs, and a pair with a doubtful trial counts as within a run (`verdict`). Otherwise the valid trials of the
-//! runs are compared as two groups, which takes more trials to show the same change; what a lateness can have done to a
-//! difference is known of pairs only. Figures that are limits of the emulated path are left out.
+//! runs are compared as two groups, which takes more trials to show the same change. Doubtful trials are not among them,
+//! because only within a pair is it known what squall's lateness can have done to a difference. Figures that are limits of
+//! the emulated path are left out.
 //!
 //! Holm's correction covers each figure separately, since a reader looks at one. `verdict` says what makes a verdict.
 //! Whether the two runs were made on comparable machines is left to the caller.

@@ -1,5 +1,5 @@
-//! What failed in a run, as warnings: programs that ended by themselves, attempts that did not finish, and versions that
-//! programs did not tell.
+//! What failed in a run, as warnings: programs that ended by themselves, attempts that did not finish, and programs that
+//! did not report their versions.
 //!
 //! Unlike a disturbance of the machine, a failure is reported even if the next attempt succeeded. Which attempts are
 //! repeated is decided when the run is made; `warning` has all other warnings.
@@ -41,7 +41,7 @@ pub struct UnfinishedAttempt {
     pub folder: String,
 }
 
-/// Programs that did not tell their versions.
+/// Programs that did not report their versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UntoldVersions {
     /// The names of their stations.
@@ -127,7 +127,7 @@ impl fmt::Display for UnfinishedAttempt {
 }
 
 impl UntoldVersions {
-    /// The programs of these trials that did not tell their versions; `None` if all did.
+    /// The programs of these trials that did not report their versions; `None` if all did.
     pub(crate) fn of<'a>(trials: impl Iterator<Item = &'a TrialStats>) -> Option<UntoldVersions> {
         let untold = trials.map(|trial| &trial.unknown_versions);
         let untold: Vec<&Vec<String>> = untold.filter(|names| !names.is_empty()).collect();

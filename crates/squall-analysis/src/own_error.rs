@@ -2,8 +2,8 @@
 //!
 //! Each request has its own lag, and waited at most for the times at which a link ran late while it was under way. A figure's
 //! error is how much smaller the figure is without both, so a delay counts as far as it changed the figure. What one late
-//! packet sets off is not in it, for example a retransmission that would not have been. docs/METHOD.md, "Our own error",
-//! explains the rule; `trial` has the bound for all other times.
+//! packet sets off is not in it, such as a retransmission that there would not have been otherwise. docs/METHOD.md, "Our
+//! own error", explains the rule; `trial` has the bound for all other times.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;

@@ -344,7 +344,7 @@ pub enum Warning {
     ProgramEnded(EndedProgram),
     /// An attempt in which squall's own process for the trial failed.
     UnfinishedAttempt(UnfinishedAttempt),
-    /// Programs that did not tell their versions.
+    /// Programs that did not report their versions.
     UnknownVersions(UntoldVersions),
     /// Trials in which other programs used the processors that real programs of the path needed.
     OtherPrograms(ProcessorsShared),

@@ -72,7 +72,7 @@ impl Tails {
         }
     }
 
-    /// Those around this statistic; `None` unless it is a high percentile.
+    /// The causes around this statistic; `None` unless it is a high percentile.
     pub(crate) fn at(&self, statistic: Statistic) -> Option<&TailCauses> {
         match statistic {
             Statistic::P90 => self.p90.as_ref(),
@@ -95,7 +95,7 @@ fn around<T>(sorted: &[T], beyond: f64) -> &[T] {
 }
 
 impl TailCauses {
-    /// Of these requests; `None` if none of them has causes.
+    /// The means over these requests; `None` if none of them has causes.
     fn of(mut requests: Vec<u64>, causes: &[CausesRecord]) -> Option<TailCauses> {
         requests.sort_unstable();
         let rows: Vec<&CausesRecord> = causes

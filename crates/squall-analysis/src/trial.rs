@@ -186,7 +186,7 @@ pub struct TrialStats {
     /// The programs that ended by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub station_exits: Vec<StationExit>,
-    /// The names of the stations whose programs did not tell their versions.
+    /// The names of the stations whose programs did not report their versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_versions: Vec<String>,
     /// What other programs used of the processors while real programs of the path ran; `None` if it was little or is not

@@ -41,7 +41,7 @@ pub struct ServerTransport {
     pub active_connection_id_limit: u64,
     /// disable_active_migration.
     pub disables_active_migration: bool,
-    /// Whether it validated the client's address with a Retry first: only then it announces
+    /// Whether it validated the client's address with a Retry first. Only then does it announce
     /// retry_source_connection_id.
     pub used_retry: bool,
 }

@@ -1,4 +1,4 @@
-//! How many bytes the connections of one station hold for their peers, and what follows when they are many.
+//! How many bytes the connections of one station hold for their peers, and when that is too many.
 //!
 //! Windows and buffers bound each stream; a peer can still open many streams on many connections. So a station counts
 //! what all its connections hold. It only counts: `server` and `proxy` act on it.
@@ -12,7 +12,7 @@ pub(crate) const MAX_BYTES: usize = 1 << 30;
 /// How much of a body is prepared for each stream while memory is scarce.
 pub(crate) const SCARCE_BYTES: usize = 1024;
 
-/// Why such a connection is closed.
+/// What is said of a connection that is closed because of [`MAX_BYTES`].
 pub(crate) const CLOSED: &str =
     "closed to save memory: the connections held 1 GiB of requests and responses";
 

@@ -85,7 +85,7 @@ enum Command {
     Load(Box<load::Arguments>),
     /// Find out from outside what is wrong with a server's HTTP
     Probe(Box<probe::Arguments>),
-    /// Convert a recording into a script for `squall load`
+    /// Convert a recording into a script for `squall load`, or a packet capture into tables for `squall explain`
     Import(import::Arguments),
     /// Run any program behind an emulated network link
     Link(link::command::Arguments),

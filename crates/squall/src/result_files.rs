@@ -14,7 +14,7 @@ use crate::outcome::BadInput;
 /// Results in the formats of other tools.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ExportFlags {
-    /// Write what was checked (thresholds, valid trials) as JUnit XML to this file
+    /// Write what was checked, such as thresholds, as JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Write the result as Markdown to this file, such as $GITHUB_STEP_SUMMARY, which is appended to; without a file, to

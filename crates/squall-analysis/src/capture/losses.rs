@@ -1,6 +1,6 @@
 //! Which bytes of a stream were lost on the way to the capture's point, and which beyond it.
 //!
-//! Bytes that were seen twice were lost behind the point, unless the acknowledgement that covers them came too soon to be
+//! Bytes that were seen twice were lost beyond the point, unless the acknowledgement that covers them came too soon to be
 //! for the second copy: then the retransmission was needless. Bytes that were seen after later bytes were lost before the
 //! point, unless they came sooner than their sender can have heard of a loss: then they were overtaken. Bytes that were
 //! lost before the point and followed by nothing leave no trace. Which side sent the bytes, and what a loss cost, is not
@@ -109,7 +109,7 @@ pub(super) fn judge(
 #[derive(Default)]
 struct LossTracker {
     end: u64,
-    /// Ranges below the end that were not seen: by start, with the end, the sighting behind it and the time of that.
+    /// Ranges below the end that were not seen: by start, with the end, and the sighting after it with its time.
     holes: BTreeMap<u64, (u64, usize, u64)>,
     /// The latest sighting of all other bytes: by start, with the end and the sighting.
     latest: BTreeMap<u64, (u64, usize)>,

@@ -161,8 +161,8 @@ impl Capture {
         }
     }
 
-    /// Restores the numbers that packets have in the capture. A packet that the capture lacks gets the number of the packet
-    /// that shows it: the next one behind it.
+    /// Restores the numbers that packets have in the capture. A packet that the capture lacks gets the number of the one
+    /// that shows that it is missing: the next that was captured.
     fn restore_numbers(&self, explanation: &mut Explanation) {
         let names = [&mut explanation.responsible];
         let waited_for = explanation.waited_for.iter_mut().map(|it| &mut it.packet);
@@ -223,7 +223,7 @@ fn numbered(mut placed: Vec<RankedPacket>) -> (Vec<PacketRecord>, [Vec<u64>; 2])
     (rows.collect(), numbers)
 }
 
-/// Moves the marks of exchanges and requests to the ends. A receiver had bytes that were lost behind the point only when
+/// Moves the marks of exchanges and requests to the ends. A receiver had bytes that were lost beyond the point only when
 /// they arrived the second time.
 struct MarkShifter<'a> {
     ends: &'a Ends,

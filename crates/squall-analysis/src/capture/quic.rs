@@ -2,7 +2,7 @@
 //!
 //! Everything is derived from its frames, which the observer has decrypted. Each packet counts as one datagram, even if a
 //! capture has several in one (UDP_SEGMENT). A packet number is never used twice, so losses show in the streams: bytes that
-//! were sent again were lost behind the point; bytes that came behind later ones were lost before it, if a packet number is
+//! were sent again were lost beyond the point; bytes that came after later ones were lost before it, if a packet number is
 //! missing there too. The record has only the largest number of each ACK, so only that packet is known to be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,7 @@ impl ObservedDirection {
         next.time <= again || next.time >= again.saturating_add(trip)
     }
 
-    /// Which packets were lost behind the point, and which bytes before it.
+    /// Which packets were lost beyond the point, and which bytes before it.
     fn judge_losses(&self, trips: &RoundTrips) -> (BTreeSet<usize>, Vec<MissingStreamBytes>) {
         let whole = trips.whole().as_nanos();
         let trip = trips.earliest_reply(self.direction);

@@ -27,7 +27,7 @@ pub enum Detail<'a> {
     Stages,
     /// Its stages and, for these requests, the passages of their messages with all packets.
     PassagesOf(&'a BTreeSet<u64>),
-    /// Like the passages of these requests, and also what their connections did meanwhile.
+    /// The same as [`Detail::PassagesOf`], and also what the connections of these requests did meanwhile.
     ConnectionsOf(&'a BTreeSet<u64>),
 }
 

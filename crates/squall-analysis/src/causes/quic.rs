@@ -510,9 +510,9 @@ fn add_chunks(
 /// Positions of datagrams with the packets in each, and whether all packets found one.
 type DatagramPairs = (Vec<(usize, std::ops::Range<usize>)>, bool);
 
-/// Pairs lists of which the first packets or datagrams may belong to others that are missing. Both go on with the same
-/// packet after a pause that is longer than the way of any packet from its sender to the link. From there they are paired
-/// forwards, and backwards as far as they fit. Without a pause, nothing is paired.
+/// Pairs lists that begin in the middle of a connection, where the partner of a packet or datagram may not be in the other
+/// list. After a pause that is longer than any packet takes from its sender to the link, both lists go on with the same
+/// packet: from there they are paired forwards, and backwards as far as they fit. Without a pause, nothing is paired.
 fn pair_around_pause(datagrams: &[Transmission], packets: &mut Vec<SentPacket>) -> DatagramPairs {
     let is_pause = |pair: &[SentPacket]| pair[1].time.saturating_sub(pair[0].time) > PAUSE_AT_LEAST;
     let seen = datagrams.first().map_or(NEVER, |datagram| datagram.sent);
@@ -603,8 +603,8 @@ fn pair_datagrams(
     (pairs, true)
 }
 
-/// Whether a datagram is the only one that was sent at this time. Then it has all packets of this time, whose rows an observer
-/// wrote: a station writes its own rows before its datagrams reach the link.
+/// Whether a datagram was sent at exactly this time, and is the only one. If so, an observer wrote the rows of the packets
+/// (a station's own rows are earlier than its datagrams on the link), and all packets of this time are in the datagram.
 fn has_own_time(datagrams: &[Transmission], place: usize, time: u64) -> bool {
     let mut around = datagrams[place.saturating_sub(1)..].iter().take(3);
     datagrams[place].sent == time

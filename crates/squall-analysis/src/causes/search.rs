@@ -1,4 +1,7 @@
-//! Finds moments in sorted rows, and sorts rows that nearly are in order.
+//! Finds moments in sorted rows, and sorts rows that are nearly in order.
+//!
+//! It expects rows to be spread evenly over time and few to be out of order; otherwise it only takes longer. What the rows
+//! are is not known here.
 
 /// If a row is this far from its place, all rows are sorted.
 const FAR: usize = 64;
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn settle_orders_rows_like_a_stable_sort() {
+    fn nearly_sorted_rows_end_up_as_after_a_stable_sort() {
         for (many, far) in [(0, 1), (1, 1), (2, 2), (500, 4), (500, 40), (500, 500)] {
             let row = |n: u64| ((n + splitmix64(far, n) % far) / 2, n);
             let mut rows: Vec<(u64, u64)> = (0..many).map(row).collect();

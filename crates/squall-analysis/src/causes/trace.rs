@@ -28,13 +28,13 @@ struct Scale {
     joined_within: u64,
 }
 
-/// Of the time of requests.
+/// For the time of requests.
 const OF_REQUESTS: Scale = Scale {
     kept: 1_500,
     intervals: 120,
     joined_within: 1_000,
 };
-/// Of a whole life: a page has those of many connections.
+/// For a whole life, with less detail: a page shows the lives of many connections.
 const OF_LIFE: Scale = Scale {
     kept: 400,
     intervals: 240,

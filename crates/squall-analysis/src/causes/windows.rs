@@ -124,7 +124,8 @@ impl Windows {
         if frame.connection_window.is_some_and(|left| left <= 0) {
             self.connection.begin(time);
         }
-        // Whatever held the stream before let this go; so may SETTINGS have done.
+        // Data that leaves shows that nothing holds the stream back any longer, even without a WINDOW_UPDATE: SETTINGS
+        // may have opened the window.
         self.reopen(time, id);
         if !is_over && frame.stream_window.is_some_and(|left| left <= 0) {
             self.streams.entry(id).or_default().begin(time);
@@ -227,7 +228,8 @@ impl Windows {
         self.connection.within(from, to)
     }
 
-    /// Both. The stream's own window comes first, because that is the one to enlarge.
+    /// The waits for either window within `[from, to)`. Those for the stream's own come first: where both held it back, the
+    /// stream's window is the one to enlarge.
     pub(super) fn waits(
         &self,
         id: u64,

@@ -36,7 +36,7 @@ pub struct DetailCandidates {
 }
 
 impl DetailCandidates {
-    /// Those of a trial. `requests` are all of its rows, in any order.
+    /// The candidates of a trial. `requests` are all of its rows, in any order.
     pub fn of(record: &TrialRecord, requests: &[RequestRecord]) -> DetailCandidates {
         let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
         let is_answered = |row: &RequestRecord| row.outcome == Outcome::Answered;

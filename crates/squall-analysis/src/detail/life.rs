@@ -1,5 +1,5 @@
-//! What a side of a connection recorded over the connection's whole life: of each interval the least windows, and the last
-//! sample.
+//! What a side of a connection recorded over the connection's whole life: for each interval, the smallest windows and the
+//! last sample.
 //!
 //! A connection can carry all requests of a trial, so rows are not kept but condensed as they come. `rows` keeps those of the
 //! chosen requests' own time.
@@ -28,7 +28,7 @@ pub(super) struct LifeRows {
 #[derive(Debug, Default)]
 struct Interval {
     connection: Option<WindowLevel>,
-    /// Of all streams.
+    /// The smallest window of any stream.
     stream: Option<WindowLevel>,
     sample: Option<SenderSample>,
 }
@@ -102,7 +102,7 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
-    /// Without rows, from 1000 to 3400 ms: an interval has 10 ms.
+    /// Without rows, from 1000 to 3400 ms: an interval is 10 ms long.
     fn life() -> LifeRows {
         LifeRows::of(&TraceWindow {
             from: at(1_000),

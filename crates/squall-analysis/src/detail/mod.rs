@@ -141,7 +141,7 @@ impl DetailBuilder {
         }
     }
 
-    /// From when until when the rows of frames and sockets are that belong to the details; `None` without requests.
+    /// The time span of the rows of frames and sockets that belong to the details; `None` without requests.
     pub fn span(&self) -> Option<(Time, Time)> {
         let explained = self.requests.iter().map(|it| &it.explanation);
         let requests = explained.map(|it| (it.intended, it.end));

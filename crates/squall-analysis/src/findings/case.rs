@@ -319,8 +319,8 @@ impl<'a> Case<'a> {
         side_with_more([up, down])
     }
 
-    /// The station at that side of a hop, and what to set there; `None` if it is in force already and nothing of its kind
-    /// does more.
+    /// The station at that side of a hop, and what to set there. If that is in force already, what still helps beyond it;
+    /// `None` if nothing does.
     pub(super) fn fix(&self, hop: u8, side: Side, knob: Knob) -> Option<Fix> {
         let trial = &self.trial.trial;
         let words = fix(&trial.variant, hop, side, knob);

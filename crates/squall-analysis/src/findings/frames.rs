@@ -18,8 +18,7 @@ const QUIC_RESETS: [u64; 2] = [RESET_STREAM, STOP_SENDING];
 const H3_REQUEST_REJECTED: u64 = 0x10b;
 
 /// A DATA frame below this is tiny: the frame's 9 bytes of header, a record's 22 and a packet's 40 are more than it
-/// carries. The figure is that of the table of pathologies (reference: nghttp2's users with windows that open byte by
-/// byte).
+/// carries. A judgement.
 const TINY_DATA_BYTES: u64 = 64;
 /// From this many blocks on, a stream's rate is that of its window; the first blocks also wait for slow start.
 const SETTLED_BLOCKS: u32 = 3;

@@ -135,7 +135,7 @@ impl TestTrial {
             let causes = &mut self.causes[n as usize];
             causes.spans[cause] = causes.spans[cause] + span;
             if cause == Cause::Queue {
-                // Behind healthy exchanges.
+                // The requests ahead were healthy: all of their time was distance.
                 causes.queue_roots[Cause::Distance] = causes.spans[cause];
             }
         }

@@ -44,7 +44,7 @@ pub(super) fn waited(row: &RequestRow) -> Duration {
     wait
 }
 
-/// The largest number of them that were in flight at once.
+/// The largest number of these requests that had a connection or stream at once.
 pub(super) fn max_concurrency<'a>(rows: impl Iterator<Item = &'a RequestRow>) -> u64 {
     // Of changes at the same moment, ends come first: a connection can be reused immediately.
     let mut changes: Vec<(Time, i64)> = rows

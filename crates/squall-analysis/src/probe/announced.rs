@@ -118,7 +118,7 @@ mod tests {
             ]
         );
         assert_eq!(endpoint.http3_settings["MAX_FIELD_SECTION_SIZE"], 65_536);
-        // Those of HTTP/2 stay by themselves.
+        // The settings of HTTP/2 are not mixed with these.
         assert_eq!(endpoint.settings["MAX_CONCURRENT_STREAMS"], 7);
         assert_eq!(endpoint.settings.len(), 1);
     }

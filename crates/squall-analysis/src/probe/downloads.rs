@@ -44,8 +44,8 @@ pub struct DownloadTime {
     /// Longer pauses: of the server, or until a loss was repaired.
     #[serde(rename = "pauses_ns")]
     pub pauses: Duration,
-    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave: the server had used up all of it that the updates
-    /// which had reached it allowed.
+    /// Pauses for a window of HTTP/2 or QUIC that the client itself gave: the server had sent all that it was allowed by the
+    /// updates that had reached it.
     #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
     /// Round trips in which TCP's receive window of this machine was nearly used up.

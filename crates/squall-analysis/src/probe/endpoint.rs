@@ -241,7 +241,7 @@ const HELD_UP: f64 = 0.1;
 /// A download must bring this much for its records to say what is usual.
 const RECORDS_OF: u64 = 200_000;
 /// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
-/// the request behind it arrived.
+/// the request after it arrived.
 const BUFFERED_AT_MOST: u64 = 4 << 20;
 
 impl Endpoint {

@@ -172,7 +172,7 @@ impl Fault {
 pub enum Relevance {
     /// It cost time in this probe.
     Here,
-    /// It costs clients time that are farther away.
+    /// It costs time for clients that are farther away.
     FartherAway,
     /// It costs bytes or work, hardly time.
     Overhead,

@@ -73,7 +73,7 @@ squall_base::words! {
 }
 
 impl HandshakeFacts {
-    /// Those of each version over TLS whose handshake was seen.
+    /// The facts about each version over TLS whose handshake was seen.
     pub(super) fn all(seen: &Observations) -> Vec<HandshakeFacts> {
         let versions = [Version::Http1, Version::Http2, Version::Http3];
         let facts = versions.map(|version| HandshakeFacts::of(seen, version));

@@ -34,7 +34,7 @@ pub struct IdleConnection {
 }
 
 impl KeepAlive {
-    /// Those of all versions about which something is known.
+    /// An idle connection of each version about which something is known.
     pub(super) fn all(seen: &Observations) -> Vec<KeepAlive> {
         let versions = [Version::Http1, Version::Http2, Version::Http3];
         let facts = versions.map(|version| KeepAlive {

@@ -145,7 +145,7 @@ pub(super) fn times(span: Duration, factor: u64) -> Duration {
     Duration::from_nanos(span.as_nanos() * factor)
 }
 
-/// An exchange whose response begins behind this many bytes of TCP.
+/// An exchange whose response begins after this many bytes of TCP.
 pub(super) fn exchange(wire_start: u64) -> ExchangeRecord {
     ExchangeRecord {
         request: Some(0),

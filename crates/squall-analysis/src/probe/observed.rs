@@ -145,7 +145,7 @@ pub struct Step {
     pub was_cut: bool,
     /// Whether a TCP handshake was completed.
     pub was_connected: bool,
-    /// Whether the TLS handshake behind it was not.
+    /// Whether a TCP handshake was completed, but not the TLS handshake after it.
     pub lacks_tls: bool,
     /// What the first handshake of TLS or QUIC showed.
     pub handshake: Option<Handshake>,

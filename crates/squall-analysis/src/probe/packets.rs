@@ -43,7 +43,7 @@ pub struct PacketFacts {
     pub received: u64,
     /// Those with nothing but bytes that had already arrived: it sent them again needlessly.
     pub repeated: u64,
-    /// Those that came behind later ones, within half a round trip: the path reordered them.
+    /// Those that came after later ones, within half a round trip: the path reordered them.
     pub reordered: u64,
     /// Those that came later than half a round trip: they were lost, and sent again.
     pub repaired: u64,
@@ -154,14 +154,14 @@ struct Flow {
     /// (Karn's algorithm; RFC 6298, section 3).
     syn_sent: Option<Time>,
     round_trip: Option<Duration>,
-    /// The sequence number behind everything that the server has sent.
+    /// The sequence number after everything that the server has sent.
     next: Option<u32>,
     gaps: Vec<Gap>,
     received: u64,
     repeated: u64,
     /// How long each late packet was missing.
     late: Vec<Duration>,
-    /// The sequence number behind everything that this machine has sent, and what the server has acknowledged.
+    /// The sequence number after everything that this machine has sent, and after what the server has acknowledged.
     sent: Option<u32>,
     confirmed: Option<u32>,
     /// The end and the time of a segment that nothing follows yet.

@@ -17,7 +17,7 @@ pub const PRIORITY_DOWNLOADS: u32 = 12;
 /// The connection window of the client meanwhile: the smallest that HTTP/2 allows.
 pub const PRIORITY_WINDOW: u64 = 65_535;
 
-/// Windows that must be seen behind those that are not counted.
+/// How many windows must be seen after those that are not counted.
 const WINDOWS_AT_LEAST: u64 = 2;
 /// From this share of the bytes on, the urgent responses came first. A server that sends the last request's response first
 /// sends half, one that lets all take turns a third.
@@ -39,7 +39,8 @@ squall_base::words! {
     }
 }
 
-/// Whether download `what` is an urgent one (`u=0`): every third is, so that neither the first nor the last ones are.
+/// Whether download `what` is an urgent one (`u=0`). Every third is, so that a server that responds in the order of the
+/// requests, or in the reverse order, does not seem to honour priorities.
 pub const fn is_urgent(what: u32) -> bool {
     what % 3 == 2
 }

@@ -104,7 +104,7 @@ fn losses(step: &Step) -> u64 {
     losses
 }
 
-/// Data that came behind later data of its stream.
+/// Data that came after later data of its stream.
 #[derive(Default)]
 struct Late {
     stream_frames: u64,

@@ -43,7 +43,7 @@ pub struct Pacing {
 }
 
 impl QuicTransport {
-    /// That of a probe at this round trip; `None` if no handshake of QUIC was seen.
+    /// The facts that a probe at this round trip shows; `None` if no handshake of QUIC was seen.
     pub(super) fn of(seen: &Observations, round_trip: Option<Duration>) -> Option<QuicTransport> {
         let mut handshakes = seen.steps.iter().filter_map(|step| step.handshake.as_ref());
         let parameters = handshakes.find_map(|handshake| handshake.transport)?;

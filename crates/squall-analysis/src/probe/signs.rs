@@ -44,7 +44,7 @@ pub(super) fn rate(bytes_per_s: f64) -> String {
     format_value(bytes_per_s, Unit::BytesPerSecond)
 }
 
-/// A part of a total; 0 of nothing.
+/// `part` as a share of the total `of`; 0 if both are 0.
 pub(super) fn share(part: u64, of: u64) -> f64 {
     part as f64 / of.max(1) as f64
 }

@@ -68,7 +68,7 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Those of the small requests over one version.
+    /// The pauses in responses to the small requests over one version.
     pub(super) fn of(seen: &Observations, version: Version) -> Pauses {
         let steps = seen.steps_of(StepKind::Small, version);
         let spans = steps.flat_map(|step| {

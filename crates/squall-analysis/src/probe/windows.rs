@@ -231,12 +231,12 @@ fn bytes(window: i64) -> u64 {
 /// Time in which windows were used up.
 #[derive(Debug, Default)]
 struct Blocked {
-    /// Which windows are used up since when.
+    /// Since when each window is used up.
     stream_since: Option<Time>,
     connection_since: Option<Time>,
     by_stream: Duration,
     by_connection: Duration,
-    /// Each time that one of them was, in the order of their ends.
+    /// How long each wait for a window took, in the order in which the waits ended.
     waits: Vec<Duration>,
 }
 
@@ -273,7 +273,7 @@ impl Reader {
         self.last_data = Some(time);
         self.data_frames += 1;
         self.has_ended = frame.flags & END_STREAM != 0;
-        // Whatever it waited for is there.
+        // The upload sends again, so the windows that it waited for are open.
         self.blocked.open_stream(time);
         self.blocked.open_connection(time);
         if self.has_ended {

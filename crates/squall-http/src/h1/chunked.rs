@@ -194,7 +194,7 @@ impl Chunked {
         }
     }
 
-    /// The state after a byte of an extension or a trailer.
+    /// Checks and counts a byte of an extension or a trailer. The state after it is `then`.
     fn count_overhead(
         &mut self,
         byte: u8,

@@ -136,7 +136,8 @@ impl Server {
             request.filter(|request| matches!(request.response_state, ResponseState::Awaited));
         let request = request.ok_or(RespondError::NotWaiting(stream))?;
         if request.is_ended_by_close(response) {
-            // No request follows one of HTTP/1.0 that is not answered, so what is read belongs to this one.
+            // No later request is read while one of HTTP/1.0 has no response, so reading can end now, or with the body
+            // of this request.
             request.then = AfterRequest::Close;
             match &mut self.reading {
                 ReadState::Head => self.reading = ReadState::Over,
@@ -581,7 +582,7 @@ impl PendingRequest {
 
     /// Whether only the end of the connection can delimit this response: HTTP/1.0 has no chunks.
     fn is_ended_by_close(&self, response: &Response) -> bool {
-        // Not by its serialised form, which copies a part of the body: it is made when it is sent.
+        // The serialised form would tell too, but making it copies a part of the body, which can wait for its turn.
         response.body().length().is_none() && self.peer_version == Version::Http10
     }
 

@@ -7,8 +7,8 @@
 use crate::frames::{Frame, FrameKind};
 
 /// How many frames are allowed in advance. `squall serve` and `squall proxy` close a connection without progress after
-/// 75 s by default, and 10,000 frames in that time are 133 a second; no peer has reason for more than one or two. A peer
-/// that sends PING every 10 s on a stream that is silent needs more than a day for them.
+/// 75 s by default, and 10,000 frames in that time are 133 a second; no peer has reason to send more than one or two. A
+/// peer that sends PING every 10 s while its stream is silent takes more than a day to use them up.
 const IN_ADVANCE: u64 = 10_000;
 
 /// Frames earned by each message that we send: browsers add WINDOW_UPDATE, PRIORITY_UPDATE and SETTINGS to a request, at

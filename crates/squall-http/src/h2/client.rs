@@ -108,8 +108,8 @@ impl Client {
     }
 
     /// See [`crate::ClientConnection::is_ready`]. Not ready while output waits for the socket, or while an earlier
-    /// request has more to send that its windows allow. A request that is streamed, or whose body is blocked by flow
-    /// control, does not delay others.
+    /// request still has bytes that its windows let it send. A request that is streamed, or whose body is blocked by
+    /// flow control, does not delay others.
     pub fn is_ready(&self) -> bool {
         self.pending().is_empty() && self.has_place()
     }
@@ -125,7 +125,7 @@ impl Client {
         !self.is_offered() && self.has_place()
     }
 
-    /// Whether another stream may be opened and no earlier request has more to send that its windows allow.
+    /// Whether another stream may be opened, and no earlier request has bytes left that its windows let it send.
     fn has_place(&self) -> bool {
         let session = &self.session;
         let listener = self.listener();

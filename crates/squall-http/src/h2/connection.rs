@@ -29,7 +29,7 @@ const MAX_QUEUED_FRAMES: usize = 20_000;
 const PROTOCOL_ERROR: u32 = 0x1;
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// Why a connection ends that has used up its `FrameAllowance`.
+/// Why a connection that has used up its `FrameAllowance` is ended.
 const TOO_MANY_FRAMES: &str = "too many frames without content";
 
 /// Turns one side's session callbacks into events, and knows what differs between the sides.
@@ -55,7 +55,7 @@ pub trait Listener: Handler + Sized {
     /// Whether the connection, which has not failed, can still be used: see [`Engine::is_open`].
     fn is_usable(connection: &Connection<Self>) -> bool;
 
-    /// Whether the peer's end, now, would cut an exchange off.
+    /// Whether an exchange would be cut off if the peer closed its side now.
     fn is_inside_exchange(&self) -> bool;
 
     /// How many streams are open.

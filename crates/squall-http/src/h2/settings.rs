@@ -1,4 +1,7 @@
 //! What a side announces: a plan's settings in HTTP/2's terms.
+//!
+//! It refuses sizes that HTTP/2 cannot express. When windows are updated is decided in `updates`; what the peer announces
+//! is the session's to apply.
 
 use squall_base::Bytes;
 use squall_base::plan::Http2Settings;

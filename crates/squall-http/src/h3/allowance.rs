@@ -13,7 +13,7 @@ use super::wire::{DATA, HEADERS, Header};
 
 /// Units in advance, as many as frames of HTTP/2. `squall serve` and `squall proxy` close a connection without progress
 /// after 75 s by default, and 10,000 datagrams in that time are 133 a second; keep-alive takes one in 5 to 30 s. A peer
-/// that sends PING every 10 s on a stream that is silent needs more than a day for them.
+/// that sends PING every 10 s while its stream is silent takes more than a day to use them up.
 const IN_ADVANCE: u64 = 10_000;
 
 /// Units earned by each message that we send: browsers add PRIORITY_UPDATE and a cancellation on QPACK's stream to a

@@ -4,7 +4,7 @@
 //! of a connection share a fixed amount equally, so none of them waits for another one's share. Once all connections
 //! together hold too much, or the owner says that memory is scarce, each stream gets only the least that keeps it moving.
 //!
-//! Bodies that are known as a whole are not counted: all their copies share one memory.
+//! Bodies that are known as a whole are not counted: however many streams send one, it is in memory once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const LEAST_BYTES: usize = 4 * 1024;
 /// What the streams of a connection share: the most for each of 16, and 10 KiB for each of the usual 100.
 const CONNECTION_BYTES: usize = 1024 * 1024;
 
-/// What all connections may hold before each stream gets only the least: 64 connections that use all of theirs.
+/// What all connections may hold before each stream gets only the least: 64 times [`CONNECTION_BYTES`].
 const ENDPOINT_BYTES: usize = 64 * 1024 * 1024;
 
 /// What all connections of an endpoint hold. Clones share the count.
@@ -47,7 +47,7 @@ impl EndpointBuffers {
         self.0.is_scarce.load(Ordering::Relaxed) || self.held_bytes() >= ENDPOINT_BYTES
     }
 
-    /// The part of one more connection.
+    /// The count of one more connection, which is part of this one.
     pub(super) fn connection(&self) -> ConnectionBuffers {
         ConnectionBuffers {
             endpoint: self.clone(),

@@ -1,4 +1,7 @@
-//! The client's side of an HTTP/3 connection. `connection` holds what both sides share.
+//! The client's side of an HTTP/3 connection: requests out, responses in, and the session for the next connection.
+//!
+//! It opens no socket and has no timer of its own; the owner calls [`Client::on_timeout`]. `connection` holds what both
+//! sides share, `security` the configuration and the sessions; `server` is the other side.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -41,7 +41,7 @@ const TURN_BYTES: usize = 16 * 1024;
 /// How much is read from a stream per call.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Why a connection ends that has used up its `Allowance`.
+/// Why a connection that has used up its `Allowance` is ended.
 const TOO_MUCH_WITHOUT_CONTENT: &str = "too many frames or datagrams without content";
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114, section 7.2.4.1).
@@ -101,7 +101,7 @@ pub(super) trait Side {
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
-/// An end of a connection with its open streams, of which each kind knows something else.
+/// A client's or a server's end of a connection, with its open streams. The two keep different things for a stream.
 pub(super) trait ConnectionEnd {
     /// The connection itself.
     fn connection(&self) -> &Connection;
@@ -656,8 +656,8 @@ impl Connection {
         })
     }
 
-    /// Finds streams that the peer has reset or stopped. quiche counts them but does not list them. Its counts come
-    /// with others that cost a walk over all streams, so this is done once per batch.
+    /// Finds streams that the peer has reset or stopped. quiche counts them but does not list them. To read these
+    /// counts is to read all of quiche's, some of which take a walk over all streams, so this is done once per batch.
     fn find_abandoned<S: Side>(&mut self, side: &mut S) {
         let stats = self.conn.stats();
         self.find_stopped(stats.stopped_stream_count_remote, side);

@@ -182,7 +182,7 @@ impl ClientContext {
     /// The bytes of early data (0-RTT) that the newest ticket of a server allows, 0 if it offers none; `None` if no session
     /// of this server is kept. Early data is never sent.
     pub fn early_data_bytes(&self, server_name: &str) -> Option<u32> {
-        // quiche puts the session behind its length.
+        // quiche puts a length before the session.
         const LENGTH_BYTES: usize = 8;
         let session = self.sessions.as_ref()?.find(server_name)?;
         Some(tls::early_data_bytes(session.get(LENGTH_BYTES..)?))

@@ -88,11 +88,11 @@ pub struct Server {
     /// Clients that get Retry.
     retries: VecDeque<QueuedRetry>,
     tokens: RetryTokens,
-    /// The first time that was given, and the last.
+    /// The first and the latest `now` that a caller passed in.
     times: Option<(Instant, Instant)>,
     /// How many connections wait for their addresses to be validated.
     pub(super) unvalidated: usize,
-    /// From how many of them on clients get Retry.
+    /// Once this many wait, clients get Retry.
     pub(super) max_unvalidated: usize,
     /// What all connections hold.
     pub(super) buffers: EndpointBuffers,
@@ -127,7 +127,7 @@ struct QueuedRetry {
 
 impl Server {
     /// A server without connections, whose connection ids and Retry tokens are derived from `seed`. If addresses may be
-    /// forged, it must be hard to guess.
+    /// forged, the seed must be hard to guess.
     pub fn new(
         settings: &Http3Settings,
         tls: &TlsSettings,
@@ -368,7 +368,7 @@ impl Server {
         Some(())
     }
 
-    /// Milliseconds between the first time that was given and the last.
+    /// Milliseconds from the first `now` to the latest: the clock of Retry tokens.
     fn now_ms(&self) -> u64 {
         let since = (self.times).map(|(first, last)| last.saturating_duration_since(first));
         u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)

@@ -25,7 +25,7 @@ pub(super) struct RetryTokens {
     key: [u8; 32],
 }
 
-/// The two ends of a Retry.
+/// Whom a token is for: the two ends of the connection that it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryOwner<'a> {
     /// The client's address.
@@ -35,7 +35,7 @@ pub(super) struct RetryOwner<'a> {
 }
 
 impl RetryTokens {
-    /// Tokens under a key that is derived from `seed`, which must be as hard to guess as they are to be.
+    /// Tokens under a key that is derived from `seed`. A client that guesses the seed can forge them.
     pub(super) fn new(seed: u64) -> RetryTokens {
         let mut input = b"squall retry token".to_vec();
         input.extend_from_slice(&seed.to_be_bytes());
@@ -44,8 +44,8 @@ impl RetryTokens {
         }
     }
 
-    /// A token made at `now_ms`, in milliseconds since any moment; `original_id` is the connection id of the client's
-    /// first packet. `None` if BoringSSL fails.
+    /// A token made at `now_ms`, in milliseconds since some moment that never changes; `original_id` is the connection
+    /// id of the client's first packet. `None` if BoringSSL fails.
     pub(super) fn make(
         &self,
         now_ms: u64,

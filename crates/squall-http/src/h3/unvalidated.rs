@@ -2,7 +2,7 @@
 //!
 //! quiche 0.30 has this limit too, but does not count the padding after the last packet of a datagram with an Initial
 //! packet. Probes consist mostly of such padding: one Initial packet of a forged address made it send more than six
-//! times as much. So every datagram is counted here, as long as it is on the wire, and quiche gets no more room than is
+//! times as much. So every datagram is counted here with its length on the wire, and quiche gets no more room than is
 //! left. What does not fit is not built; quiche still has it, and sends it once the client has sent more.
 //!
 //! `server` decides when an address is validated.

@@ -1,4 +1,7 @@
-//! A request that a client sends many times.
+//! A request to send: one of a load, sent many times from one serialised form, or one that a proxy relays.
+//!
+//! What may be in it is checked here and in `fields`; which request is sent when, and on which connection, is not known.
+//! `response` is its counterpart, `wire` the serialised form for HTTP/1.1.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,7 @@
-//! A response that a server sends many times.
+//! A response to send: one of a site, sent many times from one serialised form, or one that a proxy relays.
+//!
+//! It does not know which request it answers. `request` is its counterpart, `wire` the serialised form for HTTP/1.1,
+//! `interim` a response with a status below 200.
 
 use std::sync::{Arc, OnceLock};
 

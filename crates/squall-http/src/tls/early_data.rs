@@ -5,7 +5,7 @@
 
 /// `ticketMaxEarlyData [24] INTEGER OPTIONAL`.
 const TICKET_MAX_EARLY_DATA: u8 = 0xb8;
-/// A tag whose number needs further bytes. They belong to fields behind the one that is looked for.
+/// A tag whose number takes further bytes. Only fields after the one that is looked for have such tags.
 const LONG_TAG: u8 = 0x1f;
 
 /// The bytes of early data that a serialized session allows; 0 if the server offers none. What follows the session is
@@ -52,7 +52,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// A session with a ticket of 200 bytes and these elements behind it.
+    /// A session with a ticket of 200 bytes and these elements after it.
     fn session(behind: &[u8]) -> Vec<u8> {
         let mut fields = vec![0x02, 0x01, 0x01, 0xaa, 0x81, 0xcb, 0x04, 0x81, 0xc8];
         fields.extend([7; 200]);
@@ -62,12 +62,12 @@ mod tests {
     }
 
     #[test]
-    fn early_data_of_a_session_is_found_behind_other_fields() {
+    fn early_data_of_a_session_is_found_after_other_fields() {
         let offered = [0xb8, 0x04, 0x02, 0x02, 0x40, 0x00];
         assert_eq!(early_data_bytes(&session(&offered)), 16_384);
         let unlimited = [0xb8, 0x07, 0x02, 0x05, 0x00, 0xff, 0xff, 0xff, 0xff];
         assert_eq!(early_data_bytes(&session(&unlimited)), u32::MAX);
-        // quiche puts the transport parameters behind the session.
+        // quiche appends the transport parameters to the session.
         let followed = [session(&[]), offered.to_vec()].concat();
         assert_eq!(early_data_bytes(&followed), 0);
     }

@@ -70,8 +70,8 @@ impl Robots {
     }
 
     /// Whether the path and query of a URL may be requested. Of the rules that match, the one with the longest pattern
-    /// decides, and `Allow` among equally long ones (RFC 9309, section 2.2.2). Without such a rule they may; robots.txt
-    /// itself always may.
+    /// decides, and `Allow` among equally long ones (RFC 9309, section 2.2.2). What no rule matches may be requested,
+    /// and robots.txt itself always.
     pub fn allows(&self, target: &str) -> bool {
         let target = normal(target.as_bytes());
         if target == b"/robots.txt" {

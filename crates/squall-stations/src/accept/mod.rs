@@ -1,9 +1,9 @@
 //! Accepting connections, for the embedded server and the proxy alike: listeners, and the connections that clients open
 //! to them.
 //!
-//! It moves bytes and datagrams, and records what concerns a whole connection. Its owner knows what events belong to
-//! and what follows from them. `tcp` is a TCP connection with its engine, `quic` a UDP socket with all its connections;
-//! `dial` is the opposite: it opens connections.
+//! It moves bytes and datagrams, and records what concerns a whole connection. Which exchange an event belongs to, and
+//! what to do about it, is up to the owner. `tcp` is a TCP connection with its engine, `quic` a UDP socket with all its
+//! connections; `dial` is the opposite: it opens connections.
 
 mod quic;
 mod tcp;
@@ -178,7 +178,8 @@ impl TcpAcceptor {
 }
 
 impl AcceptError {
-    /// Linux also reports errors of the new connection, and those of the network that accept(2) lists.
+    /// accept(2) fails with errors of the listener and of the machine. On Linux it also fails with errors that are already
+    /// pending on the new connection, such as those of the network; its manual lists them.
     fn of(error: &io::Error) -> AcceptError {
         match error.raw_os_error() {
             Some(libc::ECONNABORTED) => AcceptError::Aborted,
@@ -210,7 +211,8 @@ pub(crate) fn note_failed(errors: &mut MachineErrors, error: &impl fmt::Display)
     *errors.entry(said).or_default() += 1;
 }
 
-/// For a connection that has just been accepted: it may have been written to already, and it can be written.
+/// The event of a connection that has just been accepted: the client may have sent something already, and the socket has
+/// room.
 pub(crate) fn first_event(token: u64) -> ReadyEvent {
     ReadyEvent {
         token,

@@ -1,7 +1,7 @@
 //! A UDP socket that serves HTTP/3 clients: passes datagrams to and from the engine, holds batches back for pacing,
 //! runs timers.
 //!
-//! Its owner, the embedded server or the proxy, knows what events belong to and what follows from them.
+//! Which exchange an event belongs to, and what to do about it, is up to the owner: the embedded server or the proxy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -112,9 +112,9 @@ impl QuicEndpoint {
         while self.engine.on_timeout(instant).is_some() {}
     }
 
-    /// Writes one batch. Passes on immediately the events of a connection that came up while it made the batch, so that
-    /// this keeps its order with what the socket brings; passes on the marks once the batch has been sent. False if
-    /// nothing more can be done now.
+    /// Writes one batch. Events that the engine finds while it makes the batch are passed on immediately, so that they
+    /// come before those of datagrams that arrive later; the marks follow once the batch has been sent. False if nothing
+    /// more can be done now.
     pub(crate) fn write(
         &mut self,
         mut handle: impl FnMut(&mut h3::Server, u32, &mut Inbox<ServerEvent>),

@@ -85,7 +85,7 @@ pub(crate) struct TcpConnection {
     has_received_bytes: bool,
     /// The client closed its side.
     has_received_end: bool,
-    /// Everything was sent and this side is closed; until when the client's side may stay open.
+    /// Set once everything was sent and this side is closed: how long the client's side may stay open.
     linger_until: Option<Time>,
     /// When a request or a response last made progress. Frames about the connection alone, such as PING, are no
     /// progress.

@@ -1,7 +1,7 @@
 //! A client's traffic: assigns requests to connections, and gives connections their turns.
 //!
-//! `connection` defines what a connection does in its turn; the pool decides which connection a request gets. When that
-//! happens is `mod`'s and `turn`'s matter.
+//! `connection` defines what a connection does in its turn; the pool decides which connection a request gets. `mod` and
+//! `turn` decide when either happens.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
@@ -341,7 +341,7 @@ impl Traffic {
             })?;
             self.gather(at);
         }
-        // Some may wait again.
+        // Requests on connections that failed may be waiting again, so the oldest one is looked for only now.
         let due_first = |request: &QueuedRequest| request.intended;
         let pools = self.pools.iter_mut();
         let waiting = pools.filter_map(|pool| pool.waiting.front().map(due_first));

@@ -29,7 +29,7 @@ pub(crate) struct ClientExchange {
     call: Option<GrpcStatus>,
 }
 
-/// Why a gRPC call failed that something else than a gRPC server has answered.
+/// Why a gRPC call failed if something other than a gRPC server answered it.
 const NOT_GRPC: &str = "the response's content-type is not application/grpc";
 
 /// The trailers of messages that end in an inbox.
@@ -268,8 +268,8 @@ impl ClientExchange {
         recorder.note_body(&mut self.request, context.now, is_new);
     }
 
-    /// Ends it with its whole response, to which these trailers belong if they are of its stream. A gRPC call may have
-    /// failed nevertheless: by its status, or because the response comes from something else than gRPC.
+    /// Ends it with its whole response; of `trailers`, those of its stream belong to it. A gRPC call may have failed
+    /// nevertheless: by its status, or because something other than a gRPC server responded.
     fn finish(
         mut self: Box<Self>,
         stream: StreamId,

@@ -3,7 +3,7 @@
 //! An open load takes each request up at its intended time and never skips one: a request that finds no connection
 //! queues, and its wait counts. What is unfinished at the end of the drain time is recorded as censored. The client
 //! runs on one thread; the caller puts it into its host. Start at [`Client`]; `dispatch` assigns requests to
-//! connections, `user_pools` decides which pool's, `connection` is one connection, `causes` measures what delayed sending,
+//! connections, `user_pools` finds the pool of each, `connection` is one connection, `causes` measures what delayed sending,
 //! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
 //! `spare_time` what else to do in that time, `stall` when to give a load up, `timeout` when to look for overdue
 //! requests, `retry` which requests are sent again, and `punctuality` measures how the machine kept to the schedule.

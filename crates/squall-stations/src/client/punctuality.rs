@@ -2,8 +2,8 @@
 //!
 //! A thread that waits asks the kernel to be woken at a time. If it resumes later, the machine is the cause: another
 //! thread had the processor, the timer ran late, or the hypervisor ran something else. The rest of a request's lag is
-//! the client's own work. Only sums, of times that are passed in; `turn` waits, and squall-linux knows the kernel's
-//! statistics.
+//! the client's own work. This module only adds up times that are passed in; `turn` waits, and squall-linux reads the
+//! kernel's statistics.
 
 use squall_base::record::Phase;
 use squall_base::{Duration, Time};
@@ -70,13 +70,13 @@ pub(super) struct LagMeter {
     /// When it last wanted to resume, and when it did.
     wanted_at: Time,
     resumed_at: Time,
-    /// Its run-queue delay between the two.
+    /// Its run-queue delay during that wait, if it was read before and after.
     run_queue_delay: Option<Duration>,
 }
 
 impl LagMeter {
-    /// Begins a wait at `now`, `until` then or until something is ready. `run_queue_delay` reads that delay from the
-    /// kernel.
+    /// Begins a wait at `now` that ends at `until`, or earlier if something is ready. `run_queue_delay` reads that delay
+    /// from the kernel.
     pub(super) fn begin(
         &mut self,
         now: Time,

@@ -3,7 +3,7 @@
 //!
 //! It decides whether a request is sent again, and keeps it until then. `in_flight` and `connection` know which requests
 //! were not processed; `dispatch` queues them again. A request keeps its place in the schedule: its response time counts
-//! from when it was due first.
+//! from when it was first due.
 //!
 //! [`Http2Settings::retry_unprocessed`]: squall_base::plan::Http2Settings::retry_unprocessed
 //! [`Http3Settings::retry_unprocessed`]: squall_base::plan::Http3Settings::retry_unprocessed

@@ -20,7 +20,7 @@ const RETRY_AFTER: Duration = Duration::from_micros(500);
 /// A real-time thread may run for 950 ms of each second (sched_rt_runtime_us); this ratio allows 889 ms.
 const AWAKE_FOR_EACH_SLEPT: i64 = 8;
 
-/// Most time awake, or debt of it, that is remembered: well below the kernel's second.
+/// The most that a client can be ahead or behind with its sleep, in time awake: well below the kernel's second.
 const REMEMBERED_NS: i64 = 20_000_000;
 
 /// A client's spare-time work.

@@ -5,7 +5,7 @@
 
 use squall_base::{Duration, Time};
 
-/// Number of checks in that time: a load is given up at most a quarter of it too late.
+/// Number of checks within the time limit: a load is given up at most a quarter of it too late.
 const CHECKS: u64 = 4;
 
 /// Waits for requests to end.
@@ -15,7 +15,7 @@ pub(super) struct StallTimeout {
     next_check: Time,
     /// How many had ended at the last check.
     ended: u64,
-    /// The first check since which none has ended and nothing else was due.
+    /// Since when no request has ended although nothing was left to do but wait; `None` while something else is left.
     stalled_since: Option<Time>,
 }
 

@@ -7,11 +7,11 @@ use squall_base::{Duration, Time};
 
 use super::Spin;
 
-/// The kernel stops a real-time thread that never sleeps for 50 ms of each second (sched_rt_runtime_us). After this
+/// If a real-time thread never sleeps, the kernel stops it for 50 ms in each second (sched_rt_runtime_us). So after this
 /// long without sleep, the next wait is slept through.
 const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
 
-/// Sparing: spins only for what is due at least this many spin times after the last due time that was spun for.
+/// [`Spin::is_sparing`]: only spins for what is due at least this many spin times after what was last spun for.
 const SPARING_TIMES: u64 = 10;
 
 /// Reading continues for this long although a request is due: less than a millisecond together with the writes that

@@ -1,7 +1,7 @@
 //! Opening connections, for the embedded client and the proxy alike: where to, how, and where they are kept.
 //!
 //! `connection` is one connection with its handshakes; `transport` carries its bytes, over `tcp` or `quic`;
-//! `tunnel` leads through an HTTP proxy, with `socks` through one of SOCKS5; `pools` holds connections and what waits
+//! `tunnel` leads through an HTTP proxy, or through a SOCKS5 proxy (`socks`); `pools` holds connections and what waits
 //! for them. Their owner decides when to open, what to send and what events mean. `accept` is the opposite: it accepts
 //! connections.
 

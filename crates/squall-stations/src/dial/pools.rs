@@ -36,7 +36,8 @@ impl ConnectionKey {
     }
 }
 
-/// A pool's connections, in its order, the requests that wait for them, and what decides which of them gets which.
+/// A pool: its connections in the order of their ids, the requests that wait for one, and the policy that decides which
+/// request gets which connection.
 pub(crate) struct ConnectionPool<C, Q> {
     /// Its target, by place among the station's.
     pub(crate) target: u32,

@@ -1,7 +1,7 @@
 //! A tunnel through a SOCKS5 proxy, while it is being opened (RFC 1928; user name and password: RFC 1929).
 //!
-//! It knows only the messages; `tcp` moves their bytes. No message of an error has the user name or the password. There
-//! is neither GSSAPI nor UDP ASSOCIATE, so HTTP/3 cannot go through it.
+//! It knows only the messages; `tcp` moves their bytes. No error message contains the user name or the password. GSSAPI
+//! is not supported, and neither is UDP ASSOCIATE, so HTTP/3 cannot go through it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -26,14 +26,14 @@ const IPV6: u8 = 4;
 pub struct SocksRoute {
     /// What the proxy is to connect to.
     pub destination: SocksDestination,
-    /// As which user; `None`: without authentication.
+    /// The user to log in as; `None` for no authentication.
     pub login: Option<SocksLogin>,
 }
 
 /// What a proxy is to connect to: an address, or a name that it resolves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocksDestination {
-    /// For people.
+    /// As error messages show it.
     text: String,
     /// Kind, address and port, as in a request.
     encoded: Vec<u8>,
@@ -94,7 +94,7 @@ impl fmt::Debug for SocksLogin {
     }
 }
 
-/// The bytes after their number; `None` if there are more than 255.
+/// The bytes, preceded by one that says how many they are; `None` if there are more than 255.
 fn with_length(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u8::try_from(bytes.len()).ok()?;
     let mut found = vec![length];
@@ -239,7 +239,7 @@ impl SocksTunnel {
                 ));
             }
         };
-        // Before the address there are four bytes, and behind it is a port.
+        // Four bytes precede the address, and a port follows it.
         Ok(self.received.get(4 + address + 2..).map(<[u8]>::to_vec))
     }
 }

@@ -1,4 +1,7 @@
-//! HTTP/1.1 or HTTP/2 over TCP, in cleartext or over TLS.
+//! A connection that a station opens over TCP, or over a UNIX socket: HTTP/1.1 or HTTP/2, in cleartext or over TLS.
+//!
+//! It opens the socket, passes through a proxy if there is one (`tunnel`), and moves bytes. squall-http's engine speaks the
+//! protocol, and the connection's owner decides when to read and write. `quic` is its counterpart.
 
 use std::io;
 use std::net::TcpStream;

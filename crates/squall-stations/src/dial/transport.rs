@@ -45,7 +45,7 @@ impl Transport {
         }
     }
 
-    /// When the TCP handshake completed; immediate for QUIC, which has only the handshake of TLS.
+    /// When the TCP handshake completed; immediate for QUIC, whose engine performs its only handshake later.
     pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
         match self {
             Transport::Tcp(tcp) => tcp.finish_connecting(ready),

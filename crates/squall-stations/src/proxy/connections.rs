@@ -1,4 +1,7 @@
 //! What the two sides do in a turn of the reactor: read, hand out requests, write, check timeouts.
+//!
+//! It decides when and how much, not what: `relay` acts on the events that a read or write brings, `ends` on connections
+//! and exchanges that end. `front` and `back` have the connections.
 
 use squall_base::plan::Version;
 use squall_base::{Duration, Time};
@@ -766,7 +769,7 @@ fn is_over(now: Time, since: Time, timeout: Option<Duration>) -> bool {
     timeout.is_some_and(|timeout| since + timeout <= now)
 }
 
-/// What an exchange waits for, as the failure that a timeout would be.
+/// What an exchange waits for, as the failure to report if that takes too long; `None` if nothing here limits the wait.
 fn waits_for(exchange: &ProxyExchange) -> Option<Failure> {
     exchange.front?;
     let is_sending = !exchange.up.has_ended && !exchange.up.is_closed;

@@ -197,7 +197,7 @@ impl Relay {
         }
     }
 
-    /// Handles an exchange that its upstream has lost and no longer has. It is sent again if that is safe. Otherwise
+    /// Handles an exchange that failed at its upstream and is no longer there. It is sent again if that is safe. Otherwise
     /// the client gets an error response, or is cut off if part of a response has already been passed on.
     pub(super) fn retry_or_give_up(
         &mut self,

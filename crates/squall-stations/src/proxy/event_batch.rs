@@ -13,7 +13,7 @@ const WHOLE_BYTES: u64 = 64 * 1024;
 
 /// What one read brought, or one write marked.
 pub(super) struct EventBatch<'a, E> {
-    /// Those that have not been handled.
+    /// The events that have not been handled.
     pub(super) events: vec::Drain<'a, E>,
     bodies: &'a [u8],
     trailers: &'a mut Vec<(StreamId, Vec<Field>)>,

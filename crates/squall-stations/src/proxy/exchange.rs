@@ -101,7 +101,7 @@ impl Flow {
 pub(super) struct ProxyExchange {
     /// Where it is on the client side; `None` once it is over there.
     pub(super) front: Option<(FrontKey, StreamId)>,
-    /// Whose it is, once it was assigned to an upstream.
+    /// The host of its client, once it was assigned to an upstream.
     pub(super) client: ClientHost,
     pub(super) back: BackState,
     /// Where its response comes from, or came from.
@@ -189,7 +189,7 @@ impl ProxyExchange {
     }
 
     /// Whether it may be sent again although it may have been processed (RFC 9110, section 9.2.2), and can be: no part
-    /// of a response has arrived, and there is no body that would have to have been kept.
+    /// of a response has arrived, and its body, if any, is still here as a whole.
     pub(super) fn is_repeatable(&self) -> bool {
         let is_idempotent = |request: &Arc<Request>| {
             matches!(
@@ -308,7 +308,7 @@ impl ProxyExchanges {
         }
     }
 
-    /// How much longer a body that is passed on whole may be. A longer one waits piece by piece, and its sender's window
+    /// How long the next body may be that is passed on whole. A longer one waits piece by piece, and its sender's window
     /// stays closed meanwhile.
     pub(super) fn room(&self) -> usize {
         MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)

@@ -1,4 +1,4 @@
-//! How the two sides name their connections, and all of the proxy its exchanges.
+//! The keys by which the proxy's parts refer to connections and exchanges.
 //!
 //! The connections themselves are in `front` and `back`, the exchanges in `exchange`; others only know their keys.
 

@@ -81,7 +81,7 @@ pub struct Proxy {
     next_sample: Option<Time>,
     next_sweep: Option<Time>,
     quiet: QuietPeriods,
-    /// A listener could not accept; when all try again, unless a socket is closed before.
+    /// When all listeners try again after one could not accept. They do so earlier if a socket is closed.
     accept_at: Option<Time>,
 }
 
@@ -99,7 +99,7 @@ struct UpstreamSettings {
     side: SideSettings,
 }
 
-/// The connections of both sides: what reads and writes them, and opens and closes them. `connections` has what it does.
+/// The proxy's I/O: reads, writes, opens and closes the connections of both sides. Its methods are in `connections`.
 struct Connections {
     relay: Relay,
     upstreams: UpstreamSettings,

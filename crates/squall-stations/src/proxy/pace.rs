@@ -44,8 +44,8 @@ impl Connections {
     }
 }
 
-/// Judges all requests, and returns those that are to end: for each upstream the slowest, as many as others wait, and
-/// those that wait themselves.
+/// Judges all requests, and returns the slow ones that must end. For each upstream at which other requests wait, these are
+/// as many of the slowest with a connection as there are such requests, and all that wait for a connection themselves.
 fn slow_uploads(
     exchanges: &mut ProxyExchanges,
     upstreams: usize,
@@ -91,8 +91,8 @@ fn slow_uploads(
     slow.iter().map(|upload| upload.key).collect()
 }
 
-/// Whether an assigned request waits for its client alone: neither for room at the upstream, here or on another stream of
-/// the client's connection, nor for a response.
+/// Whether an assigned request waits for its client alone: not for its upstream to take this body, or another one of the
+/// client's connection, and not for a response.
 fn awaits_client(exchange: &ProxyExchange, backlog_of: impl Fn(FrontKey) -> usize) -> bool {
     let Some((front, _)) = exchange.front else {
         return false;
@@ -101,7 +101,7 @@ fn awaits_client(exchange: &ProxyExchange, backlog_of: impl Fn(FrontKey) -> usiz
         && !exchange.up.has_ended
         && !exchange.up.is_closed
         && !exchange.has_response_begun
-        // Below this, each connection is read from.
+        // With less than this waiting for upstreams, a client's connection is read from even while memory is scarce.
         && exchange.up.waiting.len() < SCARCE_BYTES
         && backlog_of(front) < SCARCE_BYTES
 }
@@ -203,7 +203,8 @@ mod tests {
         assert_eq!(uploads.pass(1, &[]), [new]);
     }
 
-    /// No more end than others wait, the slowest first. A slow request that waits itself takes the place of others.
+    /// Of those with a connection, no more end than others wait, the slowest first. A slow request that waits itself ends
+    /// too, because it takes a place in the queue.
     #[test]
     fn one_slow_upload_ends_for_each_request_that_waits() {
         let mut uploads = Uploads::default();

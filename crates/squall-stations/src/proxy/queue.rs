@@ -2,7 +2,7 @@
 //! client that has its share of the upstream lets other clients go first.
 //!
 //! It only counts: `connections` takes requests from it, `ends` tells it which have left the upstream. It takes nothing
-//! away from a client; `pace` ends requests that hold a connection for too little.
+//! away from a client; `pace` ends requests that hold a connection and send too slowly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

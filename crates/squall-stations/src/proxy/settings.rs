@@ -52,7 +52,8 @@ impl Default for Timeouts {
 /// Only requests whose body is awaited are judged, and only while requests wait that are not slow themselves: otherwise
 /// a slow upload keeps no other request from a connection. The rate applies to bodies of known and of unknown length. A
 /// gRPC stream may pause for as long as the timeouts allow if no other request waits, and once its response has begun
-/// even if others wait. The slowest requests get a 408, one for each other request that waits.
+/// even if others wait. The slowest requests that have a connection get a 408, one for each other request that waits, and
+/// so does every slow request that waits for a connection itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinUploadRate {
     /// Bytes of the body per second.

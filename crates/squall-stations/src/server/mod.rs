@@ -118,7 +118,7 @@ pub struct Server {
     pending_turns: Vec<u32>,
     /// Peers with a timer: for a response, or for their end.
     delayed: BTreeSet<u32>,
-    /// A listener could not accept; when all try again.
+    /// When all listeners try again after one could not accept.
     accept_at: Option<Time>,
     next_sample: Option<Time>,
     next_sweep: Option<Time>,

@@ -88,7 +88,7 @@ impl FromStr for Delay {
     }
 }
 
-/// The words of a query about pieces. They mean something only together with their number.
+/// The words of a query about pieces. Without `chunks`, which says how many, the others mean nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct ChunkWords<'q> {
     count: Option<&'q str>,

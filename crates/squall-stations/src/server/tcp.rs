@@ -71,7 +71,7 @@ impl Peer {
         memory.update(&mut self.held_bytes, 0);
     }
 
-    /// When a response of it is due, or its end.
+    /// When its next response or piece of one is due or, while it lingers, when it ends.
     pub(super) fn next_due(&self) -> Option<Time> {
         (self.tcp.linger_until()).or_else(|| self.exchanges.next_due())
     }

@@ -50,16 +50,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION", help_heading = "The connection")]
     http: Option<Http>,
     /// Write the body to this file instead of stdout
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print everything sent and received, as it happens
-    #[arg(short, long)]
+    #[arg(help_heading = "Outputs", short, long)]
     verbose: bool,
     /// Print to stderr when the body arrived: its first part, and the gaps between the parts
-    #[arg(long)]
+    #[arg(help_heading = "Outputs", long)]
     gaps: bool,
     /// Give up after this time
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = positive_time)]
+    #[arg(
+        help_heading = "The request",
+        long,
+        value_name = "TIME",
+        default_value = "10min",
+        value_parser = positive_time
+    )]
     timeout: Duration,
     /// URL to request
     url: String,

@@ -53,10 +53,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     fairness: Fairness,
     /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     access_log: Option<String>,
     /// Append TLS secrets of both sides to this file in NSS format (SSLKEYLOGFILE), as they become known
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
 
@@ -210,7 +210,8 @@ enum Balancing {
 /// A program whose published or observed behaviour is imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ImitatedProgram {
-    /// Application Load Balancer: 128 streams, 16,375 bytes per DATA frame, HTTP/1.1 to targets in turn
+    /// Application Load Balancer: 128 streams, a window update of 16,375 bytes after each DATA frame, HTTP/1.1 to targets in
+    /// turn
     Alb,
     /// nghttpx: 100 streams, windows of 65,535 bytes, TLS records of 1,300 bytes for the first MiB
     Nghttpx,

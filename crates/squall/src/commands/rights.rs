@@ -18,7 +18,7 @@ const BEFORE_LISTENING: Rights = Rights::PORTS
 pub(super) struct UserFlag {
     /// Switch to this user, with no other group than its own or GROUP, once ports are bound and keys and logs are opened
     /// (root only)
-    #[arg(long, value_name = "USER[:GROUP]")]
+    #[arg(help_heading = "Rights", long, value_name = "USER[:GROUP]")]
     user: Option<String>,
 }
 

@@ -23,6 +23,9 @@ use crate::key_log::{KeyLog, OpenKeyLog};
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::{interrupt, output};
 
+/// A heading of the help, the same as for a proxy.
+const SETTINGS: &str = "Settings (docs/RECIPES.md)";
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall serve --h1 8080 --https 8443 --h3 8443 --dir public\n  \
@@ -42,22 +45,26 @@ pub(crate) struct Arguments {
     certificate: Certificate,
     #[command(flatten)]
     user: UserFlag,
-    /// Use the protocol settings of a well-known program (docs/RECIPES.md lists them)
-    #[arg(long, value_name = "NAME")]
+    /// Use the protocol settings of a well-known program
+    #[arg(help_heading = SETTINGS, long, value_name = "NAME")]
     preset: Option<String>,
-    /// Change one setting, such as `http2.window_updates=never` or `tls.records=1300` (docs/RECIPES.md; may be
-    /// repeated)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Change one setting, such as `http2.window_updates=never` or `tls.records=1300` (may be repeated)
+    #[arg(help_heading = SETTINGS, long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Close connections without progress for this long (no request, and no part of a body); those of HTTP/3 also close
     /// after 30s without a packet
-    #[arg(long, value_name = "TIME", default_value = "75s")]
+    #[arg(
+        help_heading = "Times",
+        long,
+        value_name = "TIME",
+        default_value = "75s"
+    )]
     idle_timeout: Duration,
     /// Write one line per exchange to this file, with times in microseconds; `-` is stdout
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     access_log: Option<String>,
     /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE), as they become known
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     key_log: Option<PathBuf>,
 }
 

@@ -22,7 +22,7 @@ use crate::recordings;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall import har --media recorded.har -o recorded.json\n  \
-        squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n\n\
+        squall load --script recorded.json --speed 10x --users 91 --stagger 1s https://server/\n  \
         squall import pcap capture.pcapng --key-log keys.log -o record\n  squall explain record\n\n\
         What was left out of a script, and why, is printed on stderr."
 )]

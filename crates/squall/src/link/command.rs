@@ -32,7 +32,7 @@ const CONGESTION_CONTROL: &str = "cubic";
         squall link --up 'rate 2mbit, queue codel' --next 'delay 40ms, loss 0.1%' --forward 8080\n\n\
         The command runs on the near side, where the far host is called `server`. There is no internet behind the \
         link, and `localhost` is the near host itself: --forward makes this machine's services answer at `server`. \
-        squall ends with the command's exit code; the summary goes to stderr. docs/LINK.md has the words of all settings."
+        squall ends with the command's exit code; the summary goes to stderr. docs/LINK.md describes all settings."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// TCP congestion control in both hosts, unless a socket sets its own
     #[arg(help_heading = "Programs", long, value_name = "NAME", default_value = CONGESTION_CONTROL)]
     cc: String,
-    /// Use segmentation offload, for rates above about 3 Gbit/s: super-packets are split before the link handles them
+    /// Use segmentation offload, for rates above about 2 Gbit/s: super-packets are split before the link handles them
     /// and joined again afterwards. Like receive offload, this reduces the number of acknowledgements
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[arg(help_heading = "Outputs", long)]
     quiet: bool,
     /// Command to run on the near side [default: a shell]
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(help_heading = "Programs", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 

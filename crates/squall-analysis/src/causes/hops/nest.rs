@@ -22,7 +22,7 @@ pub(super) fn whole(from: Time, to: Time, cause: Cause) -> Vec<Stage> {
 /// `host` time of `front`. Both are in order and without gaps.
 pub(super) fn laid_over(front: &[Stage], behind: &[Stage], before: Cause) -> Vec<Stage> {
     let Some(begin) = behind.first().map(|first| first.from) else {
-        // It never had anything to do, so all of that time was spent in between.
+        // The hop behind never had anything to do, so all of the `server` time in front becomes `before`.
         let renamed = front.iter().map(|stage| match stage.cause {
             Cause::Server => (stage, before),
             cause => (stage, cause),

@@ -1,5 +1,5 @@
-//! Streams that one side abandons in one direction only, ends that arrive separately, interim responses, and what happens
-//! once all is over.
+//! Streams that one side abandons in one direction only, ends of streams that arrive separately, connections that close,
+//! and interim responses.
 
 use quiche::Shutdown;
 

@@ -250,7 +250,7 @@ fn floods_of_frames_without_content_end_the_connection_with_excessive_load() {
 fn a_flood_of_pings_ends_the_connection_with_excessive_load() {
     let mut pair = Pair::usual(InboxOptions::default());
     for _ in 0..FLOOD {
-        // The client gets an acknowledgement for each, and is not to be the first to give up.
+        // Each PING brings the client an acknowledgement, and the client must not be the one that calls this a flood.
         pair.client.connection.allowance = Allowance::new(&Http3Settings::default());
         pair.client
             .connection

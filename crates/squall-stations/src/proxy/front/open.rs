@@ -1,6 +1,6 @@
 //! What is open on a client's connection, over TCP and QUIC alike.
 //!
-//! Data only.
+//! Data only: `tcp` and `quic` have the connections, `exchange` says what an exchange is.
 
 use squall_http::{StreamId, Streams};
 
@@ -10,6 +10,6 @@ use crate::proxy::keys::ExchangeKey;
 #[derive(Default)]
 pub(in crate::proxy) struct OpenExchanges {
     pub(in crate::proxy) streams: Streams<StreamId, ExchangeKey>,
-    /// Those whose responses wait for room.
+    /// The exchanges whose responses wait for room on this connection.
     pub(in crate::proxy) blocked: Vec<ExchangeKey>,
 }

@@ -1,4 +1,6 @@
-//! HTTP/3 clients: one UDP socket with all its connections.
+//! The proxy's part of a listener for HTTP/3: the exchanges on each of its connections, and what waits there.
+//!
+//! `accept::quic` moves the datagrams; `relay` interprets the events.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

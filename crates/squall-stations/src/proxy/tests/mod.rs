@@ -116,7 +116,7 @@ fn ask(address: SocketAddr, times: usize) -> usize {
     bytes.len()
 }
 
-/// Two clients together wait for one delay, not for two, and get the whole body behind it.
+/// Two clients together wait for one delay, not for two, and get the whole body after it.
 #[test]
 fn concurrent_responses_are_held_in_parallel() {
     let stop = StopSignal::new().unwrap();
@@ -150,7 +150,7 @@ fn concurrent_responses_are_held_in_parallel() {
     serving.join().unwrap();
 }
 
-/// As packets show it: a connection on which nothing was spoken.
+/// An observer that derives the protocol from packets cannot know it without a byte, so our own stations count none either.
 #[test]
 fn connection_without_a_byte_counts_no_protocol() {
     let stop = StopSignal::new().unwrap();

@@ -13,9 +13,9 @@ use super::memory::{Turned, connect};
 use super::{Balance, Failure, Proxy, StopSignal, settings};
 use crate::proxy::exchange::BackState;
 
-/// Between the timeout for an answer and the one for a client's next byte.
+/// Longer than the timeout for an answer (60 s), shorter than the one for a client's next byte (75 s).
 const NO_ANSWER: Duration = Duration::from_secs(61);
-/// Beyond both.
+/// Longer than either timeout.
 const NOTHING: Duration = Duration::from_secs(76);
 
 /// A proxy that sends one request at a time to an upstream that never answers.
