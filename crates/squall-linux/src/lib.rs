@@ -4,7 +4,7 @@
 //! and squall-nghttp2 may use `unsafe`; each block says why it is sound. Start at `host` (a host is a network namespace),
 //! `tun`, `link_thread` (the driver of squall-link) and `reactor` (what stations wait on). Facts about the kernel that
 //! shaped it are in docs/METHOD.md.
-#![allow(unsafe_code)] // A few ioctls, TCP_INFO, a scheduler call and pre_exec: no safe wrapper offers them.
+#![allow(unsafe_code)] // System calls and functions of libraries that no safe wrapper offers; each block names its own.
 
 pub mod allocator;
 pub mod awake;

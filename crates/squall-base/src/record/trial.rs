@@ -387,7 +387,7 @@ pub struct TrialRecord {
     pub schema: u32,
     /// What was requested.
     pub trial: Trial,
-    /// The number of this attempt, from 1: an invalid trial is repeated.
+    /// The number of this attempt, from 1: an invalid or doubtful trial is repeated.
     pub attempt: u32,
     /// CLOCK_MONOTONIC, in nanoseconds, at the origin of all times of this trial's records.
     pub epoch_monotonic_ns: u64,
