@@ -5,6 +5,9 @@ use squall_linux::udp::ReceiveBuffers;
 /// Most bytes that one read from a TCP socket returns.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Reads of one connection before others get their turn: 1 MiB.
+pub(crate) const READS_A_TURN: usize = 16;
+
 /// Buffers of a station. The datagram buffers, a megabyte, are allocated on first use.
 pub(crate) struct Buffers {
     stream: Box<[u8]>,

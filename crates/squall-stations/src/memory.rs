@@ -3,6 +3,8 @@
 //! Windows and buffers bound each stream; a peer can still open many streams on many connections. So a station counts
 //! what all its connections hold. It only counts: `server` and `proxy` act on it.
 
+use squall_base::plan::Version;
+
 /// While all connections hold less than this, each stream may fill its buffer of 64 KiB: enough for 2,048 such streams.
 const AMPLE_BYTES: usize = 128 << 20;
 
@@ -11,6 +13,16 @@ pub(crate) const MAX_BYTES: usize = 1 << 30;
 
 /// How much of a body is prepared for each stream while memory is scarce.
 pub(crate) const SCARCE_BYTES: usize = 1024;
+
+/// How many bytes of a connection may wait for their other side before a proxy stops reading from it. Windows stop peers
+/// over HTTP/2 and HTTP/3 earlier, unless they are set to be larger.
+pub(crate) fn max_backlog_bytes(version: Version, is_scarce: bool) -> usize {
+    match version {
+        _ if is_scarce => SCARCE_BYTES,
+        Version::Http1 => 64 << 10,
+        Version::Http2 | Version::Http3 => 4 << 20,
+    }
+}
 
 /// What is said of a connection that is closed because of [`MAX_BYTES`].
 pub(crate) const CLOSED: &str =

@@ -17,12 +17,11 @@ use super::requests::{Observation, Recorder, RequestFailure};
 use super::settings::{ClientSettings, TargetedRequest};
 use super::upload::{ActiveUpload, UploadProgress, Uploads};
 use crate::Buffers;
+use crate::buffers::READS_A_TURN;
 use crate::dial::{Availability, DialedConnection, IoOutcome, OpenError, Target, Transport};
 use crate::error::StationError;
 use crate::log::StationLog;
 
-/// Reads of one connection before others get their turn: 1 MiB.
-const READS_A_TURN: usize = 16;
 /// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
 const WRITES_A_TURN: usize = 16;
 

@@ -19,12 +19,7 @@ use super::settings::{Balance, Failure, ProxySettings};
 use crate::Buffers;
 use crate::dial::{Availability, ConnectionPools, Dial, DialedConnection, IoOutcome, OpenError};
 use crate::log::StationLog;
-use crate::memory::{HeldMemory, SCARCE_BYTES};
-
-/// The proxy stops reading from an HTTP/1.1 upstream while more bytes than this wait for clients.
-const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
-/// The limit for HTTP/2 and HTTP/3. Windows stop such an upstream earlier, unless they are set to be larger.
-const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
+use crate::memory::{HeldMemory, max_backlog_bytes};
 
 /// A connection to an upstream.
 pub(super) struct BackConnection {
@@ -371,12 +366,7 @@ impl BackConnection {
 
     /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
     pub(super) fn is_paused(&self, is_scarce: bool) -> bool {
-        let most = match self.version() {
-            _ if is_scarce => SCARCE_BYTES,
-            Version::Http1 => HTTP1_BACKLOG_BYTES,
-            _ => HTTP2_BACKLOG_BYTES,
-        };
-        self.backlog_bytes > most
+        self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce)
     }
 
     /// HTTP/1.1: whether a response to a new request would have to wait until clients take the responses before it. Such

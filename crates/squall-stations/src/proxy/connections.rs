@@ -17,12 +17,10 @@ use super::keys::{BackKey, ExchangeKey, FrontKey};
 use super::settings::{Failure, ProxyReport, Timeouts};
 use super::{Connections, KIND_SHIFT, UPSTREAMS};
 use crate::accept::HEAD_TIMEOUT;
+use crate::buffers::READS_A_TURN;
 use crate::dial::{Availability, OpenError};
 use crate::error::StationError;
 use crate::server::flush_access;
-
-/// Reads of one connection before others get their turn: 1 MiB.
-const READS_A_TURN: usize = 16;
 
 /// Connections with more to read than one turn allows.
 #[derive(Debug, Default)]

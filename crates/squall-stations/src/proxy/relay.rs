@@ -17,7 +17,7 @@ use squall_linux::clock;
 use super::back::Backs;
 use super::canned::{self, Canned};
 use super::event_batch::EventBatch;
-use super::exchange::{BackState, ProxyExchange, ProxyExchanges};
+use super::exchange::{BackState, ProxyExchange, ProxyExchanges, REFUSED};
 use super::front::{Fronts, ResetReason};
 use super::headers::{self, IdGenerator};
 use super::hold::HeldResponses;
@@ -29,9 +29,6 @@ use crate::server::AccessLog;
 
 /// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
 const REFUSED_STREAM: u64 = 0x7;
-
-/// Why requests are refused.
-const REFUSED: &str = "refused with 503 to save memory: the requests under way took 512 MiB";
 
 /// What passes messages between the two sides: both sides' connections, the exchanges under way, and what passing them
 /// on takes. `connections` reads and writes the sockets.

@@ -1,7 +1,7 @@
 //! A good client beside abusive ones over HTTP/2: how many turns of the server its requests take.
 //!
 //! Turns are counted, because on a busy machine any latency is possible: the quotient of two medians of a few hundred
-//! microseconds says more about the machine than about the server. A turn reads at most `tcp::READS_A_TURN` times from each
+//! microseconds says more about the machine than about the server. A turn reads at most `buffers::READS_A_TURN` times from each
 //! connection, so a bound on turns is one on the processor time that abuse can take before a request is served. After how many
 //! frames abuse ends a connection is tested in squall-http (`h2::allowance`, `h3::allowance`), and that all requests of good
 //! clients succeed meanwhile in squall (`hostile`, `hostile_quic`).

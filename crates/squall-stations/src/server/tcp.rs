@@ -12,10 +12,9 @@ use squall_linux::reactor::ReadyEvent;
 
 use super::exchanges::{ExchangeOwner, ServerExchanges, Service};
 use crate::accept::{Drained, Received, TcpConnection, Written};
+use crate::buffers::READS_A_TURN;
 use crate::memory::HeldMemory;
 
-/// Reads of one connection before others get their turn: 1 MiB.
-const READS_A_TURN: usize = 16;
 /// Writes of one connection before others get their turn: 1 MiB, if the client takes it that fast.
 const WRITES_A_TURN: usize = 16;
 /// The server stops reading from an HTTP/1.1 client while more of an echo than this waits. HTTP/2 has windows for that.

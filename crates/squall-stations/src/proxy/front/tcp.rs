@@ -12,13 +12,9 @@ use squall_http::{ConnectionError, Inbox, InboxOptions, ServerEvent, StreamId};
 use super::open::OpenExchanges;
 use crate::accept::{Drained, Received, TcpConnection, Written};
 use crate::log::StationLog;
-use crate::memory::SCARCE_BYTES;
+use crate::memory::max_backlog_bytes;
 use crate::proxy::keys::ExchangeKey;
 
-/// The proxy stops reading from an HTTP/1.1 client while more bytes than this wait for upstreams.
-const HTTP1_BACKLOG_BYTES: usize = 64 * 1024;
-/// The limit for HTTP/2. Windows stop such a client earlier, unless they are set to be larger.
-const HTTP2_BACKLOG_BYTES: usize = 4 * 1024 * 1024;
 /// How many pipelined requests may wait before reading stops.
 const MAX_WAITING: usize = 64;
 
@@ -78,12 +74,7 @@ impl TcpFront {
 
     /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
     fn is_paused(&self, is_scarce: bool) -> bool {
-        let most = match self.version() {
-            _ if is_scarce => SCARCE_BYTES,
-            Version::Http1 => HTTP1_BACKLOG_BYTES,
-            _ => HTTP2_BACKLOG_BYTES,
-        };
-        self.backlog_bytes > most || self.waiting.len() > MAX_WAITING
+        self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce) || self.waiting.len() > MAX_WAITING
     }
 
     /// Whether it has something to read and may be read from.
