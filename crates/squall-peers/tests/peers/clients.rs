@@ -116,28 +116,38 @@ fn run(
         );
         check_order(row, &what);
     }
-    let spread = finished
-        .rows
-        .iter()
-        .map(|row| row.intended)
-        .max()
-        .expect("what the test itself makes")
-        .since(
-            finished
-                .rows
-                .iter()
-                .map(|row| row.intended)
-                .min()
-                .expect("what the test itself makes"),
-        );
-    if matches!(load, ClientLoad::Rate { .. }) {
-        // 199 intervals of 5 ms; a single burst would take no time, a busy machine takes longer.
-        assert!(
-            spread >= Duration::from_millis(900),
-            "{what}: all within {spread}"
-        );
-    }
     Some(finished)
+}
+
+/// How far apart the first and the last request were due, by the program's own account.
+fn spread(finished: &ClientReport) -> Duration {
+    let due = || finished.rows.iter().map(|row| row.intended);
+    let (first, last) = (due().min(), due().max());
+    let span = last.zip(first).map(|(last, first)| last.since(first));
+    span.expect("it sent requests")
+}
+
+/// Runs a load until its requests are as far apart as they should be: at a rate, 199 intervals of 5 ms. A single burst would
+/// take no time, each time. A program that begins late, on a busy machine, catches up, so its requests are closer together.
+fn run_at_its_rate(
+    load: ClientLoad,
+    mut run: impl FnMut() -> Option<ClientReport>,
+) -> Option<ClientReport> {
+    const ATTEMPTS: usize = 3;
+    let least = match load {
+        ClientLoad::Rate { .. } => Duration::from_millis(900),
+        _ => Duration::ZERO,
+    };
+    let mut spans = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let finished = run()?;
+        let span = spread(&finished);
+        if span >= least {
+            return Some(finished);
+        }
+        spans.push(span);
+    }
+    panic!("{load:?}: all requests within {spans:?}");
 }
 
 fn check_order(row: &RequestRecord, what: &str) {
@@ -173,12 +183,15 @@ fn check(
     let Some(found) = found(driver) else { return };
     for &protocol in protocols {
         for &load in loads {
-            let folder = TempDir::new().expect("what the test itself makes");
-            let mut order = order(folder.path(), name, protocol, load);
-            if name == "h2load" {
-                order.trust = None;
-            }
-            if let Some(finished) = run(driver, &found, order, 700) {
+            let finished = run_at_its_rate(load, || {
+                let folder = TempDir::new().expect("what the test itself makes");
+                let mut order = order(folder.path(), name, protocol, load);
+                if name == "h2load" {
+                    order.trust = None;
+                }
+                run(driver, &found, order, 700)
+            });
+            if let Some(finished) = finished {
                 checks(&finished, protocol, load);
             }
         }
