@@ -75,7 +75,11 @@ pub(crate) struct Arguments {
     #[arg(help_heading = "Outputs", long)]
     quiet: bool,
     /// Command to run on the near side [default: a shell]
-    #[arg(help_heading = "Programs", trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        help_heading = "Programs",
+        trailing_var_arg = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 

@@ -74,7 +74,8 @@ impl TcpFront {
 
     /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
     fn is_paused(&self, is_scarce: bool) -> bool {
-        self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce) || self.waiting.len() > MAX_WAITING
+        self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce)
+            || self.waiting.len() > MAX_WAITING
     }
 
     /// Whether it has something to read and may be read from.
