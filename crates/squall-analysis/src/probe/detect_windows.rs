@@ -64,15 +64,16 @@ fn evidence(case: &Case<'_>, windows: &UploadWindows) -> Vec<String> {
             rate(windows.limit_bytes() as f64 / rtt.as_secs_f64())
         ));
         if windows.allows_less() {
-            let why = match windows.policy {
-                UpdatePolicy::Growing { .. } => "the window was smaller at first",
-                _ => "the server keeps some of each window",
-            };
-            evidence.push(format!(
-                "{why}, so {} bytes per round trip are expected: {}",
-                figure::count(windows.round_trip_bytes),
-                rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64())
-            ));
+            let expected = figure::count(windows.round_trip_bytes);
+            let rate = rate(windows.round_trip_bytes as f64 / rtt.as_secs_f64());
+            evidence.push(match windows.policy {
+                UpdatePolicy::Growing { .. } => format!(
+                    "the window was smaller at first, so {expected} bytes per round trip are expected: {rate}"
+                ),
+                _ => format!(
+                    "the server keeps some of each window, so {expected} bytes per round trip are expected: {rate}"
+                ),
+            });
         }
     }
     evidence.push(format!(

@@ -200,6 +200,7 @@ fn window_that_grew_is_named_as_smaller_at_first_with_the_wait_for_the_congestio
         ];
         tcp_at(time_us, &sample)
     };
+    // It begins at 10 ms, and each sample stands for the time since the one before.
     made.sockets = vec![full(50_000), full(80_000)];
     made.requests.last_mut().expect("the upload").connection = Some(0);
     let mut seen = healthy(FAR.round_trip);
@@ -211,7 +212,7 @@ fn window_that_grew_is_named_as_smaller_at_first_with_the_wait_for_the_congestio
     let evidence = found.evidence.join("; ");
     assert!(evidence.contains("the window was smaller at first, so "));
     assert!(!evidence.contains("keeps some"), "{evidence}");
-    let waited = "an upload waited 30.0 ms for its congestion window too";
+    let waited = "an upload waited 70.0 ms for its congestion window too";
     assert!(evidence.contains(waited), "{evidence}");
 }
 
