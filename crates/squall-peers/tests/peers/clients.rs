@@ -97,11 +97,14 @@ fn run(
         (rows, Some(REQUESTS)),
         "{what}"
     );
-    let (rows_and_dropped, is_cut_off) = (rows + finished.readout.dropped, finished.readout.is_cut_off);
+    let (rows_and_dropped, is_cut_off) =
+        (rows + finished.readout.dropped, finished.readout.is_cut_off);
     assert!(!is_cut_off && rows > 0, "{what}: {rows} rows");
     match load {
         ClientLoad::Rate { .. } => assert!(rows_and_dropped <= REQUESTS, "{what}: {rows} rows"),
-        ClientLoad::Closed { .. } => assert_eq!((rows, rows_and_dropped), (REQUESTS, REQUESTS), "{what}"),
+        ClientLoad::Closed { .. } => {
+            assert_eq!((rows, rows_and_dropped), (REQUESTS, REQUESTS), "{what}")
+        }
     }
     for row in &finished.rows {
         assert_eq!(
