@@ -103,7 +103,7 @@ fn run(
     match load {
         ClientLoad::Rate { .. } => assert!(rows_and_dropped <= REQUESTS, "{what}: {rows} rows"),
         ClientLoad::Closed { .. } => {
-            assert_eq!((rows, rows_and_dropped), (REQUESTS, REQUESTS), "{what}")
+            assert_eq!((rows, rows_and_dropped), (REQUESTS, REQUESTS), "{what}");
         }
     }
     for row in &finished.rows {
