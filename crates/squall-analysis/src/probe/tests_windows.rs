@@ -43,6 +43,15 @@ const fn halves(window: u64, read: u64) -> Server {
     both(window, Opens::Half { grows_to: window }, read)
 }
 
+/// A stream's window that doubles up to this size; the connection's limits nothing.
+const fn growing(grows_to: u64) -> Server {
+    Server {
+        stream: (SMALL, Opens::Half { grows_to }),
+        connection: NEVER_SMALL,
+        read: 16_384,
+    }
+}
+
 /// Go's net/http: at 4 KiB (`inflowMinRefresh`).
 const GO: Opens = Opens::Owed(4_096);
 
@@ -179,16 +188,7 @@ fn rate_is_expected_for_a_window_that_grows() {
 /// Between two waits for such a window, slow start may hold the upload up as well.
 #[test]
 fn window_that_grew_is_named_as_smaller_at_first_with_the_wait_for_the_congestion_window() {
-    let server = Server {
-        stream: (
-            SMALL,
-            Opens::Half {
-                grows_to: 4 * SMALL,
-            },
-        ),
-        connection: NEVER_SMALL,
-        read: 16_384,
-    };
+    let server = growing(4 * SMALL);
     let mut made = upload_to(server, FAR, 6_000_000);
     let full = |time_us| {
         let sample = [
@@ -229,12 +229,7 @@ fn update_at_another_fraction_of_the_window_is_told_apart_from_halves() {
 #[test]
 fn window_that_doubles_is_told_apart_from_grants() {
     for grows_to in [4 * SMALL, 64 * SMALL] {
-        let server = Server {
-            stream: (SMALL, Opens::Half { grows_to }),
-            connection: NEVER_SMALL,
-            read: 16_384,
-        };
-        let seen = windows(&upload_to(server, FAR, 20 * MIB));
+        let seen = windows(&upload_to(growing(grows_to), FAR, 20 * MIB));
         let bytes = seen.largest_stream_bytes;
         assert_eq!(seen.policy, UpdatePolicy::Growing { bytes });
         assert!((2 * SMALL..=grows_to).contains(&bytes), "{bytes}");
@@ -249,16 +244,7 @@ fn policies_have_words_that_say_when_and_by_how_much() {
         said.starts_with("gives back ") && said.ends_with(" bytes at a time"),
         "{said}"
     );
-    let grows = Server {
-        stream: (
-            SMALL,
-            Opens::Half {
-                grows_to: 4 * SMALL,
-            },
-        ),
-        connection: NEVER_SMALL,
-        read: 16_384,
-    };
+    let grows = growing(4 * SMALL);
     let said = windows(&upload_to(grows, FAR, 20 * MIB)).policy.words();
     assert!(said.starts_with("lets the window grow, to "), "{said}");
     let half = halves(SMALL, 16_384);

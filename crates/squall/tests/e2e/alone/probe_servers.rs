@@ -260,7 +260,10 @@ impl ProbeResult {
         let (most, expected) = self.predicted();
         if self.is_limited() {
             let bytes = self.of_upload("bytes");
-            let slow_start_s = self.of_upload("congestion_window_ns") / 1e9;
+            let slow_start_s = match self.policy() {
+                "growing" => self.of_upload("congestion_window_ns") / 1e9,
+                _ => 0.0,
+            };
             let slowest = bytes / (bytes / expected + slow_start_s);
             (0.85 * slowest..=1.15 * expected).contains(&self.measured())
         } else {
