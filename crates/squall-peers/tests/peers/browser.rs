@@ -22,7 +22,7 @@ use squall_peers::client::{
 };
 use tempfile::TempDir;
 
-use crate::support::{NAME, PATIENCE, free_address, search, skip};
+use crate::support::{NAME, PATIENCE, free_address, search, seat, skip};
 
 const PICTURES: usize = 20;
 
@@ -167,6 +167,7 @@ fn nothing_is_left(folder: &Path) {
 
 #[test]
 fn chromium_loads_pages_and_reports_each_request() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     let server = server();
     let Some(run) = start(order(folder.path(), server.address)) else {
@@ -221,6 +222,7 @@ fn chromium_loads_pages_and_reports_each_request() {
 
 #[test]
 fn chromium_that_is_stopped_leaves_no_process() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     let server = server();
     let mut order = order(folder.path(), server.address);
@@ -241,6 +243,7 @@ fn chromium_that_is_stopped_leaves_no_process() {
 
 #[test]
 fn page_that_fails_to_load_is_reported_with_its_reason() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     let Some(run) = start(order(folder.path(), free_address())) else {
         return;
@@ -257,6 +260,7 @@ fn page_that_fails_to_load_is_reported_with_its_reason() {
 
 #[test]
 fn expressions_in_a_page_of_our_own_have_values() {
+    let _seat = seat();
     let found = match find_browser(&search()) {
         Ok(found) => found,
         Err(missing) => return skip(&missing.to_string()),

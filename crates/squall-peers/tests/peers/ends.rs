@@ -12,7 +12,7 @@ use squall_peers::{
 };
 use tempfile::TempDir;
 
-use crate::support::{PATIENCE, have, installed, known, server, start};
+use crate::support::{PATIENCE, have, installed, known, seat, server, start};
 
 fn is_there(process: u32) -> bool {
     Path::new("/proc").join(process.to_string()).exists()
@@ -64,6 +64,7 @@ fn shell(folder: &Path, script: &str, ready: &str) -> RunningStation {
 
 #[test]
 fn killed_program_is_reported_with_its_last_words() {
+    let _seat = seat();
     for name in ["nginx", "haproxy", "envoy", "nghttpd", "caddy"] {
         if !have(&["openssl"]) {
             return;
@@ -97,6 +98,7 @@ fn killed_program_is_reported_with_its_last_words() {
 
 #[test]
 fn a_program_that_ends_while_it_starts_says_why() {
+    let _seat = seat();
     if !have(&["openssl"]) {
         return;
     }
@@ -129,6 +131,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
 
 #[test]
 fn station_that_never_responds_is_given_up() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     let running = shell(folder.path(), "echo waiting; exec sleep 1000", "tcp");
     let began = Instant::now();
@@ -147,6 +150,7 @@ fn station_that_never_responds_is_given_up() {
 
 #[test]
 fn nothing_is_left_running() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     // A child in its group ignores SIGTERM, as the parent does.
     let script = "trap '' TERM; sleep 987654.25 & echo up; wait; exec sleep 987654.25";
@@ -190,6 +194,7 @@ fn start_a_station_and_wait() {
 
 #[test]
 fn a_station_of_a_killed_squall_is_killed() {
+    let _seat = seat();
     let folder = TempDir::new().unwrap();
     let mut squall = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "ends::start_a_station_and_wait"])
@@ -217,6 +222,7 @@ fn a_station_of_a_killed_squall_is_killed() {
 
 #[test]
 fn program_is_pinned_together_with_its_children() {
+    let _seat = seat();
     let usable = squall_linux::scheduling::usable_processors().unwrap();
     let last = *usable.last().expect("there is a processor");
     assert_eq!(processors_of_two(vec![last]), [last]);

@@ -9,7 +9,7 @@ use squall_peers::Station;
 use squall_peers::client::{Client, ClientLoad, ClientOrder, LoadEnd, client};
 use tempfile::TempDir;
 
-use crate::support::{NAME, PATIENCE, have, known, search, server};
+use crate::support::{NAME, PATIENCE, have, known, search, seat, server};
 
 /// A host, if this machine allows creating one.
 fn host() -> Option<Host> {
@@ -26,6 +26,7 @@ fn host() -> Option<Host> {
 
 #[test]
 fn stations_and_clients_are_in_their_host() {
+    let _seat = seat();
     if !have(&["openssl", "h2load"]) {
         return;
     }

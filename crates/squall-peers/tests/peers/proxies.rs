@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::asking::{ask, version};
 use crate::support::{
-    PATIENCE, free_address, have, known, nginx_mainline, order, proxy, search, start,
+    PATIENCE, free_address, have, known, nginx_mainline, order, proxy, search, seat, start,
 };
 
 /// Responds with the version of the request, a blank and the request's body. One port for cleartext, one for the other
@@ -141,11 +141,13 @@ fn check_by_name(name: &str) {
 
 #[test]
 fn nginx_passes_requests_on() {
+    let _seat = seat();
     check_by_name("nginx");
 }
 
 #[test]
 fn nginx_of_pypi_passes_requests_on() {
+    let _seat = seat();
     if let Some((driver, found)) = nginx_mainline() {
         check(driver, &found);
     }
@@ -153,20 +155,24 @@ fn nginx_of_pypi_passes_requests_on() {
 
 #[test]
 fn haproxy_passes_requests_on() {
+    let _seat = seat();
     check_by_name("haproxy");
 }
 
 #[test]
 fn envoy_passes_requests_on() {
+    let _seat = seat();
     check_by_name("envoy");
 }
 
 #[test]
 fn nghttpx_passes_requests_on() {
+    let _seat = seat();
     check_by_name("nghttpx");
 }
 
 #[test]
 fn caddy_passes_requests_on() {
+    let _seat = seat();
     check_by_name("caddy");
 }

@@ -6,7 +6,7 @@ use squall_peers::{Body, Driver, InstalledProgram};
 use tempfile::TempDir;
 
 use crate::asking::{ask, version};
-use crate::support::{have, installed, known, nginx_mainline, server, start};
+use crate::support::{have, installed, known, nginx_mainline, seat, server, start};
 
 /// More than an initial HTTP/2 window and any program's first buffer, so that a response that comes too early would cut
 /// the upload off.
@@ -60,11 +60,13 @@ fn check_by_name(name: &str) {
 
 #[test]
 fn nginx_answers() {
+    let _seat = seat();
     check_by_name("nginx");
 }
 
 #[test]
 fn nginx_of_pypi_answers() {
+    let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
     }
@@ -75,27 +77,32 @@ fn nginx_of_pypi_answers() {
 
 #[test]
 fn haproxy_answers() {
+    let _seat = seat();
     check_by_name("haproxy");
 }
 
 #[test]
 fn envoy_answers() {
+    let _seat = seat();
     check_by_name("envoy");
 }
 
 #[test]
 fn nghttpd_answers() {
+    let _seat = seat();
     check_by_name("nghttpd");
 }
 
 #[test]
 fn caddy_answers() {
+    let _seat = seat();
     check_by_name("caddy");
 }
 
 /// Large bodies, bodies from a file, and statuses other than 200.
 #[test]
 fn answers_are_as_ordered() {
+    let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
     }

@@ -9,7 +9,7 @@ use squall_peers::{Setting, Settings};
 use tempfile::TempDir;
 
 use crate::asking::ask;
-use crate::support::{command, have, installed, known, proxy, server, start};
+use crate::support::{command, have, installed, known, proxy, seat, server, start};
 
 /// The frames of one exchange, as nghttp prints them.
 fn frames(port: u16) -> String {
@@ -115,6 +115,7 @@ fn asked_of_each() -> [(&'static str, Vec<(Setting, u64)>); 5] {
 
 #[test]
 fn settings_to_clients_are_on_the_wire() {
+    let _seat = seat();
     if !have(&["nghttp", "openssl"]) {
         return;
     }
@@ -155,6 +156,7 @@ fn settings_to_clients_are_on_the_wire() {
 /// Settings towards upstreams, as nghttpd prints them.
 #[test]
 fn settings_to_upstreams_are_on_the_wire() {
+    let _seat = seat();
     use Setting::{ConnectionWindow, HeaderTableSize, StreamWindow};
     if !have(&["nghttpd", "curl", "openssl"]) {
         return;
@@ -237,6 +239,7 @@ fn plain(printed: &str) -> String {
 /// A connection is closed after this many requests.
 #[test]
 fn connections_are_closed_after_the_ordered_number_of_requests() {
+    let _seat = seat();
     if !have(&["curl", "openssl", "haproxy"]) {
         return;
     }
@@ -280,6 +283,7 @@ fn has_secrets(path: &Path) -> bool {
 
 #[test]
 fn secrets_are_written_to_the_ordered_file() {
+    let _seat = seat();
     if !have(&["curl", "openssl", "pycurl"]) {
         return;
     }
@@ -319,6 +323,7 @@ fn envoy_refuses_to_write_secrets_of_an_h3_upstream() {
 /// Towards an upstream: only Envoy.
 #[test]
 fn secrets_of_upstreams_are_written() {
+    let _seat = seat();
     if !have(&["curl", "openssl", "caddy"]) {
         return;
     }

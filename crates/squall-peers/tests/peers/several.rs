@@ -7,11 +7,12 @@ use squall_peers::{Order, Station};
 use tempfile::TempDir;
 
 use crate::asking::{ask, try_ask, version};
-use crate::support::{PATIENCE, have, installed, known, proxy, server, start};
+use crate::support::{PATIENCE, have, installed, known, proxy, seat, server, start};
 
 /// Whatever their default way of choosing, all of them soon use both upstreams.
 #[test]
 fn upstreams_share_the_requests() {
+    let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
     }
@@ -55,6 +56,7 @@ fn upstreams_share_the_requests() {
 /// An upstream whose certificate the trust file does not cover is not used.
 #[test]
 fn upstream_with_an_unknown_certificate_is_not_trusted() {
+    let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
     }
@@ -100,6 +102,7 @@ fn upstream_with_an_unknown_certificate_is_not_trusted() {
 /// squall's own client, if it has been built.
 #[test]
 fn squall_fetch_works_against_each_program() {
+    let _seat = seat();
     let squall = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("../debug/squall");
     if !squall.is_file() || !have(&["openssl"]) {
         return println!("skipped: {} is not built", squall.display());
@@ -135,6 +138,7 @@ fn squall_fetch_works_against_each_program() {
 /// ready.
 #[test]
 fn extra_configuration_text_reaches_each_program() {
+    let _seat = seat();
     for (name, right, wrong) in [
         ("nginx", "keepalive_requests 50;", "nonsense 1;"),
         (

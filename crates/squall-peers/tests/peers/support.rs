@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use squall_base::Bytes;
@@ -22,6 +22,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name in the certificate.
 pub(crate) const NAME: &str = "test.local";
+
+/// The machine. A test that fails while it uses it leaves nothing behind that could harm the next.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// A seat next to other tests that start programs.
+pub(crate) fn seat() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The machine without any other test that starts programs: for a program that must send on time.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The folder of scripts/peers.
 pub(crate) fn peers() -> PathBuf {
@@ -42,6 +55,14 @@ pub(crate) fn skip(why: &str) {
     assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
     // Not eprintln!, which the test harness would capture.
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
+}
+
+/// Says what was not checked, or run again, because other work disturbs this machine. Also if the test succeeds: the test harness
+/// hides only what the macros print.
+pub(crate) fn say_disturbed(what: &str) {
+    let words = format!("other work disturbs this machine: {what}\n");
+    // Without it nothing is wrong but the words.
+    let _ = std::io::stderr().write_all(words.as_bytes());
 }
 
 /// Whether these programs are installed.

@@ -68,13 +68,14 @@ const NGHTTP2: Expected = Expected {
 };
 
 /// `http2_body_preread_size` is 64k, and the connection's window is opened fully. The window is opened again whenever the
-/// buffer of that size is empty.
+/// buffer of that size is empty (src/http/v2/ngx_http_v2.c, `ngx_http_v2_read_unbuffered_request_body`): after several DATA
+/// frames if nginx reads them together, after each one if it reads them one by one.
 const NGINX: Expected = Expected {
     name: "nginx, proxy_request_buffering off",
     product: "nginx",
     stream_bytes: 65_536,
     connection_bytes: Some(LARGEST),
-    policies: &["half", "every"],
+    policies: &["half", "every", "each_data"],
     streams: Some(128),
     ..NGHTTP2
 };

@@ -1,11 +1,11 @@
 //! Computes `loss` and `hol` by a different method: byte by byte from the link's capture, as read by tshark.
 //!
 //! A packet in the capture has the time at which it entered the link, and its comment records whether the link dropped
-//! it. With a constant delay and no rate it arrives that delay later. tshark reports which bytes of which stream it
-//! carries, and decrypts QUIC. The reassembled bytes themselves show which message they belong to. Only the requests'
-//! connections and streams, and when each got its slot, come from the record. Nothing comes from squall's attribution,
-//! whose result for the same requests is what is checked. A response counts as ready when its request has been
-//! delivered, because these servers respond immediately.
+//! it. With a constant delay and no rate it arrives that delay later, or a little later still if the link's thread had to wait
+//! for a processor: the record has when it was released. tshark reports which bytes of which stream it carries, and decrypts
+//! QUIC. The reassembled bytes themselves show which message they belong to. The requests' connections and streams, and when
+//! each got its slot, come from the record, too. Nothing comes from squall's attribution, whose result for the same requests is
+//! what is checked. A response counts as ready when its request has been delivered, because these servers respond immediately.
 //!
 //! The meaning of the causes is in docs/METHOD.md, section "Causes". Single drops and their repairs are in
 //! `constructed`.
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use squall_base::Duration;
-use squall_base::record::{Cause, Direction, Outcome};
-use squall_record::{RunFolder, TrialFolder, read_causes, read_requests};
+use squall_base::record::{Cause, Direction, Outcome, PacketRecord};
+use squall_record::{RunFolder, TrialFolder, read_causes, read_packets, read_requests};
 
 use crate::capture::fields;
 use crate::support::{
@@ -24,7 +24,7 @@ use crate::support::{
 
 /// One-way delay.
 const DELAY_NS: u64 = 25_000_000;
-/// How far the two methods may differ: the link releases packets slightly late, which the capture does not show.
+/// How far the two methods may differ: neither side sends at the very moment at which it could.
 const TOLERANCE: Duration = Duration::from_millis(1);
 /// The percentage of responses that must agree.
 const AGREEING_PERCENT: usize = 99;
@@ -41,22 +41,40 @@ const NEVER: u64 = u64::MAX;
 /// A packet with bytes of some stream.
 struct Packet {
     sent: u64,
-    is_dropped: bool,
+    /// `None` if the link dropped it.
+    released: Option<u64>,
 }
 
 impl Packet {
+    /// When it arrived, or would have arrived.
     fn due(&self) -> u64 {
-        self.sent + DELAY_NS
+        self.released.unwrap_or(self.sent + DELAY_NS)
     }
 
     fn arrived(&self) -> u64 {
-        if self.is_dropped { NEVER } else { self.due() }
+        self.released.unwrap_or(NEVER)
     }
+}
+
+/// When the link released packets that it had read at these times, by direction. It reads one packet at a time.
+type Releases = BTreeMap<(usize, u64), u64>;
+
+fn releases(trial: &TrialFolder, epoch_unix_ns: u64) -> Releases {
+    let packets = read_packets(trial.packets()).expect("packets.parquet");
+    let release = |packet: PacketRecord| {
+        let read = (
+            packet.direction as usize,
+            epoch_unix_ns + packet.arrived.as_nanos(),
+        );
+        Some((read, epoch_unix_ns + packet.released?.as_nanos()))
+    };
+    packets.into_iter().filter_map(release).collect()
 }
 
 /// The contents of a capture.
 #[derive(Default)]
 struct Traffic {
+    releases: Releases,
     packets: Vec<Packet>,
     /// By connection, in the order in which they were opened; a TCP connection has only stream 0.
     connections: Vec<BTreeMap<u64, [Bytes; 2]>>,
@@ -115,7 +133,7 @@ impl Bytes {
             latest = latest.max(arrived);
             self.in_order.push(latest);
             let first = packets.get(self.first[at] as usize);
-            if let Some(first) = first.filter(|first| first.is_dropped) {
+            if let Some(first) = first.filter(|first| first.released.is_none()) {
                 self.holes.push((first.due(), arrived));
             }
         }
@@ -228,20 +246,24 @@ fn nanos(field: &str) -> u64 {
 /// Adds the packet of a row that begins with time, interface and comment. Returns its number and direction.
 fn add_packet(traffic: &mut Traffic, row: &[String]) -> (u32, Direction) {
     let number = traffic.packets.len() as u32;
-    traffic.packets.push(Packet {
-        sent: nanos(&row[0]),
-        is_dropped: row[2].contains("dropped"),
-    });
     let direction = match row[1].as_str() {
         "up" => Direction::Up,
         "down" => Direction::Down,
         other => panic!("no direction: {other}"),
     };
+    let (sent, is_dropped) = (nanos(&row[0]), row[2].contains("dropped"));
+    let release = traffic.releases.get(&(direction as usize, sent));
+    let released = (!is_dropped).then(|| *release.expect("the record has each packet"));
+    assert!(
+        released.is_none_or(|released| released >= sent + DELAY_NS),
+        "{row:?} was released too early"
+    );
+    traffic.packets.push(Packet { sent, released });
     (number, direction)
 }
 
 /// The bytes of every TCP connection.
-fn read_tcp(file: &Path) -> Traffic {
+fn read_tcp(file: &Path, releases: Releases) -> Traffic {
     let names = [
         "frame.time_epoch",
         "frame.interface_name",
@@ -260,7 +282,10 @@ fn read_tcp(file: &Path) -> Traffic {
         &names,
         &more,
     );
-    let mut traffic = Traffic::default();
+    let mut traffic = Traffic {
+        releases,
+        ..Traffic::default()
+    };
     let mut beginnings: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     for row in rows {
         let (number, direction) = add_packet(&mut traffic, &row);
@@ -291,7 +316,7 @@ fn read_tcp(file: &Path) -> Traffic {
 }
 
 /// The bytes of the request streams of every QUIC connection.
-fn read_quic(file: &Path) -> Traffic {
+fn read_quic(file: &Path, releases: Releases) -> Traffic {
     let names = [
         "frame.time_epoch",
         "frame.interface_name",
@@ -304,7 +329,10 @@ fn read_quic(file: &Path) -> Traffic {
         "quic.stream.offset",
         "quic.stream.length",
     ];
-    let mut traffic = Traffic::default();
+    let mut traffic = Traffic {
+        releases,
+        ..Traffic::default()
+    };
     let mut clients: Vec<String> = Vec::new();
     // tshark may take a client's port for another protocol's.
     let more = ["-d", "udp.port==8080,quic"];
@@ -395,12 +423,13 @@ fn http2_messages(content: &[u8]) -> BTreeMap<u64, Ranges> {
 /// at which each got its slot.
 fn all_waits(
     file: &Path,
+    releases: Releases,
     protocol: &str,
     ready: &BTreeMap<(u32, u64), u64>,
 ) -> BTreeMap<(u32, u64), Waits> {
     let traffic = match protocol {
-        "h3" => read_quic(file),
-        _ => read_tcp(file),
+        "h3" => read_quic(file, releases),
+        _ => read_tcp(file, releases),
     };
     let is_ordered = protocol != "h3";
     let mut all = BTreeMap::new();
@@ -457,7 +486,8 @@ fn compare(trial: &TrialFolder) -> Compared {
         let slot = request.slot?.max(request.connected?);
         Some((on, record.epoch_unix_ns + slot.as_nanos()))
     });
-    let waits = all_waits(&trial.capture(), protocol, &ready.collect());
+    let releases = releases(trial, record.epoch_unix_ns);
+    let waits = all_waits(&trial.capture(), releases, protocol, &ready.collect());
     let causes = read_causes(trial.causes()).expect("causes.parquet");
     let causes: BTreeMap<u64, _> = causes.into_iter().map(|row| (row.request, row)).collect();
     let mut compared = Compared::default();
@@ -520,8 +550,8 @@ fn faults(trial: &TrialFolder, compared: &Compared) -> Option<String> {
     })
 }
 
-/// Checks that both methods agree. A trial that other work on the machine disturbs is repeated: its packets are
-/// released later than the link's delay, on which this method relies. `None` if all attempts are disturbed.
+/// Checks that both methods agree. A trial that other work on the machine disturbs is repeated: its servers do not respond
+/// immediately, on which this method relies. `None` if all attempts are disturbed.
 fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compared> {
     for _ in 0..ATTEMPTS {
         let other_work = OtherWork::watch();
