@@ -46,8 +46,8 @@ impl Value {
         }
     }
 
-    /// What this value says of a faster path, if it was seen on an emulated one that was the bottleneck itself; `None` if it
-    /// says nothing: on that path unfinished requests might have finished.
+    /// What this value says about a faster path, if it was measured on an emulated path that was itself the bottleneck.
+    /// `None` if it says nothing: on a faster path, unfinished requests might have finished.
     pub(crate) fn limited(self, unit: Unit) -> Option<Value> {
         match (self, unit) {
             (Value::Exact(value), Unit::Time | Unit::Share) => Some(Value::AtMost(value)),

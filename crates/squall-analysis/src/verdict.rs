@@ -270,7 +270,7 @@ impl Pair {
         self.is_doubtful && !(is_clear && self.own_error.is_finite())
     }
 
-    /// Both values as they count: of a doubtful pair, the higher one is less by all that squall itself may have added.
+    /// Both values as they count: in a doubtful pair, the higher one is reduced by all that squall itself may have added.
     fn counted(&self) -> (Value, Value) {
         match self.result() {
             PairResult::Higher if self.is_doubtful => {

@@ -56,7 +56,8 @@ pub fn make_background() {
 /// (user_check_sched_setscheduler, kernel/sched/syscalls.c); then the thread stays as it is.
 pub fn make_ordinary<T>(thread: &JoinHandle<T>) {
     let parameters = priority_of(0);
-    // SAFETY: the call reads one sched_param, which outlives it; the handle has not been joined, so its thread's number is valid.
+    // SAFETY: the call reads one sched_param, which outlives it; the handle has not been joined, so its thread's number is
+    // valid.
     let _ = unsafe {
         libc::pthread_setschedparam(thread.as_pthread_t(), libc::SCHED_OTHER, &parameters)
     };

@@ -7,7 +7,7 @@
 //!
 //! - [`Side::Client`] rows have the times at the client's end of the link. A byte that the client sent was *sent* when
 //!   the packet that first carried it, or carried a later byte, entered the link, whether or not it was lost. A byte
-//!   that the client received was *received* when the packet left the link that completed the stream up to it.
+//!   that the client received was *received* when the packet that completed the stream up to it left the link.
 //! - [`Side::Server`] rows have the corresponding times at the server's end. A capture at a single point has only its
 //!   own times, and both ends get those.
 //!

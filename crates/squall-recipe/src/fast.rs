@@ -55,8 +55,8 @@ impl FastPath {
     }
 }
 
-/// The size of a load's largest bodies: those of requests, and of responses as they are planned or as a target asks squall's own
-/// server for them (`/?size=1MB`).
+/// The size of a load's largest bodies: those of requests, and of responses as they are planned or as a target asks squall's
+/// own server for them (`/?size=1MB`).
 pub(crate) fn largest_bodies(
     requests: &[RequestTemplate],
     response: &ResponseTemplate,

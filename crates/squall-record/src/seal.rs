@@ -16,7 +16,7 @@ pub(crate) fn seal(mut object: String) -> String {
     object
 }
 
-/// Whether the text is damaged: it ends with a checksum, and has another one.
+/// Whether the text is damaged: it ends with a checksum that does not match its content.
 pub(crate) fn is_seal_broken(text: &[u8]) -> bool {
     let marker = OWN_CHECKSUM.as_bytes();
     let mut places = text.windows(marker.len());

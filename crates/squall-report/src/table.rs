@@ -124,8 +124,8 @@ fn name(cell: &ShownCell<'_>) -> String {
     printable(&figures.variant)
 }
 
-/// The field of a cell in a column, with a `?` behind it if the cell is doubtful. A limit of times has a sign before it, and
-/// so has one of the rate.
+/// The field of a cell in a column, followed by `?` if the cell is doubtful. If its figures are only bounds, `≤` precedes a
+/// time instead, and `≥` the rate.
 fn field(cell: &ShownCell<'_>, column: &Column) -> String {
     let figures: &CellSummary = &cell.figures;
     let field = column.1(figures);

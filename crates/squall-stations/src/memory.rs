@@ -24,7 +24,7 @@ pub(crate) fn max_backlog_bytes(version: Version, is_scarce: bool) -> usize {
     }
 }
 
-/// What is said of a connection that is closed because of [`MAX_BYTES`].
+/// The message about a connection that is closed because of [`MAX_BYTES`].
 pub(crate) const CLOSED: &str =
     "closed to save memory: the connections held 1 GiB of requests and responses";
 

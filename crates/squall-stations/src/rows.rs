@@ -321,8 +321,8 @@ impl<T> QueueState<T> {
     }
 
     /// Sleeps while the queue is full, and wakes the thread each time: a thread that does only one step may not have
-    /// made room. The channel's own wait begins with 10 to 80 us of spinning, which, on the processor of a
-    /// lower-priority writer, keeps that from working.
+    /// made room. The channel's own wait begins with 10 to 80 us of spinning, which keeps a lower-priority writer on the
+    /// same processor from working.
     fn send_or_wait(&self, sender: &SyncSender<Vec<T>>, mut chunk: Vec<T>) {
         loop {
             match sender.try_send(chunk) {

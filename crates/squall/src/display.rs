@@ -11,7 +11,7 @@ use squall_report::{Colour, Language};
 /// Width of tables, and of texts that have none, if there is no terminal.
 const PLAIN_WIDTH: usize = 100;
 const NARROW_WIDTH: usize = 80;
-/// Rows of a terminal that does not tell.
+/// Rows of a terminal that does not report its size.
 const PLAIN_ROWS: usize = 24;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -108,7 +108,7 @@ pub(crate) fn narrow_width() -> usize {
 /// Columns and rows of the terminal on stderr, where lines are redrawn.
 pub(crate) fn redraw_size() -> (usize, usize) {
     match process::error_terminal_size() {
-        // Some terminals do not tell their rows.
+        // Some terminals do not report their rows.
         Some((columns, 0)) => (columns, PLAIN_ROWS),
         Some(size) => size,
         None => (PLAIN_WIDTH, PLAIN_ROWS),

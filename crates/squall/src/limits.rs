@@ -1,5 +1,5 @@
-//! How much is read of the files that users and recipes name: far more than such files have, and little enough for a
-//! machine to hold.
+//! Limits on how much is read from the files that users and recipes name: far larger than such files are, and small enough
+//! to fit into a machine's memory.
 //!
 //! A path may lead to a device that never ends. squall-record's `read_at_most` does the reading.
 
@@ -20,5 +20,5 @@ pub(crate) const KEY_LOG: Bytes = Bytes::new(1 << 30);
 /// Certificates and keys: the bundles of all authorities have less than 1 MiB.
 pub(crate) const CERTIFICATES: Bytes = Bytes::new(16 << 20);
 
-/// A body from stdin, which is kept in memory, and any file that is copied into a run: as the bodies of recipes.
+/// A body from stdin, which is kept in memory, and any file that is copied into a run, such as a body that a recipe names.
 pub(crate) const BODY: Bytes = Bytes::new(1 << 30);

@@ -151,7 +151,7 @@ pub(crate) struct SiblingFiles {
     /// `None` if the files are compiled in.
     folder: Option<PathBuf>,
     outside: OutsideFiles,
-    /// What was left out of recordings, and of which hosts requests are sent: one sentence each.
+    /// What was left out of recordings, and which hosts' requests are sent: one sentence each.
     notices: RefCell<Vec<String>>,
     /// The files outside of the recipe's folder that were announced, as the recipe names them.
     announced: RefCell<BTreeSet<String>>,
@@ -195,7 +195,7 @@ impl SiblingFiles {
         copied.with_context(|| format!("cannot copy {path} to {}", to.display()))
     }
 
-    /// What was left out of the recordings that were read, and of which hosts requests are sent.
+    /// What was left out of the recordings that were read, and which hosts' requests are sent.
     pub(crate) fn notices(&self) -> Vec<String> {
         self.notices.borrow().clone()
     }

@@ -32,7 +32,7 @@ pub(crate) struct HostChoice<'a> {
 #[derive(Debug)]
 pub(crate) struct RoutedScript {
     pub(crate) script: Script,
-    /// Which hosts get load, or of which hosts requests are sent; empty if the script names no host. For `squall load` in
+    /// Which hosts get load, or which hosts' requests are sent; empty if the script names no host. For `squall load` in
     /// lines, otherwise without the end of a line.
     pub(crate) announcement: String,
 }

@@ -1,6 +1,6 @@
 //! When the bytes of a stream were complete and in order at the end that received them.
 //!
-//! Rows may come in any order. Bytes that never arrived stop it.
+//! Rows may come in any order. Nothing after bytes that never arrived counts as complete.
 
 use squall_base::Time;
 use squall_base::record::Direction;

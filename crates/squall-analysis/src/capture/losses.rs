@@ -36,7 +36,7 @@ pub(super) struct SightingPart {
     pub(super) end: u64,
     /// Whether it never reached its receiver.
     pub(super) is_lost: bool,
-    /// The sighting that overtook it: it left its sender before that one.
+    /// The sighting that overtook this part, although this part left its sender earlier.
     pub(super) overtaken_by: Option<usize>,
 }
 

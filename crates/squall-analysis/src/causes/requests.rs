@@ -32,7 +32,7 @@ pub(super) struct Requests {
     owned: BTreeMap<u32, IndexedRequest>,
 }
 
-/// All but the connection, by which there are logs.
+/// Codes all fields except the connection, because each connection has its own log.
 impl DeltaCoded for IndexedRequest {
     fn code(&mut self, coder: &mut impl Coder, before: &IndexedRequest) {
         let (place, marks) = self;

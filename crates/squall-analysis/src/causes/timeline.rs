@@ -189,8 +189,8 @@ fn response(context: &RequestContext<'_>, server: &ServerMarks, walk: &mut Walk)
     let received = walk.at().min(sent);
     let (offered_first, offered_last) = match marks.relayed {
         Some((first, last)) if response.quic.is_none() => (first.max(received), Some(last)),
-        // When a third-party station made it is not known. It counts as that station's work for as long as the connection
-        // could have taken it.
+        // It is not known when a third-party station made the response. The time counts as that station's work for as long
+        // as the connection could have taken it.
         _ if response.is_observed => (received, None),
         _ if response.quic.is_some() => (first, buffered_at),
         // A full socket may have kept it in the station.

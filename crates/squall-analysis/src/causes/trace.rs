@@ -41,7 +41,7 @@ const OF_LIFE: Scale = Scale {
     joined_within: 500,
 };
 
-/// Before and after its requests, a window has this part of their time.
+/// A window extends before and after its requests by their time divided by this.
 const MARGIN: u64 = 20;
 
 /// A connection while some requests were on it.

@@ -195,7 +195,7 @@ mod tests {
                 let span = part * count / 10..(part + 1) * count / 10;
                 let own = fast.iter().filter(|place| span.contains(*place)).count();
                 let share = own as f64 / fast.len() as f64;
-                // Those that fill up the slowest while too few are slow come from one time.
+                // The fast ones that are kept among the slowest, if too few are slow, all come from one part.
                 assert!((0.05..0.25).contains(&share), "{count}, {part}: {share}");
             }
         }

@@ -141,7 +141,8 @@ fn of_http2<'a>(
     })
 }
 
-/// A limit of QUIC: the largest part of it that was free when it was raised, or that the server reported as used up before.
+/// A limit of QUIC. `largest` is the most that was free when the limit was raised, or the limit that the server reported as
+/// used up before the first raise.
 #[derive(Debug, Default)]
 struct Limit {
     largest: Option<u64>,

@@ -58,7 +58,7 @@ impl UploadLimits {
     }
 }
 
-/// One limit: the offset up to which may be sent.
+/// One limit: the offset up to which data may be sent.
 #[derive(Debug, Default)]
 struct Limit {
     offset: Option<u64>,

@@ -55,7 +55,7 @@ pub struct PacketFacts {
     /// How much longer than a round trip the acknowledgement of a lone segment took, the middle one.
     #[serde(rename = "ack_delay_ns")]
     pub ack_delay: Option<Duration>,
-    /// The same, the longest.
+    /// The longest such delay.
     #[serde(rename = "longest_ack_delay_ns")]
     pub longest_ack_delay: Option<Duration>,
     /// The time in which the server announced a receive window of zero.

@@ -223,7 +223,7 @@ impl Window {
     }
 }
 
-/// A window as a number of bytes: none if a change of SETTINGS made it negative.
+/// A window as a number of bytes: 0 if a change of SETTINGS made it negative.
 fn bytes(window: i64) -> u64 {
     u64::try_from(window).unwrap_or(0)
 }
@@ -334,7 +334,7 @@ impl Reader {
     }
 
     /// Whether an upload waited nearly all the time, and longer than a server takes to read. In that case nothing was on the
-    /// way when the windows were opened again, as would be so at every longer round trip.
+    /// way when the windows were opened again, and that would also be the case with any longer round trip.
     fn waited_nearly_always(&self, sending: Duration) -> bool {
         let mut waits = self.blocked.waits.clone();
         waits.sort_unstable();

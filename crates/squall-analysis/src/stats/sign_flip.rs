@@ -46,8 +46,8 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> f64 {
     (as_far.count() + 1) as f64 / (DRAWN + 1) as f64
 }
 
-/// The sum of `first` and the `others`, each of which has its sign flipped if the lowest of its `bits` is 1. It takes no branch,
-/// which a processor could not predict.
+/// The sum of `first` and the `others`, each of which has its sign flipped if the lowest of its `bits` is 1. It takes no
+/// branch, which a processor could not predict.
 fn flipped_sum(first: f64, others: &[f64], mut bits: impl FnMut() -> u64) -> f64 {
     // The sign is the highest bit.
     others.iter().fold(first, |sum, other| {

@@ -11,8 +11,8 @@
 //! Applied Statistics 26, 1999). The interquartile range is treated as a mean too: that of how far each request moves it.
 //!
 //! A run that is too short has no interval: one with fewer than ten batches, or one where it is not 95 % certain that
-//! enough independent requests lie beyond a quantile to bound it at all. `tests/integration/coverage.rs` simulates what such intervals
-//! cover. What moves figures from run to run is not considered here: `effect` does that.
+//! enough independent requests lie beyond a quantile to bound it at all. `tests/integration/coverage.rs` simulates what such
+//! intervals cover. What moves figures from run to run is not considered here: `effect` does that.
 
 use squall_base::plan::Statistic;
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};

@@ -40,8 +40,8 @@ impl LateSpans {
         joined
     }
 
-    /// Adds a span, if it is long enough to be listed; joins it with the last one if they overlap. Spans that come out of order,
-    /// as those of packets do that jitter has reordered, must be put in order by [`LateSpans::of`] afterwards.
+    /// Adds a span, if it is long enough to be listed; joins it with the last one if they overlap. Spans that come out of
+    /// order, as those of packets do that jitter has reordered, must be put in order by [`LateSpans::of`] afterwards.
     pub fn add(&mut self, span: LateSpan) {
         if span.until.since(span.from) < LateSpans::SHORTEST {
             return;

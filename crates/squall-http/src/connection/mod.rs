@@ -304,8 +304,8 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    /// Over TLS: the records of application data that the last call of `receive` completed. Of each its number, from 0, and
-    /// the bytes of its plaintext.
+    /// Over TLS: the records of application data that the last call of `receive` completed. Each has its number, from 0, and
+    /// the length of its plaintext in bytes.
     pub fn received_records(&self) -> Vec<(u64, u64)> {
         (self.tls.as_ref()).map_or_else(Vec::new, |tls| tls.session.received_records().collect())
     }

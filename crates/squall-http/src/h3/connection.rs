@@ -656,8 +656,8 @@ impl Connection {
         })
     }
 
-    /// Finds streams that the peer has reset or stopped. quiche counts them but does not list them. To read these
-    /// counts is to read all of quiche's, some of which take a walk over all streams, so this is done once per batch.
+    /// Finds streams that the peer has reset or stopped. quiche counts them but does not list them. Reading these counts
+    /// makes quiche compute all of its statistics, some by a walk over all streams, so this is done once per batch.
     fn find_abandoned<S: Side>(&mut self, side: &mut S) {
         let stats = self.conn.stats();
         self.find_stopped(stats.stopped_stream_count_remote, side);

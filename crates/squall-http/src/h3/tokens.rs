@@ -25,7 +25,7 @@ pub(super) struct RetryTokens {
     key: [u8; 32],
 }
 
-/// Whom a token is for: the two ends of the connection that it begins.
+/// What a token is bound to: the two ends of the connection that it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryOwner<'a> {
     /// The client's address.

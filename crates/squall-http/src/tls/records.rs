@@ -120,7 +120,7 @@ impl RecordMap {
         })
     }
 
-    /// The records that are not forgotten, oldest first: the number of each, and the bytes of its plaintext.
+    /// The records that are not forgotten, oldest first: the number of each, and the length of its plaintext in bytes.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
         let ends = self.entries.iter().map(|entry| entry.plain_end);
         let starts = std::iter::once(self.plain_start).chain(ends.clone());

@@ -237,7 +237,7 @@ impl Session {
         }
     }
 
-    /// The received records that can still be located, oldest first: the number of each, and the bytes of its plaintext.
+    /// The received records that can still be located, oldest first: each one's number, and the length of its plaintext.
     pub fn received_records(&self) -> impl Iterator<Item = (u64, u64)> {
         self.received.sizes()
     }

@@ -4,7 +4,8 @@
 //! (`Stages::period`). Every stage, including a ramp, then begins and ends at a whole number of ticks, so that nothing
 //! is rounded from stage to stage. An event at `ticks` is due in the one nanosecond t with
 //! count(t) <= ticks < count(t + 1). At a constant rate that is floor(ticks / rate). In a ramp it is the floor of a root,
-//! which is guessed in floating point and then settled with 192-bit integers: the guess decides how long this takes, never the result.
+//! which is guessed in floating point and then settled with 192-bit integers: the guess decides how long this takes, never
+//! the result.
 
 use squall_base::Duration;
 use squall_base::plan::Stages;

@@ -57,8 +57,8 @@ pub(crate) fn skip(why: &str) {
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
 }
 
-/// Says what was not checked, or run again, because other work disturbs this machine. Also if the test succeeds: the test harness
-/// hides only what the macros print.
+/// Says what was not checked, or run again, because other work disturbs this machine. Also if the test succeeds: the test
+/// harness hides only what the macros print.
 pub(crate) fn say_disturbed(what: &str) {
     let words = format!("other work disturbs this machine: {what}\n");
     // Without it nothing is wrong but the words.
@@ -86,8 +86,8 @@ pub(crate) fn command(program: &str) -> Command {
     Command::new(search().program(program).expect("`have` was asked first"))
 }
 
-/// The driver of this name and its program, or a loud skip. A program that one test has found is not asked for its version again:
-/// Envoy takes up to half a second to print it.
+/// The driver of this name and its program, or a loud skip. A program that one test has found is not asked for its version
+/// again: Envoy takes up to half a second to print it.
 pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
     static FOUND: Mutex<BTreeMap<String, InstalledProgram>> = Mutex::new(BTreeMap::new());
     let found_before = FOUND.lock().expect("nobody panics").get(name).cloned();

@@ -3,11 +3,11 @@
 //! Nothing is expanded here: `recipe` has the grid and the seeds. All tables are read even if one has a mistake, so that
 //! all mistakes are reported together.
 //!
-//! Where to go next: `http` and `body` for requests and the response, `load` for what triggers requests, `request_mix` for which
-//! requests a load sends, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for connections,
-//! `side` for protocol settings, `effect` for settings that would have no effect, `program` for those of programs,
-//! `conditions` for the link, `profile` for times and profiles, `sizes` for the bodies that a profile replaces, `question`
-//! for what is measured and which comparison comes first, `names` for names.
+//! Where to go next: `http` and `body` for requests and the response, `load` for what triggers requests, `request_mix` for
+//! which requests a load sends, `variant` for paths, `station` for the programs of a recipe, `hops` and `pool` for
+//! connections, `side` for protocol settings, `effect` for settings that would have no effect, `program` for those of
+//! programs, `conditions` for the link, `profile` for times and profiles, `sizes` for the bodies that a profile replaces,
+//! `question` for what is measured and which comparison comes first, `names` for names.
 
 mod body;
 mod conditions;

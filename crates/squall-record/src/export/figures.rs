@@ -1,7 +1,7 @@
 //! Tables of finished figures, as CSV or as Parquet.
 //!
-//! It computes no figure. These tables are small and only written; those of a trial are in `crate::table`, which packs and reads
-//! them.
+//! It computes no figure. These tables are small and only written; those of a trial are in `crate::table`, which packs and
+//! reads them.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -90,8 +90,8 @@ pub fn write_figures_csv<W: Write>(
     lines.finish()
 }
 
-/// Writes a table as Parquet: counts as unsigned integers of 64 bits, numbers as floating-point numbers of 64 bits. Every column
-/// may have nulls, so that tables of several runs have the same schema.
+/// Writes a table as Parquet: counts as unsigned integers of 64 bits, numbers as floating-point numbers of 64 bits. Every
+/// column may have nulls, so that tables of several runs have the same schema.
 ///
 /// # Errors
 /// The operating system refused to write, or the columns differ in length.

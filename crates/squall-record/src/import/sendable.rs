@@ -1,7 +1,7 @@
 //! What a request of a script may contain: methods, URLs, header fields.
 //!
-//! Faults are reported, not corrected; only from recordings are header fields removed silently that belong to the
-//! protocol. The format decides whether a fault stops the import or is left out of it.
+//! Faults are reported, not corrected. Only in recordings are the header fields that belong to the protocol removed
+//! silently. The format decides whether a fault stops the import or the faulty part is left out.
 
 use std::sync::LazyLock;
 

@@ -2,9 +2,9 @@
 //! list of URLs, as h2load (`-i`) and siege (`-f`) read it.
 //!
 //! A target's own fields are sent, `Host` included, because the user wrote them for this load; those that cannot be sent
-//! are counted as left out. Targets have no times, so an import returns requests only. A target that appears several
-//! times is returned as often, in its places: vegeta cycles through the targets. A body file is named, not read. vegeta
-//! resolves relative paths from its working directory, a script from its own folder.
+//! are counted as left out. Targets have no times, so an import returns requests only. A target that is listed several
+//! times is returned each time, in the order of the list: vegeta cycles through the targets. A body file is named, not
+//! read. vegeta resolves relative paths from its working directory, a script from its own folder.
 
 use std::collections::BTreeMap;
 

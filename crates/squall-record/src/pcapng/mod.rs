@@ -1,9 +1,9 @@
 //! Captures of the packets on the link, for Wireshark, tshark, tcptrace and other pcapng readers.
 //!
 //! The format is draft-ietf-opsawg-pcapng. [`PcapngWriter`] (`writer`) writes its blocks and knows nothing of squall;
-//! [`PcapngFile`] (`file`) decides what squall puts into them for a link, [`write_flows`] (`flows`) for a client; `secrets` adds
-//! TLS secrets. Nothing here reads a capture
-//! (`capture` does). The caller decides which packets are captured, and words the comments.
+//! [`PcapngFile`] (`file`) decides what squall puts into them for a link, [`write_flows`] (`flows`) for a client; `secrets`
+//! adds TLS secrets. Nothing here reads a capture (`capture` does). The caller decides which packets are captured, and words
+//! the comments.
 //!
 //! The link carries bare IP packets, yet the link type is Ethernet, with made-up addresses. tcptrace and tcpdump read
 //! through libpcap, which refuses two interfaces of LINKTYPE_RAW ("an interface has a type 101 different from the type

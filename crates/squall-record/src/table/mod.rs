@@ -95,7 +95,7 @@ pub fn read_drops(path: impl AsRef<Path>) -> Result<Vec<DropRecord>, RecordError
     all(path.as_ref())
 }
 
-/// Reads all rows of a table into memory, if they fit there: how many there are is what the file says.
+/// Reads all rows of a table into memory, if the number of rows that the file declares fits there.
 fn all<R: TableRow>(path: &Path) -> Result<Vec<R>, RecordError> {
     let rows = Rows::<R>::open(path)?;
     let needed = rows.declared_rows().saturating_mul(size_of::<R>() as u64);

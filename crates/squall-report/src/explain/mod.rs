@@ -3,8 +3,8 @@
 //! It analyses nothing (squall-analysis `explain` does) and reads no file. Names are foreign text, so control characters in
 //! them are never printed.
 //!
-//! `layout` breaks lines, `request` prints a request, `moment` a moment, `scene` is the trial or capture of both, `words` prints packets and times
-//! for both.
+//! `layout` breaks lines, `request` prints a request, `moment` a moment, `scene` is the trial or capture of both, `words`
+//! prints packets and times for both.
 
 mod layout;
 mod moment;

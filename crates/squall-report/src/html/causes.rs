@@ -12,7 +12,7 @@ use super::text::escaped;
 use crate::causes::{behind, percent};
 use crate::palette::CauseLook;
 
-/// A piece has the letter of its cause if its share is at least this, and the share too if it is at least that.
+/// A piece shows the letter of its cause if its share is at least `LETTERED`, and also the share from `LABELLED` on.
 const LETTERED: f64 = 0.02;
 const LABELLED: f64 = 0.08;
 

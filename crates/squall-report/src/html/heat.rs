@@ -1,8 +1,8 @@
 //! Heat maps of a condition: how many requests were due at about the same time and took about as long, a map for each variant.
 //!
-//! A map has all requests of its variant's valid trials, of which the plots of single requests may show only a part. All maps of
-//! a condition have the same axes and the same steps of one colour. The fewer requests, the closer it is to the background,
-//! which may be light or dark. It is pure markup; squall-analysis' `heat` counts.
+//! A map has all requests of its variant's valid trials, of which the plots of single requests may show only a part. All
+//! maps of a condition have the same axes and the same steps of one colour. The fewer requests, the closer it is to the
+//! background, which may be light or dark. It is pure markup; squall-analysis' `heat` counts.
 
 use squall_analysis::{HeatMap, HeatRow, Quantile, figure};
 
@@ -54,8 +54,8 @@ struct Scale {
     area: Area,
 }
 
-/// Appends the maps of these trials, one for each variant, of which `names` are the names; nothing if no request of a valid trial
-/// succeeded.
+/// Appends the maps of these trials, one for each variant, of which `names` are the names; nothing if no request of a valid
+/// trial succeeded.
 pub(super) fn push(page: &mut String, names: &[&str], trials: &[Drawn<'_>], words: &Words) {
     let is_load = trials.iter().any(|(_, plot)| plot.is_load);
     let maps: Vec<CellMap<'_>> = (names.iter().enumerate())

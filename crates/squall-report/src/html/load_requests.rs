@@ -1,5 +1,5 @@
-//! The requests of a load on its page: bars of their response times, how those are distributed, how the requests went over time,
-//! and each of them as a point.
+//! The requests of a load on its page: bars of their response times, how those are distributed, how the requests went over
+//! time, and each of them as a point.
 //!
 //! It has the drawings of a run's page (`bars`, `shapes`, `heat`), with a colour for each version, or of a single version for
 //! each URL. Nothing is computed here. `points` chooses the points, which scripts draw; the rest of the page is in `load`.

@@ -38,8 +38,8 @@ struct TrialSettings {
 }
 
 impl Method {
-    /// A run without trials yet. `command` repeats it and is ready for a shell, `recipe` is the recipe's text, and `machine` has
-    /// names and values of facts in the order in which they are shown. Nothing is shown of what is not known.
+    /// A run without trials yet. `command` repeats it and is ready for a shell, `recipe` is the recipe's text, and `machine`
+    /// has names and values of facts in the order in which they are shown. What is not known is not shown.
     pub fn new(
         command: Option<String>,
         recipe: Option<String>,

@@ -141,7 +141,7 @@ pub fn live_html(
     run_page(summary, plots, cells, delivered, &extras)
 }
 
-/// What not every page has.
+/// Parts that only some pages have.
 #[derive(Default)]
 struct Extras<'a> {
     /// How the run was made.

@@ -1,7 +1,7 @@
 //! What `squall load` prints: its summary, the comparison of several versions, the screen while it runs, and its page.
 //!
-//! The English texts are made in `crate::load`, in `html::load` and in squall-analysis' `load`. Measures and causes, which other
-//! reports have too, are in `words`.
+//! The English texts are made in `crate::load`, in `html::load` and in squall-analysis' `load`. Measures and causes, which
+//! other reports have too, are in `words`.
 
 use super::{Phrase, phrase};
 

@@ -3,9 +3,9 @@
 //! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
 //! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`; for a run while it works `progress`; for the
 //! other commands `load`, `compare`, `probe`, `probe_facts`, `probe_fixes`) have each of these texts once, with the Chinese
-//! beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup` does so for a
-//! whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No figure is computed or
-//! rounded here.
+//! beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup` does so
+//! for a whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No figure is
+//! computed or rounded here.
 
 mod compare;
 mod explain;

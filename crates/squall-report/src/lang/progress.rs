@@ -1,7 +1,7 @@
 //! What `squall run` prints while it works: its size, the line of a trial, repeats, the time left.
 //!
-//! `crate::progress` composes them, with the figures of a trial in between. The sentences about disturbances and failures, which
-//! reports have too, are in `sentences`.
+//! `crate::progress` composes them, with the figures of a trial in between. The sentences about disturbances and failures,
+//! which reports have too, are in `sentences`.
 
 use super::{Phrase, phrase};
 

@@ -1,5 +1,5 @@
-//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium. The top of the
-//! page has pictures in dark colours, too.
+//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium. The top
+//! of the page has pictures in dark colours, too.
 //!
 //! The pictures are in golden/, as `support::picture` describes; `SQUALL_UPDATE_PICTURES=1` refreshes them. All letters are
 //! blocks of the same width (golden/blocks.py), so that the fonts of a machine change neither their looks nor where lines

@@ -322,7 +322,8 @@ fn terms_are_explained_where_they_stand() {
     }
 }
 
-/// Nine cells with eight trials each, without the points of single requests: text, bars, grids, curves, boxes, maps and courses.
+/// Nine cells with eight trials each, without the points of single requests: text, bars, grids, curves, boxes, maps and
+/// courses.
 #[test]
 fn drawings_take_little_of_the_page() {
     let run = run(&NAMES, REPEATED);

@@ -1,8 +1,8 @@
 //! Why a client's sending was delayed, as far as its kernel and its frames show: TCP's own accounting at the end of
 //! each connection, quiche's, and how long request bodies waited for HTTP/2 windows.
 //!
-//! Nothing is inferred: where the kernel lacks a number, or a window is unknown, nothing is counted. What delayed a
-//! server's responses, only the server knows.
+//! Nothing is inferred: where the kernel lacks a number, or a window is unknown, nothing is counted. Only the server knows
+//! what delayed its responses.
 
 use squall_base::record::{FrameFacts, FrameLayer, QuicPath, TcpInfo, Way};
 use squall_base::{Duration, Time};

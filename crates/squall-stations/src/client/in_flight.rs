@@ -268,7 +268,7 @@ impl ClientExchange {
         recorder.note_body(&mut self.request, context.now, is_new);
     }
 
-    /// Ends it with its whole response; of `trailers`, those of its stream belong to it. A gRPC call may have failed
+    /// Ends the request with its whole response, whose trailers are those of `stream`. A gRPC call may have failed
     /// nevertheless: by its status, or because something other than a gRPC server responded.
     fn finish(
         mut self: Box<Self>,

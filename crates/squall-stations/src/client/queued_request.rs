@@ -1,5 +1,5 @@
-//! A request between being taken up and being sent. `dispatch` queues it, `retry` makes one of a request that is sent again, and
-//! `requests` has the records of those that end.
+//! A request between being taken up and being sent. `dispatch` queues it, `retry` makes one of a request that is sent again,
+//! and `requests` has the records of those that end.
 
 use squall_base::Time;
 use squall_base::record::{Phase, RequestRecord};

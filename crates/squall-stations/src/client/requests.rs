@@ -50,8 +50,8 @@ pub struct Observation<'a> {
     pub handshake: &'a dyn Fn() -> Option<HandshakeFacts>,
     /// Over HTTP/3: bytes of the largest UDP payload received; 0 over TCP.
     pub largest_datagram: usize,
-    /// Over TLS over TCP: the records of application data of the last read, which need not be this call. Of each its number
-    /// on the connection, from 0, and the bytes of its plaintext.
+    /// Over TLS over TCP: the records of application data of the last read, which need not be this call. Each has its number
+    /// on the connection, from 0, and the length of its plaintext in bytes.
     pub received_records: &'a dyn Fn() -> Vec<(u64, u64)>,
     /// Over HTTP/1.1: the head that this connection sends for the request it took last, which must be the argument.
     pub sent_head: &'a dyn Fn(&Request) -> Option<Vec<u8>>,

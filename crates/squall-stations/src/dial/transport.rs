@@ -213,7 +213,7 @@ impl Transport {
         }
     }
 
-    /// Over TLS over TCP: the number and the plaintext bytes of each record of the last read.
+    /// Over TLS over TCP: the number of each record of the last read, and the length of its plaintext in bytes.
     pub(crate) fn received_records(&self) -> Vec<(u64, u64)> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.received_records(),

@@ -22,7 +22,7 @@ const MAX_WHOLE_BYTES: usize = 64 << 20;
 /// From this on, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each of 80 connections.
 pub(super) const MAX_KEPT_BYTES: usize = 512 << 20;
 
-/// What is said of requests that are refused because of [`MAX_KEPT_BYTES`].
+/// The message about requests that are refused because of [`MAX_KEPT_BYTES`].
 pub(super) const REFUSED: &str =
     "refused with 503 to save memory: the requests under way took 512 MiB";
 

@@ -44,8 +44,8 @@ impl Connections {
     }
 }
 
-/// Judges all requests, and returns the slow ones that must end. For each upstream at which other requests wait, these are
-/// as many of the slowest with a connection as there are such requests, and all that wait for a connection themselves.
+/// Judges all requests, and returns the slow ones that must end. For each upstream with n other requests waiting, these are
+/// the n slowest uploads that have a connection, and all slow uploads that wait for one. Without others, there are none.
 fn slow_uploads(
     exchanges: &mut ProxyExchanges,
     upstreams: usize,
@@ -91,8 +91,8 @@ fn slow_uploads(
     slow.iter().map(|upload| upload.key).collect()
 }
 
-/// Whether an assigned request waits for its client alone: not for its upstream to take this body, or another one of the
-/// client's connection, and not for a response.
+/// Whether an assigned request waits only for its client. It does not if the upstream has yet to take this body or another
+/// body of the client's connection, if the body has ended, or if the response has begun.
 fn awaits_client(exchange: &ProxyExchange, backlog_of: impl Fn(FrontKey) -> usize) -> bool {
     let Some((front, _)) = exchange.front else {
         return false;

@@ -76,7 +76,7 @@ pub struct ServerSettings {
     /// How often sockets are sampled, if samples are wanted.
     pub sample_every: Duration,
     /// A connection that makes no progress for this long is closed: no request begins or is understood, and no part of
-    /// a body moves. `None`: never, as in a trial; then the head of a request may take forever, too, and otherwise 60 s.
+    /// a body moves. `None`: never, as in a trial. The head of a request may take 60 s, or forever if this is `None`.
     /// A QUIC connection without packets ends after [`squall_http::h3::IDLE_TIMEOUT`] in any case.
     pub idle_timeout: Option<Duration>,
     /// Seed of everything that is drawn at random: QUIC connection ids, and delays of the site.

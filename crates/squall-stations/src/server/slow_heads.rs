@@ -107,7 +107,7 @@ fn connection_with_a_slow_head_over_http2_is_closed() {
     turn_until("read", &mut server, has_begun);
     server.sweep(too_late());
     assert!(server.peers.is_empty());
-    // What was sent last says that it ends.
+    // The connection ends with GOAWAY.
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).unwrap();
     let is_goaway = |frame: &[u8]| frame == [7, 0, 0, 0, 0, 0];

@@ -62,7 +62,7 @@ impl Payload {
         Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())
     }
 
-    /// With `expect: 100-continue`, a body in memory leaves apart from its head, as one that is read while it is sent.
+    /// With `expect: 100-continue`, a body in memory is sent apart from its head, like one that is read while it is sent.
     pub(super) fn apart_if_expected(self, headers: &[(String, String)]) -> Payload {
         let is_expectation = |(name, value): &(String, String)| {
             name == "expect" && value.eq_ignore_ascii_case("100-continue")

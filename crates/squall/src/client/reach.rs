@@ -38,7 +38,7 @@ pub(crate) struct AddressBook {
     alternatives: BTreeMap<String, Alternative>,
     /// Whether to print the choice even if the first address accepted.
     prints_all: bool,
-    /// When the last try ends; without it, each try has its whole time.
+    /// When the last try must end; if this is `None`, each try has its full time.
     give_up: Option<Instant>,
 }
 
@@ -188,7 +188,7 @@ pub(super) fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<V
 const CHECK_NAME: &str = "check how it is written, or use its IP address";
 
 /// The error of a command whose server was not found, because there is no such name or because no name server answered:
-/// nothing was sent, and another name or an address mends both. An error of the system, such as too many open files, does
+/// nothing was sent, and another name or an address fixes both. An error of the system, such as too many open files, does
 /// not concern the name. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
 fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
     // The standard library keeps only the texts of EAI_AGAIN (no answer, or SERVFAIL) and EAI_FAIL (another failure of the

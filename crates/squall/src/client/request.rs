@@ -108,7 +108,7 @@ fn request(
 }
 
 /// Takes the first `host` out of `headers`: it is sent as `host` or `:authority`, in place of the URL's. A second one is
-/// refused, as every field that the protocol sets.
+/// refused, like every field that the protocol sets.
 fn take_host(headers: &mut Vec<(String, String)>) -> Option<String> {
     let position = headers.iter().position(|(name, _)| name == "host")?;
     Some(headers.remove(position).1)

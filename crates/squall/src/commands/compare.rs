@@ -187,7 +187,7 @@ fn checks_of(arguments: &Arguments, found: &Changes, checked: &[LimitResult]) ->
         holds,
     };
     let limits = checked.iter().map(|limit| {
-        // The limit stands before what was found.
+        // The sentence has the limit first, then what was found.
         let name = limit
             .sentence
             .rsplit_once(": ")

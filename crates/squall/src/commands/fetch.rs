@@ -151,7 +151,7 @@ fn settings(
     request: Arc<Request>,
 ) -> ClientSettings {
     let observed = InboxOptions {
-        // They have the status of a gRPC call.
+        // The fields contain the status of a gRPC call.
         fields: true,
         bodies: true,
         frames: arguments.verbose,

@@ -1,7 +1,7 @@
 //! How a run was made, for its report: the command that repeats it, its recipe and its machine, from the files of its folder.
 //!
-//! It shows no secret, also of a run that keeps them in its files, because people share reports. What was in force in each
-//! trial, the report adds from trial.json; squall-report has the markup.
+//! No secret is shown, even for a run that keeps them in its files, because people share reports. The report adds from
+//! trial.json what was in force in each trial; squall-report has the markup.
 
 use squall_base::plan::Plan;
 use squall_recipe::{bundled, redacted};

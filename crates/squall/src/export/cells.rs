@@ -1,7 +1,8 @@
 //! The figures of trials as a table, CSV or Parquet: a row for each trial, with its cell.
 //!
-//! squall-analysis computes the figures. A figure is null if there are too few requests for it. One of which unfinished requests
-//! hide a part is a lower bound, and one that failed requests make infinite is null; two columns name them.
+//! squall-analysis computes the figures. A figure is null if there are too few requests for it, or if failed requests make it
+//! infinite. A figure that unfinished requests hide in part is given as a lower bound. Two columns name the figures that
+//! are infinite or lower bounds.
 
 use std::path::Path;
 

@@ -54,7 +54,7 @@ pub(super) fn write_to(
     write_with(path, |out| finished(write(out), path))
 }
 
-/// Like [`write_to`], for a `write` that can fail otherwise, too. It calls [`finished`] itself.
+/// Like [`write_to`], for a `write` that can also fail in other ways. The `write` must call [`finished`] itself.
 pub(super) fn write_with(
     path: Option<&Path>,
     write: impl FnOnce(Destination) -> Result<Destination>,

@@ -191,7 +191,7 @@ mod tests {
             write_chunks(&chunks, &mut rows, append, save).map(|()| rows)
         });
         sender.send(vec![1, 2]).unwrap();
-        // It waits for no further chunk.
+        // The writer saves both rows without waiting for another chunk.
         while saves.recv().unwrap() < 2 {}
         sender.send(vec![3]).unwrap();
         drop(sender);

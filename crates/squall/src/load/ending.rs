@@ -151,7 +151,7 @@ fn thresholds(arguments: &Arguments, result: &LoadResult) -> Vec<CheckedThreshol
     checked(&arguments.outputs.threshold, &result.totals, result.end)
 }
 
-/// A line for each threshold, behind its mark and `of`.
+/// A line for each threshold: `of`, its mark, and its sentence.
 fn lines(checks: &[CheckedThreshold], format: &TextFormat, of: &str) -> String {
     let line = |check: &CheckedThreshold| format!("{of}{}\n", check.marked(format.glyphs));
     checks.iter().map(line).collect()
@@ -162,7 +162,7 @@ fn checks_of(of: &str, checks: &[CheckedThreshold]) -> impl Iterator<Item = Chec
     let of = of.to_owned();
     checks.iter().map(move |check| Check {
         of: of.clone(),
-        // The condition stands before what was found.
+        // The sentence has the condition first, then what was found.
         name: check
             .sentence
             .split(": ")

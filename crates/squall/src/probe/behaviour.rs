@@ -26,7 +26,7 @@ const PAIR_DELAY: Duration = Duration::from_millis(20);
 const PAIR_AT_MOST: Duration = Duration::from_secs(15);
 
 impl Drive<'_> {
-    /// All of them.
+    /// Runs all of these steps.
     pub(super) fn behaviour(&mut self, versions: &[Version]) -> Result<()> {
         for version in versions {
             self.resumption(*version)?;

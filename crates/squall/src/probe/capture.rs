@@ -30,7 +30,7 @@ use crate::output::eprint;
 
 /// How long to wait for packets before looking whether the probe is over, in milliseconds.
 const WAIT_MS: u8 = 20;
-/// The most packets that are read before that, because packets of other programs may arrive without end.
+/// The most packets that are read before looking again, because packets of other programs may arrive without end.
 const PACKETS_A_TURN: usize = 10_000;
 /// Headers that are kept of one endpoint's packets: more than a probe usually has. They take 40 MB.
 const HEADERS_AT_MOST: usize = 300_000;

@@ -331,7 +331,7 @@ impl<'a> Drive<'a> {
         row.is_some_and(|row| row.headers.is_some() && row.written_last.is_none())
     }
 
-    /// What is enough to see once: whether requests are multiplexed, and downloads around a pause.
+    /// Steps that run only once: whether requests are multiplexed, and downloads around a pause.
     fn once(&mut self, versions: &[Version]) -> Result<()> {
         let is_short = self.length.is_some_and(|length| length < OVERLAP_NEEDS);
         let with_streams = versions

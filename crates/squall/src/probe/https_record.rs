@@ -125,7 +125,7 @@ fn question(id: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// The HTTPS records in an answer behind its number. `None` if the server refuses, or the answer is to another question.
+/// The HTTPS records in an answer whose ID was removed. `None` if the server refuses, or the answer is to another question.
 fn services(answer: &[u8], question: &[u8]) -> Option<Vec<HttpsService>> {
     const NO_ERROR: u8 = 0;
     const NO_SUCH_NAME: u8 = 3;

@@ -1,12 +1,12 @@
 //! `squall probe`: what is wrong with the HTTP of an endpoint, in a minute, from outside.
 //!
-//! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` what names
-//! lead to, `https_record` what DNS says about HTTP/3 (`record_name`: of which name), `robots` what robots.txt allows, `drive` is the course of a probe, and
-//! `behaviour` has its last steps. `step` is one load of the embedded client in it, and `observer` sees what that receives.
-//! `recording` keeps what its files need, `capture` its packets, and `files` writes its page.
-//! squall-analysis' `probe` draws the conclusions, and squall-report's `probe` writes them. `behind` repeats the command
-//! behind a link, and `sweep` behind several, for a `range` in the link's settings; `service` has their command lines. It says what it will send before it
-//! sends anything.
+//! `arguments` has the flags and `plan` what follows from them. `ask` finds the versions that answer, `addresses` finds the
+//! addresses of names, `https_record` reads what DNS says about HTTP/3 (under the name from `record_name`), and `robots` reads
+//! what robots.txt allows. `drive` runs the steps of a probe, the last of which are in `behaviour`. `step` is one load of the
+//! embedded client, and `observer` sees what that client receives. `recording` keeps what the probe's files need, `capture`
+//! keeps its packets, and `files` writes its page. squall-analysis' `probe` draws the conclusions, and squall-report's `probe`
+//! writes them. `behind` repeats the command behind a link, and `sweep` behind several, for a `range` in the link's settings;
+//! `service` has their command lines. The command says what it will send before it sends anything.
 
 mod addresses;
 mod arguments;

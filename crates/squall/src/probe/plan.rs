@@ -59,7 +59,7 @@ const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
 
 /// A window for a stream that does not limit what the server sends, because the probe is to see the server's own limits.
 const OWN_WINDOW: u64 = 16 << 20;
-/// The largest such window: half as much again for the connection is still a window of HTTP/2.
+/// The largest such window: 1.5 times this, the connection's window, is still valid in HTTP/2.
 const OWN_WINDOW_AT_MOST: u64 = 1 << 30;
 
 /// A plan for one URL.

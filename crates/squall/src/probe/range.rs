@@ -38,7 +38,7 @@ const APART: f64 = 1.2;
 /// A link whose settings have a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
-    /// Of which condition: `delay`.
+    /// The condition that varies, such as `delay`.
     pub(super) condition: String,
     /// The values to probe, as in settings of links: `10ms`.
     pub(super) values: Vec<String>,

@@ -305,7 +305,7 @@ pub(crate) fn folder_name(name: &str) -> String {
     plain.trim_matches('-').to_owned()
 }
 
-/// The versions that the programs of a plan tell, by program. A program that is missing or does not tell has no entry.
+/// The versions that a plan's programs report, by program. A program that is missing or reports no version has no entry.
 pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, [u32; 3]> {
     let mut versions = BTreeMap::new();
     for station in plan.variants.iter().flat_map(|it| &it.stations) {

@@ -1,7 +1,7 @@
 //! Secrets of a run's requests. People share a run's folder, so squall leaves the secrets out of it unless the user
 //! asks to keep them. A resumed run reads them from the recipe again.
 //!
-//! What a secret is, squall-base decides. Copies of bodies stay whole, because requests send them; only the folder's owner
+//! squall-base decides what a secret is. Copies of bodies stay whole, because requests send them; only the folder's owner
 //! may read them.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What `squall view` has at which path.
+//! What `squall view` serves at each path.
 //!
 //! Paths are compared with the numbers of the runs and the names of their trials, and no file is opened by a name from a
 //! request. Reports are made when they are first asked for. `http` has the connections, docs/VIEW.md the answers.
@@ -92,7 +92,8 @@ pub(super) struct ViewedRun {
 }
 
 impl ViewedRun {
-    /// Opens the folder of a run. Its summary is read from the folder, or computed from its trials if the folder has no summary.
+    /// Opens the folder of a run. Its summary is read from the folder, or computed from its trials if the folder has no
+    /// summary.
     pub(super) fn open(path: &Path) -> Result<ViewedRun> {
         let (folder, plan) = open_run(path)?;
         let summary = match read_json(folder.summary()) {

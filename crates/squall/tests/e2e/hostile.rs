@@ -24,9 +24,9 @@ use crate::raw_http2::{
 use crate::serving::{Serving, connect, read_to_end};
 use crate::support::seat;
 
-/// The memory limit for a server, in KiB, beside the pages of its program. An idle server takes 4 MiB. The worst HTTP/1.1 attack is 1,024 queued
-/// responses (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before its turn: 12 MiB.
-/// The worst QUIC attack is 500 abandoned handshakes of 40 KiB each: 20 MiB.
+/// The memory limit for a server, in KiB, beside the pages of its program. An idle server takes 4 MiB. The worst HTTP/1.1
+/// attack is 1,024 queued responses (`h1::MAX_PIPELINED`) on each of two connections, none of which holds its body before
+/// its turn: 12 MiB. The worst QUIC attack is 500 abandoned handshakes of 40 KiB each: 20 MiB.
 pub(crate) const MOST_KIB: u64 = 32 * 1024;
 
 /// The duration of each attack.

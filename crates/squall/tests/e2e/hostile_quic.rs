@@ -12,8 +12,8 @@ use crate::raw_quic::{ENDLESS_HEADERS, GET, RawClient};
 use crate::serving::Serving;
 use crate::support::seat;
 
-/// The memory limit for a server, in KiB, beside the pages of its program. An idle server takes 4 MiB. The worst case is 200 unfinished heads of 60,000
-/// bytes: 12 MiB.
+/// The memory limit for a server, in KiB, beside the pages of its program. An idle server takes 4 MiB. The worst case is 200
+/// unfinished heads of 60,000 bytes: 12 MiB.
 pub(crate) const MOST_KIB: u64 = 32 * 1024;
 
 /// The minimum duration of each attack, and the maximum until it has completed its steps.

@@ -30,8 +30,8 @@ pub(crate) fn has_disturbed_trial() -> bool {
     HAS_DISTURBED_TRIAL.get()
 }
 
-/// Watches what programs outside of this test process and of what it starts use of the processors, and what the hypervisor takes.
-/// Other tests are inside.
+/// Watches what programs outside of this test process and of what it starts use of the processors, and what the hypervisor
+/// takes. Other tests are inside.
 #[derive(Debug)]
 pub(crate) struct OtherWork {
     programs: Option<ProcessorUse>,

@@ -23,8 +23,8 @@ pub(crate) const USUAL: Way<'static> = Way {
     upload: "2MB",
 };
 
-/// For windows of 1 MiB: the upload takes about sixty of them, so that slow start is a tenth of its time, and it still fits into
-/// the 5 s of a step.
+/// For windows of 1 MiB: the upload takes about sixty of them, so that slow start is a tenth of its time, and it still fits
+/// into the 5 s of a step.
 const LONG: Way<'static> = Way {
     link: "delay 25ms",
     round_trip: "50 ms",

@@ -26,8 +26,8 @@ const GIVEN_UP: Duration = Duration::from_secs(6);
 /// The time within which a client sees its connection end when no timeout is involved.
 const SOON: Duration = Duration::from_millis(1_500);
 
-/// The memory limit for the server, in KiB, beside the pages of its program. An idle server takes 4 MiB, and a TLS connection with a record in transit
-/// takes 16 KiB for the record and as much again for what was sent before it.
+/// The memory limit for the server, in KiB, beside the pages of its program. An idle server takes 4 MiB, and a TLS
+/// connection with a record in transit takes 16 KiB for the record and as much again for what was sent before it.
 const MOST_KIB: u64 = 32 * 1024;
 const MANY: usize = 200;
 

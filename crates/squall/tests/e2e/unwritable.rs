@@ -46,8 +46,8 @@ fn load_on_a_full_disk_is_measured_to_its_end() {
     assert_eq!(rows.len(), 2000);
 }
 
-/// Runs a load of a minute with these outputs, and interrupts it as soon as it says that a file is incomplete, long before it is
-/// over. Returns what it had said until then and its results.
+/// Runs a load of a minute with these outputs, and interrupts it as soon as it says that a file is incomplete, long before
+/// it is over. Returns what it had said until then and its results.
 fn interrupt_when_incomplete(
     home: &Path,
     outputs: &[&str],

@@ -1,7 +1,7 @@
 //! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
 //!
-//! squall-report tests what a part of a plot shows, and what the list of runs says; `page_view` and `large_view` use the page in a
-//! browser.
+//! squall-report tests what a part of a plot shows, and what the list of runs says; `page_view` and `large_view` use the
+//! page in a browser.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};

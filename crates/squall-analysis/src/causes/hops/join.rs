@@ -255,9 +255,10 @@ struct SendTimes {
     written_last: Option<Time>,
 }
 
-/// Of a third-party program it is only known when it had the request, when the packets with it left, and when it opened the
-/// connection. A connection opened after the request had come was opened for it. Between the first two times the request
-/// was ready to be sent; the state of the connection decides whether the program or the connection kept it.
+/// For a third-party program, only three times are known: when it had the request, when the packets with the request left,
+/// and when it opened the connection. A connection opened after the request had arrived was opened for it. Between the first
+/// two times the request was ready to be sent; the state of the connection decides whether the program or the connection
+/// kept it.
 fn inferred_send_times(row: &HopExchange, incoming: Option<&HopExchange>) -> SendTimes {
     let written = row.request_first;
     let first = incoming.map(|incoming| incoming.request_first);
@@ -266,7 +267,7 @@ fn inferred_send_times(row: &HopExchange, incoming: Option<&HopExchange>) -> Sen
         is_after && *opened <= written
     });
     let whole = incoming.and_then(|incoming| incoming.request_last);
-    // What it passed on before it had all of the request, it had by then.
+    // If it passed on parts before it had the whole request, it had those parts by then.
     let offered = whole.unwrap_or(written).min(opened.unwrap_or(written));
     let slot = opened.unwrap_or(offered);
     SendTimes {

@@ -69,7 +69,7 @@ pub(super) fn decapsulate(frame: &[u8], first: Header, start: usize) -> Unwrappe
     follow(frame, Next::Header(first), start)
 }
 
-/// Unwraps the payload at `start`, of which another header has told the EtherType.
+/// Unwraps the payload at `start`, whose EtherType another header has given.
 pub(super) fn decapsulate_typed(frame: &[u8], ether_type: u16, start: usize) -> Unwrapped {
     follow(frame, of_ether_type(ether_type), start)
 }

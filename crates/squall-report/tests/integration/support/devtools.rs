@@ -3,8 +3,8 @@
 //! With `--remote-debugging-pipe` the browser exchanges JSON messages, each terminated by a NUL, on its file descriptors 3
 //! and 4; a shell connects these to its standard input and output. So no port, no WebSocket and no further crate is needed.
 //! To start and to end a browser takes longer than most tests spend in it, so all tests that run at the same time use one,
-//! and the last of them closes it. It also ends with the test process, whatever ends that, because its descriptor 3 does; only its profile stays then.
-//! `chromium` gives each test a page of its own.
+//! and the last of them closes it. It also ends with the test process, whatever ends that, because its descriptor 3 does;
+//! only its profile stays then. `chromium` gives each test a page of its own.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Result, Write};

@@ -45,7 +45,7 @@ pub(in crate::proxy) struct TcpFront {
     /// What it held after it was last written to.
     pub(in crate::proxy) held_bytes: usize,
     pub(in crate::proxy) is_dirty: bool,
-    /// A response was cut off whose end only the connection's end can show, so the connection ends with a reset.
+    /// A response that only the connection's end delimits was cut off, so the connection ends with a reset.
     pub(in crate::proxy) is_cut_off: bool,
 }
 

@@ -97,7 +97,7 @@ fn connection_with_a_slow_head_over_http2_is_closed() {
     sweep(&mut proxy, read + HEAD_TIMEOUT);
     assert_eq!(open(&proxy.0), 0);
     assert!(only_the_client_was_slow(&proxy));
-    // What was sent last says that it ends.
+    // The connection ends with GOAWAY.
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).unwrap();
     let is_goaway = |frame: &[u8]| frame == [7, 0, 0, 0, 0, 0];

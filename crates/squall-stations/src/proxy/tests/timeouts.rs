@@ -51,7 +51,7 @@ fn is_any_sent(proxy: &Proxy) -> bool {
     exchanges.any(|(_, exchange)| matches!(exchange.back, BackState::Sent { .. }))
 }
 
-/// Its upstream would wait for the body, and nothing would ever end that.
+/// Otherwise the upstream would wait forever for the rest of the body.
 #[test]
 fn pipelined_request_that_got_408_does_not_reach_the_upstream() {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();

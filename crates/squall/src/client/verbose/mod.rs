@@ -110,7 +110,7 @@ impl VerbosePrinter {
 
     /// Prints the output. Errors are ignored: a closed terminal must not end a measurement.
     fn end(&mut self) {
-        // Whatever peers say in it, a terminal obeys none of it.
+        // Peers choose parts of the text, so its control characters must not reach the terminal.
         let text = escape_controls(&self.buffer.text);
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();

@@ -92,13 +92,13 @@ struct Objections {
     reasons: Vec<String>,
     /// What was late. How much time that added to each request is known.
     doubts: Vec<String>,
-    /// What the links carried that were the bottleneck.
+    /// What the links that were the bottleneck carried.
     limits: Vec<String>,
 }
 
 impl Objections {
-    /// Without response times, a doubt has no size. The figures of a limited trial are limits of another kind: with a doubt
-    /// beside them, nothing is known.
+    /// Without response times, the effect of a doubt cannot be computed. The figures of a limited trial are only bounds: with a
+    /// doubt as well, they say nothing. Either makes the trial invalid.
     fn validity(self, has_response_times: bool) -> Validity {
         let Objections {
             mut reasons,

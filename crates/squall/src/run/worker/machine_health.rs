@@ -68,7 +68,7 @@ fn judge_memory(machine: &MachineHealth, reasons: &mut Vec<String>) {
     }
 }
 
-/// The counters see what falls between two looks, and they see it where the limits are not visible, as in a container.
+/// The counters show what happened between two samples, and also where the limits are not visible, as in a container.
 fn judge_tcp_counters(machine: &MachineHealth, has_own_buffers: bool, reasons: &mut Vec<String>) {
     let shortage = machine.tcp_shortage.unwrap_or_default();
     let mut counted = Vec::new();

@@ -431,7 +431,7 @@ pub(super) struct StationProgram {
 }
 
 /// The program of each place; `None` for our own stations. Finding a program's version runs it, so call this before the
-/// trial's first station starts. A program that does not tell its version is started as the version it told before the run.
+/// trial's first station starts. A program that reports no version now is configured for the one it reported before the run.
 pub(super) fn station_programs(assignment: &Assignment) -> Result<Vec<Option<StationProgram>>> {
     let stations = assignment.trial.variant.stations.iter();
     let installed = |station: &plan::Station| -> Result<Option<StationProgram>> {
@@ -452,8 +452,8 @@ pub(super) fn station_programs(assignment: &Assignment) -> Result<Vec<Option<Sta
         .collect()
 }
 
-/// What is recorded as the version of a program that does not tell it. Its numbers, which decide how the program is
-/// configured, are those that it told before the run: `versions`, by program.
+/// What is recorded as the version of a program that does not report it. Its numbers, which decide how the program is
+/// configured, are those that the program reported before the run: `versions`, by program.
 fn untold_version(versions: &BTreeMap<String, [u32; 3]>, runs: &Implementation) -> Version {
     let before = match runs {
         Implementation::Program { program } => versions.get(program),

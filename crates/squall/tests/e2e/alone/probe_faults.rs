@@ -28,8 +28,8 @@ use crate::support::{have, quiet_seat, squall, stdout_json};
 const MISSES_AT_MOST: usize = 1;
 /// Probes of a server without a fault.
 const HEALTHY_RUNS: usize = 20;
-/// Probes that run at a time. They mostly wait for their link or their server. With more, a server waits for a processor now and
-/// then until its socket overflows, and packets really are lost.
+/// Probes that run at a time. They mostly wait for their link or their server. With more, a server waits for a processor now
+/// and then until its socket overflows, and packets really are lost.
 pub(super) const AT_A_TIME: usize = 2;
 
 /// A server with faults, and how it is probed.
