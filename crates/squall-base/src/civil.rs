@@ -1,5 +1,5 @@
-//! Civil time in UTC, and the notation of RFC 3339. It knows no leap seconds, and of time zones only offsets in what it
-//! parses.
+//! Civil time in UTC, and the notation of RFC 3339. Leap seconds are not supported, and time
+//! zones only as offsets in parsed text.
 
 /// A second of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,8 @@ pub enum ParseQuantityError {
 }
 
 impl ParseQuantityError {
-    /// A unit that this quantity does not have, or none at all; then the number probably has one of the `likely` units.
+    /// The error for a unit that this quantity does not have. If there is no unit at all, the error suggests the number
+    /// with each of the `likely` units.
     pub(crate) fn unit(text: &str, unit: &str, expected: &'static str, likely: &[&str]) -> Self {
         if !unit.is_empty() {
             return Self::Unit {

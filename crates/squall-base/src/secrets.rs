@@ -22,7 +22,7 @@ const NAMES: [&str; 5] = [
     "set-cookie",
 ];
 
-/// How the names of further ones end, of which no standard has a list; `_` counts as `-`.
+/// Endings of further such names, which no standard lists; `_` counts as `-`.
 const ENDINGS: [&str; 14] = [
     "-authorization",
     "-jwt",
@@ -40,7 +40,8 @@ const ENDINGS: [&str; 14] = [
     "token",
 ];
 
-/// Names that end like those: they say where a list goes on, or which of several things is meant.
+/// Endings of names that match `ENDINGS` but carry no secret: their values say where a list continues, or which of
+/// several things is meant.
 const HARMLESS_ENDINGS: [&str; 11] = [
     "cache-key",
     "continuation-token",

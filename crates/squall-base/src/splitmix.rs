@@ -16,7 +16,8 @@ pub const fn splitmix64(seed: u64, n: u64) -> u64 {
 
 /// The seed whose output number `n` is `output`: the inverse of [`splitmix64`].
 pub const fn seed_of_output(output: u64, n: u64) -> u64 {
-    // The steps of `splitmix64` undone, from the last to the first. Each factor is the inverse, modulo 2^64, of one of its.
+    // Undoes the steps of `splitmix64`, from the last to the first. Each factor here is the inverse, modulo 2^64, of a
+    // factor there.
     let mut z = output ^ (output >> 31) ^ (output >> 62);
     z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
     z = z ^ (z >> 27) ^ (z >> 54);

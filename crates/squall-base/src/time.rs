@@ -34,7 +34,8 @@ impl Time {
     /// The origin of the clock.
     pub const ZERO: Time = Time(NonZero::<u64>::MIN);
 
-    /// The point `nanos` nanoseconds after the origin; `u64::MAX`, after 584 years, is one nanosecond too late.
+    /// The point `nanos` nanoseconds after the origin. Only `u64::MAX`, after 584 years, is too large: it becomes one
+    /// less.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(NonZero::<u64>::MIN.saturating_add(nanos))
     }

@@ -29,7 +29,7 @@ enum State {
     /// No packet is waiting or being sent.
     Idle,
     /// Packets wait. One could have been sent from `ready` on, but none is sent before `begins` (an outage of a trace).
-    /// Until then the queue may still choose which.
+    /// Until then the queue may still choose which packet goes first.
     Waiting { ready: Time, begins: Time },
     /// A packet is being sent until `through`.
     Sending { through: Time, packet: Packet },
@@ -52,7 +52,7 @@ impl Bottleneck {
         self.capacity_settings == settings::Capacity::Unlimited
     }
 
-    /// Starts on the next packet, unless one is in work; it could be sent from now on.
+    /// Starts sending the next packet, which could be sent from now on, unless a packet is being sent already.
     fn turn_to_next(&mut self, now: Time, exit: &mut Exit) {
         if !matches!(self.state, State::Idle) || self.queue.depth().packets == 0 {
             return;
@@ -81,7 +81,7 @@ impl Bottleneck {
         packet.len() + u64::from(self.overhead_bytes)
     }
 
-    /// Moves the packet in work to the new capacity, from `now` on. A packet that the old capacity would finish sooner
+    /// Moves the packet being sent to the new capacity, from `now` on. If the old capacity would finish it sooner, it
     /// keeps that time.
     fn change_capacity(&mut self, now: Time, settings: &settings::Capacity) {
         self.capacity_settings = settings.clone();

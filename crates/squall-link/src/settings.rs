@@ -300,8 +300,8 @@ impl GilbertElliott {
     }
 }
 
-/// The same two states, but they change with time, whatever is sent: exponential sojourns from the link's start on, which
-/// is in the bad state with its long-run share.
+/// The same two states, but they change with time, whatever is sent: the length of each spell is exponentially
+/// distributed. At the link's start, the probability of the bad state is its long-run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weather {
     /// Mean length of a good spell; more than 0.

@@ -17,7 +17,7 @@ use crate::scheduling;
 use crate::stop::StopSignal;
 use crate::sys::returned;
 
-/// The link's limit.
+/// As many as the link's own thread reads in a turn (`link_thread`).
 const READS_A_TURN: usize = 64;
 const WAKE: u64 = 2;
 

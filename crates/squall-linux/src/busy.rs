@@ -8,8 +8,8 @@
 use squall_base::record::{Direction, LateSpan, LateSpans};
 use squall_base::{Duration, Time};
 
-/// The least share of its work, in percent, for which a thread must have had the processor: interrupts take a part of it,
-/// and the kernel may not count them as the thread's.
+/// A thread must have had the processor for at least this share of its working time, in percent. The share is below 100
+/// because interrupts take part of that time, and the kernel may not count them as the thread's.
 const RAN_PERCENT: u64 = 75;
 
 /// The times at which a thread worked without a pause for 0.1 ms or more.

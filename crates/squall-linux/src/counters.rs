@@ -1,5 +1,5 @@
 //! The kernel's packet counters of a host, from /proc/net/dev, snmp and netstat. They are read through /proc/thread-self,
-//! because the calling thread's namespace is meant.
+//! so that they are those of the calling thread's network namespace.
 
 use std::collections::BTreeMap;
 use std::fs;

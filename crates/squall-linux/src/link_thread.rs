@@ -35,7 +35,8 @@ const SPIN: Duration = Duration::from_micros(50);
 const READS_A_TURN: usize = 64;
 /// Records handed on together.
 const RECORDS_A_CHUNK: usize = 1024;
-/// How often records are handed on although they are fewer: what a process that is killed loses of a slow link.
+/// How often records are handed on even if they do not fill a chunk: the most of a slow link's records that is lost if
+/// the process is killed.
 const HAND_ON_EVERY: Duration = Duration::from_secs(1);
 /// A thread that spins all the time would trip the kernel's guard against runaway real-time threads, which stops it for 50
 /// ms (sched_rt_runtime_us). After this long without sleep, it sleeps until the release.

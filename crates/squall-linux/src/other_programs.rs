@@ -2,10 +2,10 @@
 //!
 //! These times are the scheduler's, exact to a tick of 10 ms for each process. The machine's own counters in /proc/stat are
 //! not: where the kernel counts by what runs at a tick (CONFIG_TICK_CPU_ACCOUNTING), a run whose threads wake at ticks
-//! seemed to use up to 2.5 times as much as it did. Not counted are interrupts, kernel threads, which mostly carry the run's
-//! own packets, and processes that end without being waited for; so others rather used more. In a container, only its own
-//! processes are seen. Whether other programs disturbed a trial is judged elsewhere; `shared` has what a hypervisor or a
-//! cgroup takes.
+//! seemed to use up to 2.5 times as much as it did. The sum leaves out interrupts, kernel threads (which
+//! mostly carry the run's own packets) and processes that end without being waited for, so it may be too low. In a
+//! container, only its own processes are seen. Whether other programs disturbed a trial is judged elsewhere; `shared`
+//! has what a hypervisor or a cgroup takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,8 +28,8 @@ pub struct ProcessorUse {
 }
 
 impl ProcessorUse {
-    /// Reads what all processes of this PID namespace have used that are not `top` or below it. `None` if `top` is not in
-    /// it, or if /proc hides the processes of other users (hidepid).
+    /// Reads what all processes of this PID namespace except `top` and those below it have used. `None` if `top` is not
+    /// in the namespace, or if /proc hides the processes of other users (hidepid).
     pub fn read(top: u32) -> Option<ProcessorUse> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let processes = Process::read_all()?;

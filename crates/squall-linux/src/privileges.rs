@@ -64,9 +64,9 @@ impl Rights {
     /// To map a user into a further user namespace (user_namespaces(7), the rules for mapping user 0 of the parent).
     pub const MAP_USERS: Rights = Rights(CapabilitySet::SETFCAP).and(Rights::ANOTHER_USER);
 
-    /// What servers, proxies and load generators use that are started as root: nginx and HAProxy become another user, change
-    /// the owners of their folders, change their root and raise their limits. Without rights over the machine, such as
-    /// mounting, modules and other processes' memory.
+    /// What servers, proxies and load generators use when they are started as root: nginx and HAProxy become another
+    /// user, change the owners of their folders, change their root and raise their limits. Without rights over the
+    /// machine, such as mounting, modules and other processes' memory.
     pub const PROGRAMS: Rights = Rights(
         CapabilitySet::CHOWN
             .union(CapabilitySet::FSETID)
@@ -102,9 +102,10 @@ pub fn keep_only(kept: Rights) -> Result<(), SetupError> {
     restrict(kept).map_err(SetupError::system("drop the rights that are not needed"))
 }
 
-/// Puts every right but `kept` out of force in the calling thread. Programs that it executes get the rights of its user, as
-/// if this process were not between them: for programs that the user chose. The rights stay permitted, because a program
-/// that regains them by being executed could not be debugged and would leave no core dump (prctl(2), PR_SET_DUMPABLE).
+/// Makes every right but `kept` ineffective in the calling thread. Programs that it executes get the rights of its
+/// user, as if the user had started them directly: for programs that the user chose. The rights stay permitted, because
+/// a program that regains them by being executed could not be debugged and would leave no core dump (prctl(2),
+/// PR_SET_DUMPABLE).
 ///
 /// # Errors
 /// As [`keep_only`].

@@ -1,6 +1,6 @@
 //! Rows of a trial's tables, on hop 1, connection 0 and flow 0.
 //!
-//! squall-base has the rows of which nothing more is known than that they exist: `RequestRecord::due`,
+//! squall-base makes rows about which nothing is known except that they exist: `RequestRecord::due`,
 //! `ExchangeRecord::unseen`, `FrameFacts::new`.
 
 use squall_base::record::{

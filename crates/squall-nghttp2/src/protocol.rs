@@ -37,7 +37,8 @@ pub trait Http2Session<H> {
     fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error>;
 
     /// How much DATA the peer's windows let us send on a stream: the smaller one of its window and the connection's. A
-    /// stream that is still to be opened has the window that it will begin with, if that is known; one that is gone has any.
+    /// stream that is still to be opened has the window that it will begin with, if that is known. For a stream that is
+    /// gone, the result has no meaning.
     fn send_window(&self, stream: u32) -> usize;
 
     /// How much DATA the peer may send on a stream, or on the connection (0), once it has received every queued

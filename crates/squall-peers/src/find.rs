@@ -143,7 +143,7 @@ pub trait Installable: Sync {
     /// Looks for the program, and asks for its version.
     ///
     /// # Errors
-    /// It is not in `search`, or does not tell its version.
+    /// It is not in `search`, or does not report its version.
     fn find(&self, search: &SearchPath) -> Result<InstalledProgram, FindError> {
         find_program(
             self.program(),
@@ -154,7 +154,7 @@ pub trait Installable: Sync {
     }
 }
 
-/// Implements [`Installable`] for a program that tells its version.
+/// Implements [`Installable`] for a program that reports its version.
 macro_rules! installable {
     ($Program:ty, $name:expr, install: $hint:expr, version: $arguments:expr) => {
         impl $crate::find::Installable for $Program {

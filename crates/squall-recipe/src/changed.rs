@@ -229,8 +229,8 @@ pub fn pair_trials(
     trials
 }
 
-/// The trials that this many fixes add to a plan at most: those of its most repeated variant. They stand in for trials that
-/// are not known before their findings are, and take as long.
+/// The most trials that this many fixes can add to a plan: for each fix, as many pairs as the most repeated variant has
+/// trials. The trials of fixes are not known before the findings are; these stand in for them, and take as long.
 ///
 /// # Errors
 /// If the run would then have more than 10,000 trials.

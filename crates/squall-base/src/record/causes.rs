@@ -111,9 +111,9 @@ pub struct CausesRecord {
     pub request: u64,
     /// The hop of the path, from 1 at the client; [`CausesRecord::IN_TOTAL`] for the whole path.
     pub hop: u8,
-    /// Its time, divided by cause. In total the durations add up to `end - intended` exactly; for a hop, to the time
-    /// from when its client side had the exchange to begin until it was over, where the next hop's row divides the
-    /// `server` part further.
+    /// Its time, divided by cause. In the row for the whole path, the durations add up to `end - intended` exactly. In
+    /// the row of a hop, they add up to the time from when the hop's client side could begin the exchange until the
+    /// exchange was over; the next hop's row divides the `server` part of that time further.
     pub spans: CauseSpans,
     /// The part of `spans` that is [`Cause::Queue`], divided by what the requests that held the connections or streams
     /// waited for meanwhile. The durations add up to that part exactly; `queue` in here means that the root is unknown.

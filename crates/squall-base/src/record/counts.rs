@@ -125,7 +125,7 @@ impl SideCounts {
     }
 }
 
-/// What the packets of a hop show of its connections; for hops with a side that does not count for us.
+/// What the packets of a hop show of its connections: for hops with a side that reports no counts of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounts {
     /// TCP connections that were accepted.

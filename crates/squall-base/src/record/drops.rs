@@ -6,7 +6,7 @@ use crate::record::{Cause, Fate, PacketRef};
 use crate::time::{Duration, Time};
 
 crate::words! {
-    /// How the bytes of a lost packet came to be retransmitted.
+    /// What caused the bytes of a lost packet to be retransmitted, if anything did.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Repair {
         /// TCP: immediately, after three or more segments above it were acknowledged selectively (RFC 6675, section 5).
@@ -18,8 +18,8 @@ crate::words! {
         Tlp = "tlp",
         /// TCP: the retransmission timeout (RFC 6298), or a retransmission in its wake.
         Rto = "rto",
-        /// TCP: the tail loss probe or the retransmission timeout; it was all that was in flight, and neither its
-        /// packets nor the socket show which.
+        /// TCP: the tail loss probe or the retransmission timeout. The lost packet was all that was in flight, and
+        /// neither the connection's packets nor the socket show which of the two it was.
         Timeout = "timeout",
         /// TCP: the timer of a SYN or SYN-ACK.
         SynTimer = "syn_timer",
@@ -67,13 +67,13 @@ pub struct DropRecord {
     pub start: Option<u64>,
     /// The offset after the last byte that it carried.
     pub end: Option<u64>,
-    /// The requests of whose messages, request or response, it carried bytes.
+    /// The requests that have bytes in the packet, be it of the request or of the response.
     pub carried: Vec<u64>,
     /// How its bytes were retransmitted.
     pub repair: Repair,
     /// When the last of its bytes arrived after all.
     pub repaired_at: Option<Time>,
-    /// The packet of the same direction that brought it.
+    /// The index of the packet, in the same direction, that carried this last byte.
     pub repaired_by: Option<u64>,
     /// The requests that it delayed.
     pub victims: Vec<Victim>,

@@ -26,8 +26,8 @@ pub struct Extent {
     pub record_last: Option<u64>,
 }
 
-/// How the client side of a hop came to send a request: what requests.parquet records for the path's own client. All
-/// `None` for that client and for server sides.
+/// The steps that led the client side of a hop to send a request. All are `None` for the path's own client, whose steps
+/// are in requests.parquet, and for server sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// When it was to be sent: its head had arrived from the previous hop. Not visible for a real program.
@@ -57,7 +57,7 @@ pub struct ExchangeRecord {
     pub protocol: Protocol,
     /// The request, by its place in the schedule: the client's own, or the one that `traceparent` names.
     pub request: Option<u64>,
-    /// How the client side of a later hop came to send it.
+    /// The steps before it was sent, for the client side of a later hop.
     pub beginning: Beginning,
     /// When the first byte of the request was written or read.
     pub request_first: Option<Time>,

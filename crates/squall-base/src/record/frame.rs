@@ -29,9 +29,9 @@ impl Way {
 /// One value per direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PerWay<T> {
-    /// That of what was sent.
+    /// The value for what was sent.
     pub sent: T,
-    /// That of what was received.
+    /// The value for what was received.
     pub received: T,
 }
 

@@ -1,8 +1,8 @@
 //! Whether squall's own machinery spoils a trial's response times.
 //!
 //! A response time counts from the intended time, so it includes the generator's lag, and what a late link added. What
-//! matters is how much of it that is. The rule is here because two judge by it: the trial's worker, and the finding that
-//! names a late generator. docs/METHOD.md, "Our own error", explains it.
+//! matters is how much of it that is. The rule is here because the trial's worker and the finding that names a late
+//! generator both apply it. docs/METHOD.md, "Our own error", explains it.
 
 use super::Lateness;
 use crate::Duration;
@@ -43,7 +43,7 @@ pub fn is_slight(response: [Duration; 3], without_own: [Duration; 3]) -> bool {
     })
 }
 
-/// Judges a trial's lag by the percentiles of [`is_slight`], of which `without_own` is asked for only if it matters.
+/// Judges a trial's lag. `response` and `without_own` are as in [`is_slight`]; `without_own` is called only if needed.
 ///
 /// A lag at the 99.9th percentile of at most 5 % of the median, or of 1 ms, is sound. A longer one is sound, too, if none of
 /// the percentiles would be 5 % smaller without it.

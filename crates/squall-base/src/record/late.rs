@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Duration, Time};
 
-/// A time during which a link's thread owed something: from when a heartbeat or a packet was due until the thread got to it.
+/// A time during which a link's thread was late: from when a heartbeat or a packet was due until the thread got to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LateSpan {
     /// When it was due.
@@ -40,8 +40,8 @@ impl LateSpans {
         joined
     }
 
-    /// Adds a span, if it is long enough to be listed; joins it with the last one if they overlap. Spans that come out of
-    /// order, as those of packets do that jitter has reordered, must be put in order by [`LateSpans::of`] afterwards.
+    /// Adds a span, if it is long enough to be listed; joins it with the last one if they overlap. Spans added
+    /// out of order, such as those of packets that jitter reordered, must be sorted by [`LateSpans::of`] afterwards.
     pub fn add(&mut self, span: LateSpan) {
         if span.until.since(span.from) < LateSpans::SHORTEST {
             return;

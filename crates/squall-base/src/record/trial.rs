@@ -136,7 +136,7 @@ pub struct LinkThreadHealth {
     pub hop: u8,
     /// Whether its devices exchanged super-packets (`fast` of the trial).
     pub fast: bool,
-    /// For how long in all the processor of the link's thread was full.
+    /// The total time for which the link's thread kept its processor fully busy.
     pub full: Duration,
     /// IP bits per second that the busier direction carried in that time; `None` if there was no such time.
     pub carried_bit_per_s: Option<u64>,
@@ -147,8 +147,8 @@ pub struct LinkThreadHealth {
 pub struct SharedMemory {
     /// Pages in use, at most.
     pub most_pages: u64,
-    /// Once it has begun to shrink windows, the kernel goes on until at most this many pages are in use: the first number of
-    /// the same setting. 0 in older records.
+    /// Once the kernel has begun to shrink windows, it goes on until at most this many pages are in use: the first
+    /// number of net.ipv4.tcp_mem or udp_mem. 0 in older records.
     #[serde(default)]
     pub low_pages: u64,
     /// Above this, the kernel shrinks the windows of every socket: the second number of net.ipv4.tcp_mem or udp_mem.
@@ -158,8 +158,8 @@ pub struct SharedMemory {
 /// How short of memory TCP was in a trial, as the kernel counted it (TcpExt of /proc/net/netstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpShortage {
-    /// How often all sockets together used so much memory that it began to save some: TCPMemoryPressures of the hosts and the
-    /// machine.
+    /// How often all sockets together used so much memory that the kernel began to save some: TCPMemoryPressures of the
+    /// hosts and the machine.
     pub pressures: u64,
     /// For how many milliseconds it saved memory, counted when that ends: TCPMemoryPressuresChrono.
     pub pressed_ms: u64,
@@ -287,7 +287,7 @@ pub struct EffectiveSettings {
     pub client_congestion_control: Vec<String>,
     /// Congestion control of the sockets at its server's end.
     pub server_congestion_control: Vec<String>,
-    /// The same of each link behind the first.
+    /// The congestion control at both ends of each link after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next_links: Vec<LinkCongestionControl>,
     /// Sysctls of the client's host that affect TCP, by name.
@@ -337,8 +337,8 @@ pub struct HopRecord {
 pub struct StationRecord {
     /// Its name on the path.
     pub name: String,
-    /// The version that a program reports, or [`StationRecord::UNKNOWN_VERSION`] if it did not tell; `None` for our own
-    /// stations.
+    /// The version that a program reports, or [`StationRecord::UNKNOWN_VERSION`] if it reports none; `None` for our
+    /// own stations.
     pub version: Option<String>,
     /// For a program that was to be pinned to one processor: the processors that the threads of its process group could
     /// run on, as the kernel reported when the load was over (for a load generator, when it had started). Empty for all
@@ -348,7 +348,7 @@ pub struct StationRecord {
 }
 
 impl StationRecord {
-    /// The version of a program that was asked for it and did not tell.
+    /// Stands for the version of a program that was asked for it and did not report one.
     pub const UNKNOWN_VERSION: &'static str = "unknown";
 }
 

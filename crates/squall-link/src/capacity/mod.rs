@@ -38,7 +38,7 @@ impl Capacity {
         }
     }
 
-    /// When the first byte of a packet is sent that could be sent from `ready` on; until then it waits in the queue.
+    /// When sending begins for a packet that could be sent from `ready` on; until then the packet waits in the queue.
     pub(crate) fn beginning(&self, ready: Time) -> Time {
         match self {
             Capacity::Trace(opportunities) => opportunities.beginning(ready),

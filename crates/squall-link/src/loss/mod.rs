@@ -1,8 +1,8 @@
 //! Random loss: the component and its models. Independent loss takes a single draw; the models with states are `burst`,
 //! driven by packets, and `weather`, driven by time.
 //!
-//! It decides when a packet enters the link, before any queue, so that a packet's fate does not depend on the traffic
-//! around it. Losses by name are `drop_list`, those in windows of time `blackout`.
+//! A packet's fate is decided as it enters the link, before any queue, so that it does not depend on the traffic around
+//! it. Losses by name are `drop_list`, those in windows of time `blackout`.
 
 mod burst;
 mod weather;

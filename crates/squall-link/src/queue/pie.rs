@@ -17,9 +17,9 @@ use super::{Depth, Discipline, Limit, MTU_BYTES, mark};
 use crate::component::{Exit, Packet};
 use crate::random::{Luck, PacketKey, Purpose};
 
-/// Per second of delay above the target (RFC 8033, section 4.2).
+/// How much an update adds to the probability per second of delay above the target (RFC 8033, section 4.2).
 const ALPHA: f64 = 0.125;
-/// Per second by which the delay has grown since the last update.
+/// How much it adds per second by which the delay has grown since the last update.
 const BETA: f64 = 1.25;
 /// How long a burst may last before anything is dropped (section 4.4).
 const MAX_BURST: Duration = Duration::from_millis(150);
@@ -36,7 +36,8 @@ const SLOWER: [(f64, f64); 6] = [
 const MAX_STEP: f64 = 0.02;
 /// What is left of the probability after an update without delay (section 4.2).
 const DECAY: f64 = 0.98;
-/// Up to this probability capable packets are marked, above it they are dropped (section 5.1; at it, as in Linux).
+/// Up to this probability, ECN-capable packets are marked; above it, they are dropped (section 5.1). At exactly this
+/// probability they are marked, as in Linux.
 const MAX_MARKED: f64 = 0.1;
 /// No drop before the probabilities of the packets since the last one sum up to this (section 5.4).
 const FIRST_DROP: f64 = 0.85;

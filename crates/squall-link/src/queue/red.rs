@@ -198,7 +198,7 @@ mod tests {
 
     const LEN: usize = 100;
 
-    /// Min 1,000 and max 3,000 bytes, 4 % there.
+    /// A minimum of 1,000 bytes, and a maximum of 3,000 bytes at which the probability is 4 %.
     fn red(marks_ecn: bool) -> Red {
         let curve = Curve::new(1_000, 3_000, Probability::new(0.04).unwrap());
         Red::new(UNLIMITED, curve, marks_ecn, Luck::new(5))

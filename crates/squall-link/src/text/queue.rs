@@ -21,7 +21,7 @@ const PIE_TARGET: Duration = Duration::from_millis(15);
 const PIE_UPDATE: Duration = Duration::from_millis(15);
 /// RFC 8290, section 5.2.4: a packet of Ethernet with its header.
 const FQ_QUANTUM_BYTES: u32 = 1_514;
-/// An update this frequent is repeated over a silence: a second has at most a million.
+/// The shortest time. With PIE updates this often, a second of silence already leaves a million updates to make up for.
 const MIN_TIME: Duration = Duration::from_micros(1);
 const MAX_TIME: Duration = Duration::from_secs(3_600);
 

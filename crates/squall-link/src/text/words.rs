@@ -216,7 +216,7 @@ impl<'t> Words<'t> {
         })
     }
 
-    /// Fails unless `is_possible`: the word that was taken last is then an impossible value.
+    /// Fails unless `is_possible`, with the error that the word taken last is out of range.
     pub(super) fn check(&self, is_possible: bool, expected: &str) -> Result<(), TextError> {
         if is_possible {
             Ok(())

@@ -159,7 +159,7 @@ impl SocketError {
 /// A user without CAP_NET_ADMIN in the socket's namespace may use only the allowed ones (tcp(7)).
 fn congestion_control_advice(name: &str, choices: &str, refusal: Errno) -> String {
     match refusal {
-        // To write the list without what it already has would forbid that.
+        // The list's present entries are unknown, and a command that writes the list without them would forbid them.
         Errno::EPERM if choices.is_empty() => format!(
             "Run as root, or add {name} to the list of `sysctl net.ipv4.tcp_allowed_congestion_control`"
         ),

@@ -486,7 +486,7 @@ mod tests {
         ask_for_receive_buffer(&socket, 32 << 20);
         let limit = sysctl::read("net.core.rmem_max").unwrap();
         let limit: usize = limit.parse().unwrap();
-        // What the kernel tells is doubled.
+        // The kernel reports twice the size.
         let given = getsockopt(&socket, sockopt::RcvBuf).unwrap() / 2;
         assert!(given >= limit.min(32 << 20), "{given} of {limit}");
     }

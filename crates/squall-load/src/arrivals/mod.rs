@@ -181,7 +181,7 @@ impl Arrivals {
     }
 
     /// The total number of requests, if it is known in advance: for open loads with constant spacing, and for scripts that
-    /// only their rounds end.
+    /// end only when their rounds are over.
     pub fn total(&self) -> Option<u64> {
         match &self.kind {
             Kind::Open(open) => open.total(),

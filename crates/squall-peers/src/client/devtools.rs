@@ -39,7 +39,7 @@ pub(super) struct BrowserTask {
 }
 
 impl BrowserTask {
-    /// The errand of a client's order.
+    /// The task that a client's order describes.
     pub(super) fn of(order: &ClientOrder) -> BrowserTask {
         let page = order.page.clone();
         let (further, drain) =
@@ -57,7 +57,7 @@ impl BrowserTask {
     }
 }
 
-/// Has the browser load pages until the errand's time is up, writes their lines, and closes the browser.
+/// Makes the browser load pages until the task's time is up, writes their lines, and closes the browser.
 ///
 /// # Errors
 /// The system's errors on the pipes and the file, and a browser that does not respond or refuses a command.
@@ -173,7 +173,8 @@ impl DevTools {
         Err(broken(format!("the browser did not load {url}")))
     }
 
-    /// The value of an expression in the page, or of the promise that it is; `Err` within: what the page threw.
+    /// The value of an expression in the page; if the expression is a promise, the value that the promise is fulfilled
+    /// with. The inner `Err` is what the page threw.
     pub(super) fn evaluate(&mut self, expression: &str) -> io::Result<Result<Value, String>> {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });

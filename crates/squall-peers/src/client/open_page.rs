@@ -26,7 +26,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(500);
 /// Looks for the browser.
 ///
 /// # Errors
-/// It is not in `search`, or does not tell its version.
+/// It is not in `search`, or does not report its version.
 pub fn find_browser(search: &SearchPath) -> Result<InstalledProgram, FindError> {
     Chromium.find(search)
 }

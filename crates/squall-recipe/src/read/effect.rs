@@ -39,7 +39,7 @@ enum IgnoreReason {
     InsideHost,
     /// The key is one of our own stations.
     Program,
-    /// The key is one of clients, and a proxy does so anyway.
+    /// The key is one of clients, and a proxy does what it asks for in any case.
     Proxy,
 }
 

@@ -71,8 +71,8 @@ const H1: &[Client] = &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Lea
 const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
 /// Enough that starting and connecting, which take a few milliseconds, are below 1 % of a server's client.
 const REQUESTS: f64 = 200_000.0;
-/// For clients under test. The memory they use at most, which every run has to request from the kernel anew, is as much
-/// as 200,000 requests fill; with this many requests it is a small part of their cost.
+/// For clients under test. Each run has to request its memory from the kernel anew, at most as much as 200,000 requests
+/// fill. With this many requests, that is a small part of the cost.
 const CLIENT_REQUESTS: f64 = 1_000_000.0;
 const UPLOADS: f64 = 8.0;
 

@@ -95,7 +95,7 @@ fn requests_over_the_time_limit_are_cancelled_and_counted() {
     }
 }
 
-/// Nor does a request wait longer for its connection.
+/// A request does not wait longer than its time limit for its connection, either.
 #[test]
 fn the_time_limit_covers_the_handshakes() {
     let _seat = seat();
@@ -284,7 +284,7 @@ fn http3_goaways_resets_and_settings_are_counted() {
     );
 }
 
-/// In trial.json, for both sides, as many as the table of frames has.
+/// trial.json counts, for both sides, as many as the table of frames has.
 #[test]
 fn goaways_of_a_trial_are_counted_by_both_sides() {
     let _seat = seat();

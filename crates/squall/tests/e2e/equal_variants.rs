@@ -62,7 +62,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     assert_eq!(comparisons, 20, "{said}");
     assert_eq!(shown, 0, "{said}");
     assert!(seem <= SEEM_AT_MOST, "{seem} of 20 seem so: {said}");
-    // Only of fewer than six pairs it says "h1 no 6's p99".
+    // The output names a measure ("h1 no 6's p99") only if there are fewer than six pairs.
     let is_said = said.contains("A/A: h1 no 6 and h1: ");
     assert!(is_said || run.has_disturbed_trials(), "{said}");
     assert!(!said.contains("a variant differs from itself"), "{said}");

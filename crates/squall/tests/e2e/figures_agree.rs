@@ -210,8 +210,8 @@ fn from_exported_parquet(python: &Path, run: &Path) -> AllFigures {
     figures.collect()
 }
 
-/// The trials whose figures a report shows of a cell: the valid ones, or without any those that are limits, or the doubtful
-/// ones, or all.
+/// The trials whose figures a report shows for a cell: the valid ones; if there are none, those that are limits; if
+/// there are none of these either, the doubtful ones; and otherwise all.
 fn shown<'a>(cell: &Value, all: &'a AllFigures) -> Vec<&'a TrialFigures> {
     let trials = list(&cell["trials"]).iter();
     let trials: Vec<&TrialFigures> = trials.map(|it| &all[&number(&it["index"])]).collect();
@@ -241,7 +241,7 @@ fn column<'a>(table: &'a str, variant: &str, title: &str) -> &'a str {
     let cell = row.split_once(&format!("data-label=\"{title}\">"));
     let (_, cell) = cell.unwrap_or_else(|| panic!("no column {title}: {row}"));
     let end = cell.find('<').expect("a tag");
-    // An unfinished request hides how much longer it is.
+    // `>` marks a lower bound: an unfinished request would have taken longer.
     cell[..end].trim_start_matches("&gt;")
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn check(
         }
         for finding in &findings {
             assert!((0.0..=1.0).contains(&finding.share.part), "{finding:?}");
-            // Of others, everything that would fix them may be in force.
+            // A finding that is not expected may have no fix left: all settings that would fix it may be in force.
             let is_expected = found.contains(&finding.name.as_str());
             assert!(!is_expected || !finding.fixes.is_empty(), "{finding:?}");
         }
@@ -180,8 +180,8 @@ fn reports_windows_that_stop_uploads() {
     check(&run, &any, &["open"], &[zero]);
 }
 
-/// Of a foreign server only our own side is known: its window stops our uploads, and the suggested fix is a setting of
-/// that server.
+/// If the server is foreign, only our own side is known. The server's window stops our uploads, and the suggested fix
+/// is a setting of the server.
 #[test]
 fn reports_windows_of_a_real_server_that_stop_uploads() {
     if !have(&["nginx"]) {

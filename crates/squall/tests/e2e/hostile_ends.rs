@@ -434,8 +434,8 @@ fn find(name: &str) -> Attack {
     found.expect("there is one")
 }
 
-/// A client that waits for each acknowledgement makes no progress by that: neither alone, nor for an earlier request
-/// that has no window. Slowly it may go on until the idle timeout, and at full speed it uses up its allowance of frames.
+/// Waiting for acknowledgements is no progress, neither by itself nor for an earlier request that has no window. A slow
+/// client may go on until the idle timeout, and one at full speed uses up its allowance of frames.
 #[test]
 fn client_that_only_pings_makes_no_progress() {
     // 100 acknowledgements, of 17 or 9 bytes.

@@ -1,9 +1,9 @@
 //! End-to-end tests of squall as users run it: the binary, namespaces, TUN devices and kernel TCP.
 //!
-//! All tests are in one test program because they must not disturb each other: each takes the whole bench
-//! (`support::bench`), or a seat at it if concurrent tests do not matter (`support::seat`). Each behaviour has its own
-//! file. Expected figures cite their source. The tests accept trials that other work on the machine has disturbed, and
-//! assert only what does not depend on that (`support::check_validity`).
+//! All tests are in one test program because they must not disturb each other: each takes the whole machine
+//! (`support::bench`), a quiet one (`support::quiet_seat`), or a place beside any other tests (`support::seat`). Each
+//! behaviour has its own file. Expected figures cite their source. The tests accept trials that other work on the
+//! machine has disturbed, and assert only what does not depend on that (`support::check_validity`).
 
 mod alone;
 mod authority;

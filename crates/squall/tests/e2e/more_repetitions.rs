@@ -89,7 +89,7 @@ fn complete_run_gets_more_repetitions_and_reports_all_of_them() {
         "{environment}"
     );
 
-    // As many as it has: it only goes on. Fewer: nothing is removed.
+    // With as many repetitions as the run has, it is only resumed. With fewer, it is refused, and nothing is removed.
     let output = resume(&run, "2");
     check_exit_code(&output, &read_trials(&run));
     let output = resume(&run, "1");

@@ -207,7 +207,7 @@ fn check_proxy(program: &str) {
     assert!(trial.requests.iter().all(RequestRecord::succeeded));
 }
 
-/// Of a load generator in front of a proxy, and of a server that only speaks HTTP/2 behind one.
+/// One such hop leads from a load generator to a proxy, the other from a proxy to a server that only speaks HTTP/2.
 #[test]
 fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
     if !is_root() || !have(&["h2load", "haproxy", "nghttpx", "nghttpd"]) {

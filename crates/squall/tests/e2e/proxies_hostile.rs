@@ -84,7 +84,7 @@ fn status(stream: &mut TcpStream, request: &str, end: &str) -> String {
     String::from_utf8_lossy(&answer[9..12]).into_owned()
 }
 
-/// A response of the upstream, or in its place.
+/// The status of a response that the upstream gives, or the proxy in its place.
 fn head(stream: &mut TcpStream) -> String {
     status(stream, "HEAD / HTTP/1.1", "\r\n\r\n")
 }

@@ -51,7 +51,6 @@ fn trial_samples_sockets_at_the_recipes_interval() {
     }
 }
 
-/// A container with a network of its own does not see the limits of the machine's.
 /// A program that uses a processor as long as this exists.
 struct BusyProgram(Child);
 
@@ -82,6 +81,7 @@ fn trial_records_what_its_hosts_share_with_the_machine() {
     );
     let health = &run.only("v").record.health;
     let machine = &health.machine;
+    // A container with a network namespace of its own does not see these limits of the machine.
     if Path::new("/proc/sys/net/ipv4/tcp_mem").exists() {
         let tcp = machine.tcp_memory.expect("the memory of TCP sockets");
         assert!(tcp.low_pages <= tcp.pressure_pages && tcp.pressure_pages > 0);

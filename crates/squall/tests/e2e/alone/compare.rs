@@ -44,7 +44,7 @@ fn check_json(folder: &Path) {
     );
 }
 
-/// A rise that too few trials cannot show is no failure, unless that is asked for.
+/// If there are too few trials to show a rise, the command fails only with `--fail-if-unknown`.
 fn check_failure_flags(folder: &Path) {
     for (flag, expected) in [("--fail-if-worse", 0), ("--fail-if-unknown", 1)] {
         let judged = compare(folder, folder, &[flag]);

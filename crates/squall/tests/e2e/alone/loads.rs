@@ -1,4 +1,4 @@
-//! A load on a server that stalls: the wait of no request is left out.
+//! A load on a server that stalls: no request's wait is left out.
 //!
 //! Every other kind of load is in `loads`.
 

@@ -1,8 +1,9 @@
-//! Tests that need the machine for themselves (`machine::bench`), or at least a quiet one (`machine::quiet_seat`).
+//! Tests that need the machine to themselves (`machine::bench`), or at least a quiet one (`machine::quiet_seat`).
 //!
 //! libtest runs tests in the order of their names. Because these are all in one module, they run before the others, which
-//! need not stop for each of them. The module is the first one: a test of another that begins before would wait for all of
-//! these, and keep one of libtest's threads from them. Tests that can run beside any others are in the modules of `main`.
+//! need not stop for each of them. The module comes first: a test of another module that began earlier would wait for
+//! all of these, and would occupy one of libtest's threads meanwhile. Tests that can run beside any others are in the
+//! modules of `main`.
 
 mod clean_link;
 mod compare;

@@ -252,7 +252,7 @@ fn pairs_without_windows() -> Vec<Case> {
     ]
 }
 
-/// In the same probes, each fault that was built must be found. The test also prints the other ones.
+/// At least 19 of the same 20 probes must also name every fault that was built. The test prints what each one found.
 #[test]
 fn costliest_fault_is_named_first_in_19_of_20_probes() {
     if !have(&["nginx", "openssl"]) {
@@ -321,7 +321,7 @@ fn server_without_a_fault_has_none_in_20_of_20_probes() {
     concurrently(AT_A_TIME, (0..HEALTHY_RUNS).collect(), run_once);
 }
 
-/// Does this with each element of a list: with `at_a_time` of them in as many threads.
+/// Calls `each` with every element of a list, in `at_a_time` threads.
 pub(super) fn concurrently<T: Send>(at_a_time: usize, of: Vec<T>, each: impl Fn(T) + Sync) {
     let rest = Mutex::new(of);
     let next = || rest.lock().expect("no panic").pop();

@@ -28,7 +28,7 @@ fn of_upload(result: &Value) -> f64 {
     predicted / (1e9 * of("bytes") / of("took_ns"))
 }
 
-/// The same for a download through this client's windows.
+/// Like `of_upload`, for a download through this client's windows.
 fn of_download(result: &Value) -> f64 {
     let facts = &result["endpoint"]["versions"][0];
     let measured = facts["download"]["bytes_per_s"][0].as_f64();

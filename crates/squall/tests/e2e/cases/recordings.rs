@@ -205,8 +205,8 @@ const BROWSERS: [Recording; 12] = [
     ),
 ];
 
-/// What other browsers and programs write. The first entry of each file was sent; the request with the number of its place
-/// is kept if the numbers have it.
+/// What other browsers and programs write. The first entry of each file was sent. The target of a request is its
+/// position in the file, so the targets show which requests are kept.
 #[test]
 fn fields_of_other_browsers_show_which_requests_were_sent() {
     let _seat = seat();
