@@ -31,7 +31,7 @@ pub(crate) enum LanguageChoice {
     /// English
     #[default]
     En,
-    /// Chinese in simplified characters
+    /// Simplified Chinese
     Zh,
 }
 

@@ -67,23 +67,23 @@ enum Command {
     Compare(commands::compare::Arguments),
     /// Show the slowest requests of a run, one request, or one moment in detail
     Explain(explain::Arguments),
-    /// Write the records of trials or of a load in the formats of other programs, or the plots of a run as SVG or PNG
+    /// Export trials or a load to the formats of other programs, or the plots of a run as SVG or PNG
     Export(export::Arguments),
     /// Show runs in a browser with all of their requests and packets, and how runs of one recipe changed
     View(view::Arguments),
-    /// Check what squall can do on this machine, and how to fix what it cannot
+    /// Check what squall can do on this machine, and suggest fixes for what it cannot
     Doctor(doctor::command::Arguments),
     /// Measure the link emulator on this machine, and check it against its targets
     Selftest(selftest::command::Arguments),
-    /// Serve HTTP: any version, with any settings, on real ports
+    /// Run an HTTP/1.1, HTTP/2 and HTTP/3 server, with any protocol settings
     Serve(commands::serve::Arguments),
-    /// Forward requests: any HTTP version to clients, any to upstreams
+    /// Run a reverse proxy, with any HTTP version towards clients and upstreams
     Proxy(Box<commands::proxy::Arguments>),
-    /// Send one request, and show what its connection does
+    /// Send one request and print the response; with -v, print everything that is sent and received
     Fetch(commands::fetch::Arguments),
     /// Generate load on a server, and measure its responses
     Load(Box<load::Arguments>),
-    /// Find out from outside what is wrong with a server's HTTP
+    /// Diagnose a server's HTTP from outside: what is wrong, what it costs, and how to fix it
     Probe(Box<probe::Arguments>),
     /// Convert a recording into a script for `squall load`, or a packet capture into tables for `squall explain`
     Import(import::Arguments),

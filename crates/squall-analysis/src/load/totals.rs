@@ -271,6 +271,11 @@ impl LoadTotals {
         self.succeeded
     }
 
+    /// Whether any request succeeded, be it in the warm-up.
+    pub fn has_success(&self) -> bool {
+        self.shortest.is_some()
+    }
+
     /// Requests with this outcome.
     pub fn with_outcome(&self, outcome: Outcome) -> u64 {
         self.by_outcome[outcome as usize]
@@ -449,6 +454,19 @@ mod tests {
     }
 
     #[test]
+    fn a_success_in_the_warm_up_is_one_and_a_failure_is_none() {
+        let in_warm_up = |request| RequestRecord {
+            phase: Phase::Warmup,
+            ..request
+        };
+        let censored = in_warm_up(failed(0, 5_000, Outcome::Censored, ""));
+        let mut totals = totals([censored]);
+        assert!(!totals.has_success());
+        totals.add(&in_warm_up(answered(0, 900)));
+        assert_eq!((totals.has_success(), totals.succeeded()), (true, 0));
+    }
+
+    #[test]
     fn each_request_counts_once_under_its_outcome() {
         let warm = RequestRecord {
             phase: Phase::Warmup,
@@ -462,6 +480,7 @@ mod tests {
         let closed = failed(0, 70, Outcome::ConnectionClosed, "reset");
         let totals = totals([warm, answered(5, 100), refused, censored, closed]);
         assert_eq!((totals.requests(), totals.warmup()), (4, 1));
+        assert!(totals.has_success());
         assert_eq!(
             (totals.succeeded(), totals.failed(), totals.censored()),
             (1, 2, 1)

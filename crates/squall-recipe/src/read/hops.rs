@@ -98,7 +98,8 @@ pub(super) fn read(
         }
         let own_pool = table.filter(|table| Pool::is_in(table));
         let (pool, blamed) = match (own_pool, pool.take()) {
-            (Some(table), _) => (Pool::read(table, &[protocol])?, table),
+            (Some(table), _) if place == 0 => (Pool::read(table, &[protocol])?, table),
+            (Some(table), _) => (Pool::read_of_proxy(table, protocol)?, table),
             (None, Some(pool)) => (pool?, variant),
             (None, None) => (Pool::of_proxy(protocol), variant),
         };

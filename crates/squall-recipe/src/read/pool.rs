@@ -59,6 +59,21 @@ impl Pool {
         }
     }
 
+    /// What a proxy's hop has in its own table.
+    pub(super) fn read_of_proxy(
+        hop: &Section<'_>,
+        protocol: Protocol,
+    ) -> Result<Pool, ReportedProblem> {
+        let own = Pool::read(hop, &[protocol])?;
+        Ok(match own.connections {
+            Ok(None) => Pool {
+                connections: Pool::of_proxy(protocol).connections,
+                ..own
+            },
+            _ => own,
+        })
+    }
+
     pub(super) fn read(
         variant: &Section<'_>,
         protocols: &[Protocol],

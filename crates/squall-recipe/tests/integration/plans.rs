@@ -746,6 +746,16 @@ fn every_hop_has_its_own_connections_and_settings() {
 }
 
 #[test]
+fn hop_of_a_proxy_with_only_a_pool_keeps_the_limit_of_proxies() {
+    let lines = "path = \"client -h1-> proxy ~h2c~> server\"\n\
+                 hop.1.pool.warm = 1\nhop.2.pool.streams_at_most = 10";
+    let variant = path_variant(lines, StationMode::Real);
+    let limits = [4_096, 1_024].map(|at_most| Connections::OnDemand { at_most });
+    let connections = variant.hops.iter().map(|hop| hop.connections);
+    assert!(connections.eq(limits), "{variant:?}");
+}
+
+#[test]
 fn embedded_stations_have_the_presets_of_the_programs() {
     let lines = "path = \"client -h1-> envoy ~h2c~> mine -h1-> nginx\"";
     let real = path_variant(lines, StationMode::Real);

@@ -100,7 +100,7 @@ pub(crate) struct ConnectionFlags {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect_to: Option<String>,
     /// Reach servers through this proxy: `http://HOST:PORT` opens a tunnel (CONNECT), `socks5://USER:PASSWORD@HOST:PORT`
-    /// is SOCKS5, and `socks5h://...` also resolves the servers' names; not for HTTP/3
+    /// uses SOCKS5, and with `socks5h://...` the proxy also resolves the servers' names; not for HTTP/3
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Connect to this UNIX socket instead of the URL's address; not for HTTP/3
@@ -112,8 +112,8 @@ pub(crate) struct ConnectionFlags {
     /// Use IPv6 addresses only
     #[arg(short = '6', long, conflicts_with = "ipv4")]
     pub(crate) ipv6: bool,
-    /// Send a request again that the server has not processed, as its GOAWAY or a refused stream says, up to ten times
-    /// each; for HTTP/2 and HTTP/3 [default: it has failed]
+    /// Retry a request, up to ten times, if a GOAWAY or a refused stream shows that the server has not processed it; for
+    /// HTTP/2 and HTTP/3 [default: count it as failed]
     #[arg(long)]
     pub(crate) retry_unprocessed: bool,
     /// Append TLS secrets to this file in NSS format (SSLKEYLOGFILE)

@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     before: PathBuf,
     /// Folder of the later run
     after: PathBuf,
-    /// Exit with code 99 if a cell exceeds this limit: on the change, such as p(99)<=1.1x, for the whole 95 % interval;
-    /// or on the later run, such as p(99)<50 (may be repeated)
+    /// Exit with code 99 if this condition fails in any cell: p(99)<=1.1x limits the change, and its whole 95 % interval
+    /// must meet the limit; p(99)<50 (ms) limits the later run (may be repeated)
     #[arg(long, value_name = "CONDITION", value_parser = limit)]
     threshold: Vec<Limit>,
     /// Exit with code 99 if the p99 of any cell is shown to be higher than before

@@ -37,16 +37,16 @@ use crate::{interrupt, output};
     after_help = "Examples:\n  squall fetch https://server/ -o page.html\n  \
         squall fetch -v --http 2 -k https://localhost:8443/\n  \
         squall fetch --http 3 -d photo.jpg --set http3.congestion_control=bbr2 https://server/upload\n\n\
-        -v prints the frames of HTTP/2 and HTTP/3 as `nghttp -v` does, to stderr. The exit code is 1 if there was no \
-        whole answer, or one with a status of 400 or more, or if a gRPC call failed."
+        -v prints HTTP/2 and HTTP/3 frames to stderr, in the style of `nghttp -v`. The exit code is 1 if there is no \
+        complete response, if its status is 400 or more, or if a gRPC call fails."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     request: RequestFlags,
     #[command(flatten)]
     connection: ConnectionFlags,
-    /// HTTP version; auto uses HTTP/3 if the server advertises it (alt-svc) [default: for https as ALPN negotiates, for
-    /// http 1.1]
+    /// HTTP version; auto uses HTTP/3 if the server advertises it (alt-svc) [default: negotiated by ALPN for https, 1.1
+    /// for http]
     #[arg(long, value_name = "VERSION", help_heading = "The connection")]
     http: Option<Http>,
     /// Write the body to this file instead of stdout

@@ -32,10 +32,10 @@ use crate::{interrupt, output};
     after_help = "Examples:\n  squall proxy --https 8443 --h3 8443 --to http://127.0.0.1:8080\n  \
         squall proxy --h1 8080 --to http://10.0.0.1:9000 --to http://10.0.0.2:9000 --http 2 --balance least-requests\n  \
         squall proxy --h2c 8080 --like alb --to http://127.0.0.1:9000\n\n\
-        Without a listener it takes --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
-        What it answers by itself: 400 and 501 (cannot be passed on), 408 (the rest of the request does not arrive, or \
-        arrives too slowly while others wait), 502 (no upstream), 503 (too much at once), 504 (no answer in time). \
-        Without --cert it makes a certificate, as squall serve does."
+        Without a listener flag, it uses --h1 8080 --https 8443 --h3 8443. Bodies are streamed both ways in bounded memory. \
+        The proxy itself responds with 400 or 501 (the request cannot be forwarded), 408 (the request stalls, or arrives \
+        too slowly while others wait), 502 (no upstream took the request, or the upstream failed), 503 (overload) and \
+        504 (timeout). Without --cert, it generates a certificate, as squall serve does."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -75,7 +75,8 @@ struct Upstreams {
     /// Maximum connections to each upstream [default: 256 for HTTP/1.1, 8 for HTTP/2 and HTTP/3]
     #[arg(long, value_name = "COUNT", value_parser = numbers::connections)]
     connections: Option<u32>,
-    /// Keep exactly --connections to each upstream [default: open one only if a request finds none free]
+    /// Use a fixed number of --connections to each upstream, all opened before the first request unless --warm says fewer
+    /// [default: open one only if a request finds none free]
     #[arg(long, requires = "connections")]
     fixed: bool,
     /// Open this many connections to each upstream before the first request, or `all` [default: 0; all with --fixed]
@@ -360,6 +361,11 @@ impl Upstreams {
             return Err(BadInput::new(said).into());
         }
         let scheme = scheme.context("there is an upstream")?;
+        if self.http == Some(Http::Auto) {
+            let said =
+                "squall proxy speaks one version to all upstreams: expected --http 1.1, 2 or 3";
+            return Err(BadInput::new(said).into());
+        }
         let http = Some(self.http.unwrap_or(Http::One));
         Ok((urls, self.flags().protocol(http, scheme)?))
     }

@@ -53,7 +53,7 @@ pub(crate) struct ReportFlags {
     /// Print only the answer
     #[arg(long, conflicts_with_all = ["full", "json"])]
     brief: bool,
-    /// Print everything: how all variants compare, the causes under all conditions, and every finding with what happens
+    /// Print everything: how all variants compare, the causes under all conditions, and every finding with its explanation
     #[arg(short = 'v', long, visible_alias = "verbose", conflicts_with = "json")]
     full: bool,
     /// Language of the page and of the printed text; JSON, Markdown and JUnit files are always English

@@ -16,8 +16,8 @@ const BEFORE_LISTENING: Rights = Rights::PORTS
 
 #[derive(Debug, clap::Args)]
 pub(super) struct UserFlag {
-    /// Switch to this user, with no other group than its own or GROUP, once ports are bound and keys and logs are opened
-    /// (root only)
+    /// Switch to this user once ports are bound and keys and logs are open, and keep no group but its own or GROUP (root
+    /// only)
     #[arg(help_heading = "Rights", long, value_name = "USER[:GROUP]")]
     user: Option<String>,
 }

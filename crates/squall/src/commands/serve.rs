@@ -31,10 +31,10 @@ const SETTINGS: &str = "Settings (docs/RECIPES.md)";
     after_help = "Examples:\n  squall serve --h1 8080 --https 8443 --h3 8443 --dir public\n  \
         squall serve --h2c 8080 --preset alb --sink\n  \
         squall serve --h2 8443 --set tls.records=1300 --body 64KiB --access-log -\n\n\
-        Without a listener it takes --h1 8080 --https 8443 --h3 8443. A request may ask for another size, a delay and a \
-        status: http://localhost:8080/?size=1MiB&delay=2s&status=503, or for a body in pieces with pauses: \
-        /?chunks=20&chunk=64&every=50ms&sse. Without --cert it makes a certificate for \
-        localhost and every --name, and writes it where --write-cert says."
+        Without a listener flag, it uses --h1 8080 --https 8443 --h3 8443. A query can set the size, delay and status of \
+        a response: http://localhost:8080/?size=1MiB&delay=2s&status=503, or request a body in pieces with pauses: \
+        /?chunks=20&chunk=64&every=50ms&sse. Without --cert, it generates a certificate for localhost, 127.0.0.1, ::1 and \
+        every --name, which --write-cert saves."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Change one setting, such as `http2.window_updates=never` or `tls.records=1300` (may be repeated)
     #[arg(help_heading = SETTINGS, long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Close connections without progress for this long (no request, and no part of a body); those of HTTP/3 also close
+    /// Close a connection after this time without progress (no request and no body data); HTTP/3 connections also close
     /// after 30s without a packet
     #[arg(
         help_heading = "Times",

@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
     /// Print the checks as JSON: an array of objects {check, state, found, advice}
     #[arg(long)]
     json: bool,
-    /// List the third-party programs that paths can name (docs/PEERS.md) instead: which are installed, and how to get
-    /// the others
+    /// Instead of the checks, list the third-party programs that a recipe's paths can name (docs/PEERS.md): which are
+    /// installed, and how to get the others
     #[arg(long)]
     peers: bool,
 }

@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// of each cell, or of the capture]
     #[arg(conflicts_with = "at")]
     pub(super) request: Option<u64>,
-    /// Show what happened at this time, such as 1.2s. It counts from the load's first arrival, as in the report's
-    /// plots; in a capture, from its first packet
+    /// Show what happened at this time, such as 1.2s, counted from the load's first request, as in the report's plots (in
+    /// a capture, from its first packet)
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<Duration>,
     /// With --at: show drops within this time before and after

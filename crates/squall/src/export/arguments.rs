@@ -17,8 +17,8 @@ use crate::trials::TrialSelection;
     squall export runs/twilio-20261121T120000Z --to svg -o plots\n  \
     squall export runs/twilio-20261121T120000Z --to png --plot response-time-p99 -o p99.png\n  \
     squall export requests.parquet --to hgrm\n\n\
-    svg and png take a run, cells, openmetrics and trace all selected trials, the other formats one. docs/RECORD.md \
-    describes the formats."
+    svg and png export the plots of a whole run. cells, openmetrics and trace export all selected trials, the other \
+    formats a single one. docs/RECORD.md describes the formats."
 )]
 pub(crate) struct Arguments {
     /// Folder of a run or of one of its trials, or a table of requests as `squall load --output` writes it
@@ -56,7 +56,7 @@ pub(super) struct Part {
     /// qlog, qlog-seq, pcapng and xpl: this hop of the path, counted from 1 [default: the one across the first link]
     #[arg(long, value_name = "NUMBER")]
     pub(super) hop: Option<u8>,
-    /// qlog, qlog-seq and xpl: this connection, from 0 in the order of opening; of xpl, the flow of packets.parquet
+    /// qlog and qlog-seq: this connection, counted from 0 in the order of opening; xpl: this `flow` of packets.parquet
     /// [default: all in qlog, otherwise 0]
     #[arg(long, value_name = "NUMBER")]
     pub(super) connection: Option<u32>,

@@ -38,11 +38,10 @@ const ROWS_A_CHUNK: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "TLS and QUIC are read if their secrets are in the capture (Decryption Secrets Blocks) or in --key-log; \
-        else a connection has its name, times and bytes only. Packets in tunnels (VXLAN, Geneve, GRE, ERSPAN, GTP-U, IP in \
-        IP, MPLS, PPPoE) are unwrapped. The capture has one point, so both sides' \
-        rows have its times, counted from its first packet. `squall explain FOLDER` says what the slowest exchanges \
-        waited for."
+    after_help = "TLS and QUIC are decrypted with the secrets in the capture (Decryption Secrets Blocks) or in --key-log. \
+        Without secrets, only a connection's server name, times and byte counts are known. Packets in tunnels (VXLAN, \
+        Geneve, GRE, ERSPAN, GTP-U, IP in IP, MPLS, PPPoE) are unwrapped. The rows of both sides have the times of the one \
+        capture point, counted from the first packet. `squall explain FOLDER` shows what the slowest requests waited for."
 )]
 pub(super) struct Arguments {
     /// The capture file

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Make this port of this machine, TCP and UDP, reachable at `server` (may be repeated)
     #[arg(help_heading = "Programs", long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     forward: Vec<u16>,
-    /// Shell command to run in the far host; the near command starts once it listens
+    /// Shell command to run in the far host; COMMAND starts once this one listens, or after 10s
     #[arg(help_heading = "Programs", long, value_name = "CMD")]
     serve: Option<String>,
     /// TCP congestion control in both hosts, unless a socket sets its own
@@ -98,8 +98,8 @@ pub(crate) struct Conditions {
     /// to good), `weather good 2s bad 200ms`
     #[arg(long, value_name = "LOSS")]
     loss: Option<String>,
-    /// Drop specific packets, counted in each flow and direction: `syn 1`, `data 3 of flow 0`, `every 100`, `seq
-    /// 1-1448` (may be repeated)
+    /// Drop specific packets, counted per flow in each direction (with `every`, over all flows): `syn 1`, `data 3 of flow
+    /// 0`, `every 100`, `seq 1-1448` (may be repeated)
     #[arg(long, value_name = "PACKETS")]
     drop: Vec<String>,
     /// Time windows in which nothing passes: `2s at 10s`, `200ms at 1s every 5s` (may be repeated)
@@ -120,8 +120,8 @@ pub(crate) struct Conditions {
     /// Bytes added to each packet for the rate, such as 38 for Ethernet
     #[arg(long, value_name = "BYTES")]
     overhead: Option<String>,
-    /// Queue in front of the rate limit; no effect without one: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red 30k
-    /// 90k 10%` [default: 1,000 packets]
+    /// Queue in front of the rate limit; requires a rate or a trace: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red
+    /// 30k 90k 10%` [default: 1,000 packets; 10,240 for fq-codel]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
     /// Settings towards the server, overriding the other flags: a list such as `rate 2mbit, delay 40ms`, or a trace
@@ -134,8 +134,8 @@ pub(crate) struct Conditions {
     /// Add a further link behind this one, with these settings (may be repeated)
     #[arg(long, value_name = "SETTINGS")]
     next: Vec<String>,
-    /// File of changes over time, one per line, counted from the link's start: `at 10s: loss 3%`, `at 1min: down rate
-    /// 2mbit`
+    /// File of changes over time, one per line; times count from the link's start: `at 10s: loss 3%`, `at 1min: down
+    /// rate 2mbit`
     #[arg(long, value_name = "FILE")]
     schedule: Option<PathBuf>,
     /// Seed for all random choices: the same seed loses the same packets of each flow

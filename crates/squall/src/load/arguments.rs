@@ -24,9 +24,11 @@ use crate::result_files::{ExportFlags, MetricFlags};
         squall load --script recorded.json --speed 10x --users 91 --stagger 1s http://server/\n  \
         squall load --tiles 100 --tile 'https://server/tile-{}.png' https://server/page.html\n  \
         squall load -v -n 1 https://server/\n\n\
-        Without --rate, --stages, --script and pages, each of -c connections has -m requests at once (a closed loop).\n\
-        Exit codes: 0 fine, 1 a request failed, got a status of 400 or more, or had no response by the end of\n\
-        --drain or --give-up (a gRPC call fails by its grpc-status), 2 bad usage, 99 a threshold does not hold, 130 interrupted.")]
+        By default, each of the -c connections keeps -m requests in flight (a closed loop). --users, --rate, --stages,\n\
+        --script, --page, --tiles and --hold replace this.\n\
+        Exit codes: 0 success; 1 a request failed, got a status of 400 or more, or had no complete response by the end\n\
+        of --drain or --give-up (a gRPC call fails by its grpc-status), no request succeeded, or a file could not be\n\
+        written; 2 bad usage; 99 a threshold failed; 130 interrupted.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) amount: Amount,
@@ -53,8 +55,8 @@ pub(super) struct Amount {
     /// Total number of requests, or of pages; with -D, whichever limit comes first [default: 1, unlimited with -D]
     #[arg(short = 'n', long, value_name = "COUNT", conflicts_with_all = ["stages", "script"], value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) requests: Option<u64>,
-    /// Number of connections; for scripts and pages, per user [default: 1; for HTTP/1.1 one per user, or 6 for scripts
-    /// and pages]
+    /// Number of connections; for scripts and pages, the number per user [default: 1; over HTTP/1.1 one per user, or 6
+    /// for --script, --page and --tiles]
     #[arg(short = 'c', long, value_name = "COUNT", value_parser = numbers::connections)]
     pub(super) connections: Option<u32>,
     /// Concurrent requests per connection; always 1 for HTTP/1.1 [default: 1 for closed loads without --users,
@@ -64,15 +66,16 @@ pub(super) struct Amount {
     /// How long to send requests, not counting the warm-up
     #[arg(short = 'D', long, value_name = "TIME", value_parser = positive_time)]
     pub(super) duration: Option<Duration>,
-    /// Run the load for this long before measuring; these requests count in no statistic
+    /// Send requests for this long before measuring; no statistic includes them. With --stages, this is the first part of
+    /// the stages
     #[arg(long, value_name = "TIME")]
     pub(super) warm_up_time: Option<Duration>,
-    /// How long to wait for outstanding responses after the load ends; the rest count as unfinished. 0 means do not
-    /// wait, and is not an error [default: 5s]
+    /// How long to wait for outstanding responses after the load ends. Requests that are still open then count as
+    /// unfinished. With 0s, squall does not wait, and unfinished requests are not failures [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(super) drain: Option<Duration>,
-    /// Cancel a request that has no complete response this long after it was due: it has failed (timeout). Over HTTP/1.1
-    /// its connection is closed [default: no limit]
+    /// Cancel a request that has no complete response this long after it was due, and count it as failed (timeout). Over
+    /// HTTP/1.1, this closes its connection [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     pub(super) timeout: Option<Duration>,
     /// Without -D: stop if no request completes for this long; open requests then count as unfinished
@@ -102,8 +105,9 @@ pub(super) struct Amount {
     /// How to choose among the connections that can take a request (docs/RECIPES.md) [default: least_busy]
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     pub(super) order: Option<PoolOrder>,
-    /// Busy-wait instead of sleeping if a request is due within this time; 0 disables it. Needs a processor per thread
-    /// and one more, otherwise it is disabled [default: 60us, using at most a tenth of a processor]
+    /// Busy-wait instead of sleeping if a request is due within this time, at most 10ms; 0s disables it. With fewer
+    /// processors than one per thread and one more, squall does not busy-wait [default: 60us, using at most a tenth of a
+    /// processor]
     #[arg(long, value_name = "TIME", value_parser = spin_time)]
     pub(super) spin: Option<Duration>,
     /// Whether idle processors stay awake during the load [default: awake if permitted; asleep for open loads, scripts
@@ -132,26 +136,26 @@ pub(super) struct Shape {
     /// Change the rate over time: `RATE TIME` or ramps `RATE..RATE TIME`, separated by commas; `0 5s` is a pause
     #[arg(long, value_name = "STAGES", conflicts_with_all = ["duration", "script", "page", "tiles", "hold"])]
     pub(super) stages: Option<Stages>,
-    /// How requests are spaced at that rate [default: constant]
+    /// Spacing of the requests of --rate or --stages [default: constant]
     #[arg(long, value_name = "SPACING")]
     pub(super) arrivals: Option<SpacingFlag>,
-    /// Number of users, each with one request at a time; for scripts and pages, each with its own connections [default:
-    /// -c times -m; 1 for scripts and pages]
+    /// Number of users, each with one request at a time. For scripts and pages, each user replays the whole script or
+    /// loads pages on its own connections [default: -c times -m; 1 for scripts and pages]
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["rate", "stages"], value_parser = numbers::users)]
     pub(super) users: Option<u32>,
     /// How long a user waits between a response and the next request or page: `1s`, `0.5s..2s`, or `exp:1s`
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages", "script"])]
     pub(super) think: ThinkTime,
-    /// Spread the start of the users over this time; for a script, the delay between one user's start and the next
-    /// (10ms for 91 users: over 0.9 s)
+    /// Spread the starts of the users over this time. For a script, this is instead the delay between one user's start
+    /// and the next: with 10ms, the last of 91 users starts after 0.9s
     #[arg(long, value_name = "TIME", default_value = "0s", conflicts_with_all = ["rate", "stages"])]
     pub(super) stagger: Duration,
     /// Replay a script from `squall import` at its recorded times, on the server of the URL; each user replays all of
     /// it. `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "tiles", "hold"])]
     pub(super) script: Option<PathBuf>,
-    /// Send the script's requests to these hosts, and leave out the others [default: with a URL those to the host of the
-    /// script's first request, otherwise all]
+    /// Send only the script's requests that were recorded for these hosts [default: with a URL, those for the host of the
+    /// script's first request; without one or with --keep-hosts, all]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     pub(super) hosts: Vec<String>,
     /// Send each request of the script to its recorded host, not to the URL's
@@ -183,8 +187,8 @@ pub(super) struct Shape {
     /// URL of the tiles, with {} for the tile's number [default: the page's URL]
     #[arg(long, value_name = "URL")]
     pub(super) tile: Option<String>,
-    /// Request the URL, which must respond slowly, and 10 ms later this one: reports whether it has to wait
-    /// (head-of-line blocking)
+    /// Request the URL, whose response should be slow, and this one 10 ms later. Report whether the second response had to
+    /// wait for the first (head-of-line blocking)
     #[arg(long, value_name = "URL")]
     pub(super) hold: Option<String>,
 }
@@ -192,8 +196,8 @@ pub(super) struct Shape {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Comparison")]
 pub(super) struct Comparison {
-    /// HTTP version. Several, such as 1.1,2,3, run in turns and are compared; auto uses HTTP/3 if the server advertises
-    /// it (alt-svc) [default: for https as ALPN negotiates, for http 1.1]
+    /// HTTP version. Several, such as 1.1,2,3, are run in turn and compared; auto uses HTTP/3 if the server advertises it
+    /// (alt-svc) [default: negotiated by ALPN for https, 1.1 for http]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
     /// How often to run each version of a comparison [default: 3]

@@ -76,8 +76,9 @@ impl LoadResult {
         format!("asked {}\n{threads}", addresses.join(", "))
     }
 
-    /// Whether every request was answered and every file written. A request without a response at the end of the drain
-    /// counts as failed, like a refused one. Without a drain, requests in flight at the end are not failures.
+    /// Whether every measured request was answered, some request succeeded, and every file was written. A request without a
+    /// response at the end of the drain counts as failed, like a refused one. Without a drain, requests in flight at the end
+    /// are not failures.
     pub(super) fn is_success(&self, arguments: &Arguments) -> bool {
         let totals = &self.totals;
         let all_answered = totals.censored() == 0 || arguments.amount.drain().is_zero();
@@ -85,6 +86,6 @@ impl LoadResult {
             && all_answered
             && !self.gave_up
             && !self.has_failed_files
-            && (totals.succeeded() > 0 || totals.warmup() > 0)
+            && totals.has_success()
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// What to download instead of the URL: a path of the same server, or a URL on it. A few megabytes usually suffice
     #[arg(long, value_name = "URL")]
     pub(super) download: Option<String>,
-    /// Upload a body of this size with POST, once in each round over each version, after one of 1 kB
+    /// POST a body of this size over each version in each round, after a body of 1 kB
     #[arg(long, value_name = "SIZE")]
     pub(super) upload: Option<Bytes>,
     /// Where to send uploads: a path of the same server, or a URL on it [default: the URL]
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// How uploads are sent: as plain bytes, or as a file in a form (multipart/form-data), as browsers do
     #[arg(long, value_name = "FORM", value_enum, default_value_t = UploadForm::Plain, requires = "upload")]
     pub(super) upload_as: UploadForm,
-    /// Download and upload also where robots.txt of the server disallows it, and send many requests there
+    /// Ignore the server's robots.txt: send downloads, uploads and long series of requests even to paths that it disallows
     #[arg(long)]
     pub(super) ignore_robots: bool,
     /// HTTP versions to probe, out of 1.1, 2 and 3, such as 1.1,2 [default: all that the URL's scheme allows]
@@ -54,14 +54,14 @@ pub(crate) struct Arguments {
     /// Time limit of the probe of each URL
     #[arg(long, value_name = "TIME", default_value = "45s")]
     pub(super) duration: Duration,
-    /// Number of rounds; each rate or time shown is the middle one of its rounds
+    /// Number of rounds; each rate or time shown is the median of its rounds
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(super) rounds: u32,
     /// Stop each download after this many bytes
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     pub(super) bytes: Bytes,
-    /// How long to watch whether the server ends an idle connection of each version, as far as --duration has time left; 0s
-    /// leaves it out
+    /// How long to wait for the server to close an idle connection of each version, if --duration leaves the time; 0s skips
+    /// this step
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) idle: Duration,
     /// Header field of all requests, as `name: value` (may be repeated)
@@ -72,7 +72,8 @@ pub(crate) struct Arguments {
     /// jitters, losses or rates
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]
     pub(super) behind: Option<String>,
-    /// How many values of a range in --behind to probe [default: the round numbers in the range, at most seven values]
+    /// How many values of a range in --behind to probe [default: both ends and the round numbers between them, at most
+    /// seven values]
     #[arg(long, value_name = "COUNT", requires = "behind", value_parser = clap::value_parser!(u8).range(2..=12))]
     pub(super) points: Option<u8>,
     /// Settings of the link that this process is behind; set by --behind

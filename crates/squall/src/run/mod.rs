@@ -58,8 +58,8 @@ const STATIONS: &str = "stations";
                         squall run --resume runs/twilio-20261121T120000Z --repetitions 12"
 )]
 pub(crate) struct Arguments {
-    /// Recipe: a name (see `squall recipes`) or the path of a TOML file; with --resume only if its secrets were left out of
-    /// the run's folder
+    /// Recipe: a name (see `squall recipes`) or the path of a TOML file. With --resume, give it only if its secrets were
+    /// left out of the run's folder
     #[arg(required_unless_present = "resume")]
     recipe: Option<String>,
     /// Profile of the recipe [default: the recipe's own default]
@@ -68,12 +68,13 @@ pub(crate) struct Arguments {
     /// Seed for all random choices: the same seed loses the same packets of each flow
     #[arg(long, default_value_t = 1, conflicts_with = "resume")]
     seed: u64,
-    /// Repetitions of each cell, instead of the recipe's number; further repetitions of the primary comparison stay. With
+    /// Repetitions of each cell, in place of the recipe's `repetitions`; a larger `primary_repetitions` still applies. With
     /// --resume, add repetitions to the run, even if it is complete, until each cell has this many
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
-    /// After the planned trials, try the fixes of the N most costly findings: each fix gets one pair of trials, without
-    /// and with it, for each trial of its variant. With --resume, also for a run that was begun without this flag
+    /// After the planned trials, try the fixes for the N most costly findings (by default 1, at most 5). For each planned
+    /// trial of the affected variant and conditions, a fix gets one pair of trials, without it and with it. With --resume,
+    /// this works only if the run was started without this flag
     #[arg(
         long,
         value_name = "N",
@@ -83,11 +84,11 @@ pub(crate) struct Arguments {
         value_parser = clap::value_parser!(u32).range(1..=fixes::FIXES_AT_MOST)
     )]
     try_fix: Option<u32>,
-    /// Run the programs on paths themselves (real), or squall's own stations with the presets of these programs in
-    /// their place (embedded)
+    /// Run the real programs that the recipe's paths name (real), or squall's own stations with the presets of these
+    /// programs (embedded)
     #[arg(long, value_parser = stations, default_value = "real", value_name = "real|embedded", conflicts_with = "resume")]
     stations: StationMode,
-    /// Create the run's folder in this one
+    /// Folder in which to create the run's folder
     #[arg(long, default_value = "runs", conflicts_with = "resume")]
     output: PathBuf,
     /// Check the recipe and the programs that it needs, print what would run, and start nothing

@@ -29,10 +29,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  squall view runs/twilio-20261121T120000Z\n  squall view runs/twilio-*\n\n\
-        The page of a run is its report, but its plots show every request of the part that you zoom to, a click on a \
-        request opens it in full, and the packets of the visible time are listed. Of several runs of a recipe, the first \
-        page also shows how their figures changed, and another one has them beside each other. Only this \
-        machine can reach it. Ctrl-C ends it."
+        The page of a run is its report, with more behind the plots: zoom in to see every request, click a request to open \
+        it in full, and list the packets of the visible time. With several runs of a recipe, the first page also shows how \
+        their figures changed, and another page compares them side by side. The server listens on 127.0.0.1 only. Ctrl-C \
+        stops it."
 )]
 pub(crate) struct Arguments {
     /// Folders of runs

@@ -110,6 +110,23 @@ fn the_time_limit_covers_the_handshakes() {
     assert_eq!(count(&counts, "tcp"), 2, "{said}");
 }
 
+/// In a closed load, they keep their users from sending any request that is measured.
+#[test]
+fn a_load_whose_first_requests_are_never_answered_has_failed() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let url = format!("http://{}/", silent.local_addr().expect("its address"));
+    let times = ["--warm-up-time", "100ms", "-D", "200ms", "--drain", "100ms"];
+    let output = squall(home.path())
+        .arg("load")
+        .args(times)
+        .arg(&url)
+        .output()
+        .expect("squall starts");
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+}
+
 /// Requests beyond a GOAWAY fail as refused, not as resets that never arrived.
 #[test]
 fn requests_refused_by_goaway_are_not_counted_as_resets() {

@@ -268,6 +268,7 @@ const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &str = r#"
 2 serve --h1 0 --users 5 => --users is a flag of `squall load`
 2 proxy --h1 0 => --to <URL>
 2 proxy --h1 0 --to ftp://a => expected http or https
+2 proxy --h1 0 --to https://127.0.0.1:1 --http auto => expected --http 1.1, 2 or 3
 1 proxy --h1 {HTTP} --to {URL} => Another program has this port
 "#;
 
