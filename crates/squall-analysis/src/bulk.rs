@@ -65,8 +65,12 @@ impl BulkPhase {
         let measured = || requests.iter().filter(|row| row.phase == Phase::Measure);
         let start = measured().map(had_connection).min()?;
         let end = measured().map(|row| row.end).max()?;
-        let up: u64 = measured().map(|row| row.request_body_bytes).sum();
-        let down: u64 = measured().map(|row| row.response_body_bytes).sum();
+        let up = measured().map(|row| row.request_body_bytes);
+        let down = measured().map(|row| row.response_body_bytes);
+        let [up, down] = [
+            up.fold(0, u64::saturating_add),
+            down.fold(0, u64::saturating_add),
+        ];
         let is_large = up.max(down) / measured().count() as u64 >= LARGE_BODY_BYTES;
         let trial = &record.trial;
         (is_large && start < end).then(|| BulkPhase {

@@ -103,8 +103,9 @@ impl Duration {
 
 impl Add<Duration> for Time {
     type Output = Time;
+    /// Saturating, because records may have any times.
     fn add(self, span: Duration) -> Time {
-        Time::from_nanos(self.as_nanos() + span.0)
+        Time::from_nanos(self.as_nanos().saturating_add(span.0))
     }
 }
 
@@ -140,8 +141,9 @@ impl fmt::Debug for Time {
 
 impl Add for Duration {
     type Output = Duration;
+    /// Saturating, because records may have any times.
     fn add(self, other: Duration) -> Duration {
-        Duration(self.0 + other.0)
+        Duration(self.0.saturating_add(other.0))
     }
 }
 
@@ -211,6 +213,13 @@ impl FromStr for Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_damaged_records_end_at_the_largest_time() {
+        let most = Duration::from_nanos(u64::MAX);
+        assert_eq!(most + Duration::from_nanos(1), most);
+        assert_eq!((Time::from_nanos(1) + most).as_nanos(), u64::MAX - 1);
+    }
 
     #[test]
     fn durations_parse_as_they_print() {

@@ -150,7 +150,9 @@ impl<'a> Case<'a> {
     pub(super) fn most_blocked(&self, blocked_ns: fn(&ConnectionFrames) -> u64) -> Side {
         let [client, server] = Side::ALL.map(|side| {
             let of_side = self.frames().filter(|((_, of, _), _)| *of == side);
-            of_side.map(|(_, frames)| blocked_ns(frames)).sum::<u64>()
+            of_side
+                .map(|(_, frames)| blocked_ns(frames))
+                .fold(0, u64::saturating_add)
         });
         match client.cmp(&server) {
             Ordering::Greater => Side::Client,
@@ -305,8 +307,8 @@ impl<'a> Case<'a> {
         };
         let took = rows
             .iter()
-            .map(|row| row.end.since(row.intended).as_nanos());
-        took.sum::<u64>() as f64 / end.since(begin).as_nanos().max(1) as f64
+            .map(|row| row.end.since(row.intended).as_nanos() as f64);
+        took.sum::<f64>() / end.since(begin).as_nanos().max(1) as f64
     }
 
     /// The side that sends more body bytes.

@@ -71,19 +71,20 @@ pub(super) fn waits_behind_healthy_exchanges(case: &Case<'_>) -> Option<Costs> {
             .for_each(|row| costs.add(row.request, waited(row)));
         return Some(costs);
     }
-    let (mut costs, mut all, mut healthy) = (Costs::default(), 0_u64, 0_u64);
+    let mut costs = Costs::default();
+    let (mut all, mut healthy) = (Duration::ZERO, Duration::ZERO);
     for (row, causes) in case.attributed() {
         let waited = waited(row);
         if waited.is_zero() {
             continue;
         }
         let roots = &causes.queue_roots;
-        let of_healthy = healthy_causes.iter().map(|cause| roots[*cause].as_nanos());
-        all += roots.total().as_nanos();
-        healthy += of_healthy.sum::<u64>();
+        let of_healthy = healthy_causes.iter().map(|cause| roots[*cause]);
+        all = all + roots.total();
+        healthy = of_healthy.fold(healthy, |sum, span| sum + span);
         costs.add(row.request, waited);
     }
-    (2 * healthy >= all).then_some(costs)
+    (healthy + healthy >= all).then_some(costs)
 }
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

@@ -747,8 +747,8 @@ fn every_hop_has_its_own_connections_and_settings() {
 
 #[test]
 fn hop_of_a_proxy_with_only_a_pool_keeps_the_limit_of_proxies() {
-    let lines = "path = \"client -h1-> proxy ~h2c~> server\"\n\
-                 hop.1.pool.warm = 1\nhop.2.pool.streams_at_most = 10";
+    let lines = "path = \"client -h1-> proxy ~h1~> server\"\n\
+                 hop.1.pool.warm = 1\nhop.2.pool.warm = 1";
     let variant = path_variant(lines, StationMode::Real);
     let limits = [4_096, 1_024].map(|at_most| Connections::OnDemand { at_most });
     let connections = variant.hops.iter().map(|hop| hop.connections);

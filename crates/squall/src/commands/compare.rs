@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     /// Exit with code 99 if the p99 of any cell is shown to be higher than before
     #[arg(long)]
     fail_if_worse: bool,
-    /// Exit with code 1 if no verdict on the p99 of some cell is possible: too few trials or requests, or a cell that only
-    /// one run has
+    /// Exit with code 1 if no verdict on the p99 of some cell is possible: too few trials, requests or trials that count, or a
+    /// cell that only one run has
     #[arg(long)]
     fail_if_unknown: bool,
     /// Print JSON instead of tables

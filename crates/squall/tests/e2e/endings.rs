@@ -285,20 +285,17 @@ fn http3_goaways_resets_and_settings_are_counted() {
     let server = RawServer::new(CONTROL_AND_GOAWAY, &[], Then::KeepsSilent);
     let url = format!("https://{}/", server.start(home.path()));
     let (said, counts) = load(home.path(), "3", &["-n", "1"], &url);
-    assert_eq!(count(&counts, "goaways_received"), 1, "{said}");
-    assert!(said.contains("\nGOAWAY 1 received\n"), "{said}");
+    // A GOAWAY that is read before the request is sent only makes the client open another connection.
+    let connections = count(&counts, "quic");
+    assert_eq!(count(&counts, "goaways_received"), connections, "{said}");
+    let goaways = format!("\nGOAWAY {connections} received\n");
+    assert!(connections > 0 && said.contains(&goaways), "{said}");
     assert_eq!(count(&counts, "resets_received"), 0, "{said}");
     assert!(said.contains(REFUSED), "{said}");
-    assert_eq!(
-        count(&counts, "SETTINGS_MAX_FIELD_SECTION_SIZE=63"),
-        1,
-        "{said}"
-    );
-    assert_eq!(
-        count(&counts, "SETTINGS_MAX_FIELD_SECTION_SIZE=65536"),
-        1,
-        "{said}"
-    );
+    for setting in ["63", "65536"] {
+        let setting = format!("SETTINGS_MAX_FIELD_SECTION_SIZE={setting}");
+        assert_eq!(count(&counts, &setting), connections, "{said}");
+    }
 }
 
 /// trial.json counts, for both sides, as many as the table of frames has.

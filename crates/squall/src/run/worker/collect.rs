@@ -139,6 +139,11 @@ impl RequestTotals {
         self.achieved += u64::from(criterion.counts(request));
     }
 
+    /// How many requests of the measured phase were answered.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered.len() as u64
+    }
+
     /// The generator's lag over all requests.
     pub(super) fn schedule_lag(&self) -> Lateness {
         self.lag.lateness()

@@ -281,7 +281,7 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch:
         machine_errors: &results.path.machine_errors,
         listen_dropped: first.into_iter().chain(others).sum(),
         hops: &results.path.hops,
-        answered: results.requests.achieved,
+        answered: results.requests.answered(),
         faults: &results.path.faults,
     });
     health
