@@ -249,12 +249,12 @@ impl TrialFiles {
         self.root.join("sockets.parquet")
     }
 
-    /// The response times cut into causes: `causes.parquet`. It is absent if the causes cannot be known.
+    /// The response times cut into causes: `causes.parquet`, which every complete trial has.
     pub fn causes(&self) -> PathBuf {
         self.root.join("causes.parquet")
     }
 
-    /// One row for every dropped packet: `drops.parquet`. It is absent if `causes.parquet` is.
+    /// One row for every dropped packet: `drops.parquet`, which every complete trial has.
     pub fn drops(&self) -> PathBuf {
         self.root.join("drops.parquet")
     }

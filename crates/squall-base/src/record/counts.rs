@@ -141,7 +141,7 @@ pub struct WireCounts {
     pub unread: BTreeMap<String, u64>,
     /// Exchanges that were read.
     pub exchanges: u64,
-    /// Frames of HTTP/2 that were read.
+    /// Frames of HTTP/2, HTTP/3 and QUIC that were read.
     pub frames: u64,
     /// Packets that could not be inspected, because they arrived faster than they were read.
     pub missed_packets: u64,

@@ -26,8 +26,9 @@ pub struct Extent {
     pub record_last: Option<u64>,
 }
 
-/// The steps that led the client side of a hop to send a request. All are `None` for the path's own client, whose steps
-/// are in requests.parquet, and for server sides.
+/// The steps that led the client side of a hop to send a request. All are `None` for squall's own client, whose steps are
+/// in requests.parquet. A server side has only `offered`, and another program's client has what its packets
+/// show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// When it was to be sent: its head had arrived from the previous hop. Not visible for a real program.
