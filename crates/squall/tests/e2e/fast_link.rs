@@ -208,8 +208,8 @@ fn check_share(dropped: u64, packets: u64) {
 }
 
 /// Where packets leave one at a time, they are handed over one at a time, and the receiver acknowledges them as without
-/// offloads. Other work on the machine may make packets late, with or without offloads, and those are joined: then it is
-/// measured again.
+/// offloads. Other work on the machine may make packets late, with or without offloads, and those are joined and acknowledged
+/// together: then it is measured again. The most acknowledgements of all measurements are those that were disturbed least.
 #[test]
 fn at_a_rate_packets_are_delivered_and_acknowledged_one_by_one() {
     if !is_root() {
@@ -222,14 +222,16 @@ fn at_a_rate_packets_are_delivered_and_acknowledged_one_by_one() {
     };
     let acks = |ended: &EndedLink| {
         let acks = of(ended, Direction::Down).filter(|packet| packet.class == PacketClass::Ack);
-        acks.count() as f64
+        acks.count()
     };
-    let measure = || {
+    let mut most = [0, 0];
+    let mut measure = || {
         let [fast, plain] = [Offload::Segments, Offload::None]
             .map(|offload| bulk_over(lane.clone(), 24, offload).ended);
         let delivered = count(&fast, Direction::Up, Fate::Delivered);
         let written = fast.report.crossings[Direction::Up as usize].written;
-        let ratio = acks(&fast) / acks(&plain);
+        most = [most[0].max(acks(&fast)), most[1].max(acks(&plain))];
+        let ratio = most[0] as f64 / most[1] as f64;
         eprintln!(
             "{written} writes of {delivered} packets, {ratio} times as many acknowledgements"
         );
