@@ -411,6 +411,27 @@ fn sockets_of(pid: i32, filter: &str) -> Option<String> {
     output.status.success().then(|| stdout(&output))
 }
 
+/// The congestion control of each connection that `ss` lists, but of those within one host: squall asks a program whether it
+/// is ready from the program's own host, where the route across the link does not count.
+fn congestion_controls_between_hosts(listed: &str) -> Vec<&str> {
+    // A connection is a line that ends with both addresses, and a line that begins with the congestion control.
+    let lines: Vec<&str> = listed.lines().collect();
+    let (connections, rest) = lines.as_chunks();
+    assert!(rest.is_empty(), "a connection has two lines: {listed}");
+    connections
+        .iter()
+        .filter_map(|[addresses, state]| {
+            let mut ends = addresses.split_whitespace().rev().map(host_of);
+            (ends.next()? != ends.next()?).then(|| state.split_whitespace().next())?
+        })
+        .collect()
+}
+
+/// The host of an address with a port.
+fn host_of(address: &str) -> Option<&str> {
+    Some(address.rsplit_once(':')?.0)
+}
+
 /// The route across the link sets the recipe's congestion control for programs, whatever the machine's default is.
 #[test]
 fn programs_use_the_recipes_congestion_control_across_the_link() {
@@ -456,11 +477,8 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
                 let Some(said) = pid.and_then(|pid| sockets_of(pid, filter)) else {
                     continue;
                 };
-                // A connection is a line of addresses and a line that begins with the congestion control.
-                let words = said.lines().filter(|line| line.starts_with(['\t', ' ']));
-                for line in words {
-                    let found = line.split_whitespace().next();
-                    assert_eq!(found, Some(asked), "{program}: {said}");
+                for found in congestion_controls_between_hosts(&said) {
+                    assert_eq!(found, asked, "{program}: {said}");
                     *seen = true;
                 }
             }
