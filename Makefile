@@ -23,7 +23,7 @@ prerequisites: ## check what the build needs, install what is missing
 peers: ## check what else the tests need, install what is missing
 	@scripts/peers
 
-demo: prerequisites ## build squall quickly and answer a real question: 5 to 6 minutes on two processors
+demo: prerequisites ## build squall quickly and answer a real question: about 5 minutes on two processors
 	cargo build --profile demo -p squall $(CARGO_FLAGS)
 	# 3: other work disturbed all trials of a cell; the report says which.
 	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded || [ $$? -eq 3 ]
