@@ -44,13 +44,15 @@ struct Tests {
 }
 
 impl Tests {
-    /// Whether a test may begin. Those with the greater need go first, so that the others need not stop for them later.
+    /// Whether a test may begin. Quiet tests go first: if each test that is alone interrupted them, most of their seats
+    /// would be empty until the last of them has ended. Then those that are alone go before the shared ones, which need not
+    /// stop for them later.
     fn admit(&self, need: Need) -> bool {
         let [alone, quiet, shared] = self.running;
         let [alone_waiting, quiet_waiting, _] = self.waiting;
         match need {
-            Need::Alone => alone + quiet + shared == 0,
-            Need::Quiet => alone + shared + alone_waiting == 0 && quiet < QUIET_SEATS,
+            Need::Alone => alone + quiet + shared + quiet_waiting == 0,
+            Need::Quiet => alone + shared == 0 && quiet < QUIET_SEATS,
             Need::Shared => alone + quiet + alone_waiting + quiet_waiting == 0,
         }
     }
@@ -142,7 +144,7 @@ pub(crate) fn seat() -> MachineUse {
 }
 
 #[test]
-fn tests_with_the_greater_need_of_the_machine_go_first() {
+fn quiet_tests_go_first_and_shared_ones_last() {
     let tests = |running, waiting| Tests { running, waiting };
     let idle = tests([0; 3], [0; 3]);
     assert!([Need::Alone, Need::Quiet, Need::Shared].map(|need| idle.admit(need)) == [true; 3]);
@@ -151,7 +153,10 @@ fn tests_with_the_greater_need_of_the_machine_go_first() {
     assert!(!is_quiet.admit(Need::Shared));
     assert!(!tests([0, QUIET_SEATS, 0], [0; 3]).admit(Need::Quiet));
     let is_awaited = tests([0, 1, 0], [1, 0, 0]);
-    assert!(!is_awaited.admit(Need::Quiet) && !is_awaited.admit(Need::Shared));
+    assert!(is_awaited.admit(Need::Quiet) && !is_awaited.admit(Need::Shared));
+    let both_wait = tests([0; 3], [1, 1, 0]);
+    assert!(both_wait.admit(Need::Quiet) && !both_wait.admit(Need::Alone));
+    assert!(tests([0; 3], [1, 0, 1]).admit(Need::Alone));
     let is_shared = tests([0, 0, 3], [0; 3]);
     assert!(is_shared.admit(Need::Shared));
     assert!(!is_shared.admit(Need::Quiet) && !is_shared.admit(Need::Alone));
