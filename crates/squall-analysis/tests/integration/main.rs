@@ -1,7 +1,6 @@
 //! Statistics, verdicts, summaries and causes of hand-made records, for which the truth is known.
 //!
-//! `support` makes plans and trials. Trials that really ran are in `real_trials.rs`, a binary of its own because it needs
-//! the machine to itself.
+//! `support` makes plans and trials. Trials that really ran are in `alone/attribution.rs` of squall's `e2e`.
 
 mod a_a;
 mod causes;

@@ -169,7 +169,7 @@ fn page_of_two_million_requests_draws_every_view_and_leads_to_single_requests() 
     let other = made(200, 0);
     let viewing = Viewing::start(&[&run.folder(), &other.folder()]);
     prepare(&viewing, &run);
-    let mut page = chromium::empty(1_280, 900).expect("Chromium is installed");
+    let mut page = chromium::new_window(1_280, 900).expect("Chromium is installed");
     open_from_list(&mut page, &viewing);
     check_shapes(&mut page, &SHAPES);
     check_inked(&mut page, 1 + 2);

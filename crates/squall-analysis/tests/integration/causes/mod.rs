@@ -1,6 +1,6 @@
 //! Attribution of hand-made records, for which the truth is known: every cause, every protocol, every ending.
 //!
-//! `world` makes the records. Real trials are tested in `real_trials.rs`.
+//! `world` makes the records. Real trials are tested in `alone/attribution.rs` of squall's `e2e`.
 
 mod alone;
 mod detailed;

@@ -1,11 +1,13 @@
 //! A page in a real browser for the tests: Chromium, controlled through the DevTools protocol.
 //!
-//! Each page has a browser context of its own, as a private window has: nothing of what another test stores, chooses or
-//! emulates reaches it. `devtools` has the browser, which the tests share. It knows nothing about the page under test.
+//! Each page has a window with a browser context of its own, as a private window has: nothing of what another test stores,
+//! chooses or emulates reaches it. To open a window takes as much processor time as to open a page in it, so the pages of
+//! later tests use those that are free; what an earlier page has stored is removed before. `devtools` has the browser, which
+//! the tests share. It knows nothing about the page under test.
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
@@ -15,12 +17,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::devtools::{self, Browser, PATIENCE};
+use super::devtools::{self, Browser, PATIENCE, Window};
+
+/// The address of an empty page.
+const BLANK: &str = "about:blank";
 
 /// A page in a window of its own.
 pub struct Page {
     browser: Arc<Browser>,
-    context: String,
+    // Until it is dropped.
+    window: Option<Window>,
     session: String,
     messages: Receiver<Value>,
     events: VecDeque<Value>,
@@ -29,42 +35,67 @@ pub struct Page {
 /// Opens the file in a window of `width` by `height` CSS pixels; `None` as [`empty`].
 pub fn open(file: &Path, width: u32, height: u32) -> Option<Page> {
     let mut page = empty(width, height)?;
-    page.visit(&format!("file://{}", file.display()));
-    page.wait_for("document.readyState === 'complete' && globalThis.squall !== undefined");
+    page.visit_report(&format!("file://{}", file.display()));
     Some(page)
 }
 
 /// Opens this markup from a file of this name, like [`open`].
 pub fn open_markup(name: &str, markup: &str, width: u32, height: u32) -> Option<Page> {
+    open(&markup_file(name, markup), width, height)
+}
+
+/// Like [`open_markup`] in a window of [`new_window`].
+pub fn open_markup_in_new_window(
+    name: &str,
+    markup: &str,
+    width: u32,
+    height: u32,
+) -> Option<Page> {
+    let file = markup_file(name, markup);
+    let mut page = new_window(width, height)?;
+    page.visit_report(&format!("file://{}", file.display()));
+    Some(page)
+}
+
+fn markup_file(name: &str, markup: &str) -> PathBuf {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
     std::fs::write(&file, markup).unwrap();
-    open(&file, width, height)
+    file
 }
 
 /// An empty page in a window of `width` by `height` CSS pixels. Without Chromium it prints a message and returns `None`; if
 /// peers are required (SQUALL_REQUIRE_PEERS=1), it panics.
 pub fn empty(width: u32, height: u32) -> Option<Page> {
-    if !is_installed() {
-        let words = "skipped: chromium is not installed (apt-get install chromium)";
-        assert!(
-            std::env::var_os("SQUALL_REQUIRE_PEERS").is_none_or(|v| v != "1"),
-            "{words}"
-        );
-        // Not eprintln!, which the test harness captures.
-        let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
-        return None;
-    }
-    let mut page = Page::new(devtools::shared());
-    for domain in ["Page", "Runtime", "Network", "Log"] {
-        page.call(&format!("{domain}.enable"), json!({}));
-    }
-    // The windows of other tests take the focus, which a page needs to receive keys. So each one behaves as if it had it.
-    page.call(
-        "Emulation.setFocusEmulationEnabled",
-        json!({ "enabled": true }),
-    );
-    page.resize(width, height);
+    let browser = browser()?;
+    let Some(window) = browser.take_window() else {
+        let window = browser.open_window();
+        return Some(Page::of(browser, window, width, height));
+    };
+    let mut page = Page::of(browser, window, width, height);
+    page.forget_earlier();
     Some(page)
+}
+
+/// Like [`empty`], with a process in which no page has run: what a page takes there is what its first reader waits for.
+pub fn new_window(width: u32, height: u32) -> Option<Page> {
+    let browser = browser()?;
+    let window = browser.open_window();
+    Some(Page::of(browser, window, width, height))
+}
+
+/// The browser; `None` as [`empty`].
+fn browser() -> Option<Arc<Browser>> {
+    if is_installed() {
+        return Some(devtools::shared());
+    }
+    let words = "skipped: chromium is not installed (apt-get install chromium)";
+    assert!(
+        std::env::var_os("SQUALL_REQUIRE_PEERS").is_none_or(|v| v != "1"),
+        "{words}"
+    );
+    // Not eprintln!, which the test harness captures.
+    let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
+    None
 }
 
 /// Whether Chromium starts.
@@ -80,24 +111,46 @@ fn is_installed() -> bool {
 }
 
 impl Page {
-    fn new(browser: Arc<Browser>) -> Page {
-        let text = |answer: &Value, key: &str| answer[key].as_str().unwrap().to_owned();
-        let made = browser.call("Target.createBrowserContext", &json!({}));
-        let context = text(&made, "browserContextId");
-        let place = json!({ "url": "about:blank", "browserContextId": context });
-        let target = browser.call("Target.createTarget", &place);
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+    fn of(browser: Arc<Browser>, window: Window, width: u32, height: u32) -> Page {
+        let attach = json!({ "targetId": window.target, "flatten": true });
         let attached = browser.call("Target.attachToTarget", &attach);
-        let session = text(&attached, "sessionId");
+        let session = attached["sessionId"].as_str().unwrap().to_owned();
         // Nothing is missed: a session reports no event before its page is asked for some.
         let messages = browser.listen(&session);
-        Page {
+        let mut page = Page {
             browser,
-            context,
+            window: Some(window),
             session,
             messages,
             events: VecDeque::new(),
+        };
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            page.call(&format!("{domain}.enable"), json!({}));
         }
+        // The windows of other tests take the focus, which a page needs to receive keys. So each one behaves as if it had it.
+        page.call(
+            "Emulation.setFocusEmulationEnabled",
+            json!({ "enabled": true }),
+        );
+        page.resize(width, height);
+        page
+    }
+
+    /// Removes what the earlier page of this window has left. What it emulated ended with its session.
+    fn forget_earlier(&mut self) {
+        self.visit(BLANK);
+        self.wait_for(&format!("location.href === '{BLANK}'"));
+        for method in [
+            "Page.resetNavigationHistory",
+            "Network.clearBrowserCache",
+            "Network.clearBrowserCookies",
+        ] {
+            self.call(method, json!({}));
+        }
+        let files = json!({ "origin": "file://", "storageTypes": "all" });
+        self.call("Storage.clearDataForOrigin", files);
+        self.events("");
+        self.events.clear();
     }
 
     /// Calls a method of the protocol and returns its result.
@@ -112,6 +165,12 @@ impl Page {
     /// Goes to an address. The caller waits until the page can be used.
     pub fn visit(&mut self, address: &str) {
         self.call("Page.navigate", json!({ "url": address }));
+    }
+
+    /// Goes to the page of a report, and waits until it can be used.
+    fn visit_report(&mut self, address: &str) {
+        self.visit(address);
+        self.wait_for("document.readyState === 'complete' && globalThis.squall !== undefined");
     }
 
     /// The value of a JavaScript expression; awaits promises.
@@ -265,7 +324,8 @@ impl Page {
         }
     }
 
-    /// The processor time that the page's process has taken so far, in seconds. Waiting for a busy processor is no part of it.
+    /// The processor time that the page's process has taken so far, in seconds: in a window of [`new_window`], what this page
+    /// took. Waiting for a busy processor is no part of it.
     pub fn processor_time_s(&mut self) -> f64 {
         self.call("Performance.enable", json!({}));
         let metrics = self.call("Performance.getMetrics", json!({}));
@@ -286,11 +346,19 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // Nobody waits for the answer, and errors are ignored: the browser may have exited already.
-        let context = json!({ "browserContextId": self.context });
-        let _ = self
-            .browser
-            .send(None, "Target.disposeBrowserContext", &context);
+        // Nobody waits for the answers, and errors are ignored: the browser may have exited already.
+        let window = self.window.take().expect("it is dropped once");
+        if std::thread::panicking() {
+            self.browser.close_window(&window);
+        } else {
+            let blank = json!({ "url": BLANK });
+            let _ = self
+                .browser
+                .send(Some(&self.session), "Page.navigate", &blank);
+            let session = json!({ "sessionId": self.session });
+            let _ = self.browser.send(None, "Target.detachFromTarget", &session);
+            self.browser.leave_window(window);
+        }
         self.browser.forget(&self.session);
     }
 }

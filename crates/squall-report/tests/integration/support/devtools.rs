@@ -47,6 +47,13 @@ type Listeners = Mutex<BTreeMap<String, Sender<Value>>>;
 /// The browser, as long as a test uses it.
 static SHARED: Mutex<Weak<Browser>> = Mutex::new(Weak::new());
 
+/// A window in a browser context of its own, as a private window has. One page at a time is open in it.
+pub struct Window {
+    /// The id of the target that is its page.
+    pub target: String,
+    context: String,
+}
+
 /// A running Chromium. Dropping it ends it.
 pub struct Browser {
     process: Child,
@@ -54,6 +61,8 @@ pub struct Browser {
     listeners: Arc<Listeners>,
     /// Messages without a session.
     own: Mutex<Receiver<Value>>,
+    /// Windows whose pages were left.
+    free_windows: Mutex<Vec<Window>>,
     last_id: AtomicU64,
     _profile: TempDir,
 }
@@ -106,6 +115,7 @@ impl Browser {
             to_browser: Mutex::new(to_browser),
             listeners,
             own: Mutex::new(own),
+            free_windows: Mutex::default(),
             last_id: AtomicU64::new(0),
             _profile: profile,
         }
@@ -132,6 +142,32 @@ impl Browser {
         let own = lock(&self.own);
         let id = self.send(None, method, params).unwrap();
         answer(&own, id, method, drop)
+    }
+
+    /// A new window, with an empty page.
+    pub fn open_window(&self) -> Window {
+        let text = |answer: &Value, key: &str| answer[key].as_str().unwrap().to_owned();
+        let context = self.call("Target.createBrowserContext", &json!({}));
+        let context = text(&context, "browserContextId");
+        let place = json!({ "url": "about:blank", "browserContextId": context });
+        let target = text(&self.call("Target.createTarget", &place), "targetId");
+        Window { target, context }
+    }
+
+    /// A window that another page has left, if there is one.
+    pub fn take_window(&self) -> Option<Window> {
+        lock(&self.free_windows).pop()
+    }
+
+    /// Offers a window to the next page.
+    pub fn leave_window(&self, window: Window) {
+        lock(&self.free_windows).push(window);
+    }
+
+    /// Closes a window. Nobody waits for the answer, and errors are ignored: the browser may have exited already.
+    pub fn close_window(&self, window: &Window) {
+        let context = json!({ "browserContextId": window.context });
+        let _ = self.send(None, "Target.disposeBrowserContext", &context);
     }
 
     /// From now on, the messages of this session arrive at the receiver.

@@ -5,6 +5,7 @@
 //! all of these, and would occupy one of libtest's threads meanwhile. Tests that can run beside any others are in the
 //! modules of `main`.
 
+mod attribution;
 mod clean_link;
 mod compare;
 mod fast_trials;

@@ -1,20 +1,18 @@
-//! Attribution of real trials: the binary runs a small recipe over every protocol, without and with loss, and attribution
-//! must find what is known about the link.
+//! Attribution of real trials: squall runs a small recipe over every protocol, without and with loss, and attribution must
+//! find what is known about the link.
 //!
-//! It needs the binary of `cargo build -p squall` in the same target folder, and root. Without them it prints that it was
-//! skipped. Hand-made records are tested in `causes`.
+//! squall-analysis tests attribution of hand-made records; `causes` tests that the recorded causes add up.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::collections::BTreeMap;
 
 use squall_analysis::causes::{Attribution, Inputs, attribute};
 use squall_base::Duration;
 use squall_base::record::{
     Cause, Fate, Outcome, PacketRecord, Repair, RequestRecord, Side, TrialRecord,
 };
-use squall_record::{
-    RunFolder, TrialFolder, read_exchanges, read_frames, read_packets, read_requests, read_sockets,
-};
+use squall_record::{RunFolder, TrialFolder, read_exchanges, read_frames, read_sockets};
+
+use crate::support::{TrialFiles, quantile, quiet_seat, run_recipe};
 
 const DELAY: Duration = Duration::from_millis(25);
 const PROTOCOLS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
@@ -27,10 +25,12 @@ struct Trial {
 }
 
 impl Trial {
-    fn read(folder: &TrialFolder) -> Trial {
-        let record = folder.read_record().expect("trial.json");
-        let requests = read_requests(folder.requests()).expect("requests.parquet");
-        let packets = read_packets(folder.packets()).expect("packets.parquet");
+    fn of(folder: &TrialFolder, files: TrialFiles) -> Trial {
+        let TrialFiles {
+            record,
+            requests,
+            packets,
+        } = files;
         let mut inputs = Inputs::new();
         let variant = &record.trial.variant;
         for (sender, peer) in [
@@ -119,10 +119,6 @@ impl Trial {
     }
 }
 
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    sorted[((sorted.len() as f64 * q).ceil() as usize).max(1) - 1]
-}
-
 /// What a trial loads the server with, for two seconds.
 struct Load {
     rate: &'static str,
@@ -175,49 +171,14 @@ fn recipe(load: &Load, loss: &str) -> String {
     )
 }
 
-/// The binary, if it was built and this process is root.
-fn binary() -> Option<PathBuf> {
-    // Wherever cargo builds, this program is in the folder `deps` beside the binary.
-    let ours = std::env::current_exe().expect("this program has a path");
-    let path = ours.parent()?.parent()?.join("squall");
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t"));
-    if is_root && path.is_file() {
-        return Some(path);
-    }
-    let said = "skipped: this test needs root, and the binary of `cargo build -p squall`";
-    assert!(std::env::var_os("SQUALL_REQUIRE_PEERS").is_none(), "{said}");
-    eprintln!("{said}");
-    None
-}
-
 /// The trials of a run of `recipe`.
 fn run(recipe: &str) -> Vec<Trial> {
-    let Some(binary) = binary() else {
-        return Vec::new();
-    };
-    let home = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(home.path().join("recipe.toml"), recipe).expect("the recipe is written");
-    let mut command = Command::new(binary);
-    command
-        .current_dir(home.path())
-        .args(["run", "./recipe.toml"]);
-    let output = command.output().expect("squall starts");
-    // 3: other work disturbed the machine. The records still serve this test.
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-    let mut runs = std::fs::read_dir(home.path().join("runs")).expect("a folder of runs");
-    let run = runs
-        .next()
-        .expect("a run")
-        .expect("it can be listed")
-        .path();
-    let folder = RunFolder::open(run).expect("the run's folder");
-    let trials: Vec<Trial> = folder
-        .complete_trials()
-        .expect("its trials")
-        .iter()
-        .map(Trial::read)
+    let run = run_recipe(recipe, &[]);
+    let folder = RunFolder::open(&run.folder).expect("the run's folder");
+    let folders = folder.complete_trials().expect("its trials");
+    let trials = folders.iter().zip(run.trials);
+    let trials: Vec<Trial> = trials
+        .map(|(folder, files)| Trial::of(folder, files))
         .collect();
     assert_eq!(trials.len(), PROTOCOLS.len());
     trials.iter().for_each(Trial::print);
@@ -245,6 +206,7 @@ fn check_host_of_few_packets(trial: &Trial) {
 
 #[test]
 fn without_loss_the_time_is_the_distance() {
+    let _seat = quiet_seat();
     for trial in run(&recipe(&SMALL, "0%")) {
         assert!(trial.is_clean());
         check_sums(&trial);
@@ -282,6 +244,7 @@ fn without_loss_the_time_is_the_distance() {
 
 #[test]
 fn delays_by_loss_are_attributed_to_the_lost_packets() {
+    let _seat = quiet_seat();
     for trial in run(&recipe(&SMALL, "2%")) {
         check_loss(&trial);
         check_host_of_few_packets(&trial);
@@ -303,6 +266,7 @@ fn delays_by_loss_are_attributed_to_the_lost_packets() {
 
 #[test]
 fn large_responses_are_attributed_too() {
+    let _seat = quiet_seat();
     for trial in run(&recipe(&LARGE, "2%")) {
         check_loss(&trial);
     }
@@ -317,7 +281,7 @@ fn check_loss(trial: &Trial) {
     assert_eq!(dropped.count(), trial.found.drops.len(), "{name}");
     let unknown = trial.sum_ms(Cause::Unknown) / trial.total_ms();
     assert!(unknown < 0.05, "{name}: {unknown} is unknown");
-    let mut blamed = std::collections::BTreeMap::new();
+    let mut blamed = BTreeMap::new();
     for row in &trial.found.drops {
         assert_eq!(row.fate, Fate::LossDrop);
         if row.repair == Repair::NotNeeded {
