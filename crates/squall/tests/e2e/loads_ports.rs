@@ -14,8 +14,10 @@ const PORTS: usize = 60;
 
 /// Runs `squall load` next to a server of all protocols on other ports, and reads the load's rows.
 fn load(home: &Path, arguments: &[&str]) -> (Output, Vec<RequestRecord>) {
+    // What an earlier server has written would say that this one listens.
     let script = "ip link set lo up && \
         echo 40000 40059 > /proc/sys/net/ipv4/ip_local_port_range || exit 9; \
+        : > serve.txt; \
         \"$0\" serve --h1 8080 --h2c 8081 --h3 8443 --write-cert cert.pem 2> serve.txt & server=$!; \
         until [ \"$(grep -c listening serve.txt)\" = 3 ]; do sleep 0.02; done; \
         \"$0\" load --cacert cert.pem -q --output requests.parquet \"$@\"; code=$?; \
