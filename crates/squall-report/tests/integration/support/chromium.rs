@@ -149,7 +149,8 @@ impl Page {
         }
         let files = json!({ "origin": "file://", "storageTypes": "all" });
         self.call("Storage.clearDataForOrigin", files);
-        self.events("");
+        // With the next answer, all events of the above have arrived.
+        self.eval("0");
         self.events.clear();
     }
 
