@@ -6,6 +6,7 @@
 //! machine has disturbed, and assert only what does not depend on that (`support::check_validity`).
 
 mod alone;
+mod attribution;
 mod authority;
 mod bad_input;
 mod bare_link;

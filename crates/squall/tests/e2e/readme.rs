@@ -89,10 +89,10 @@ const REPLACED: [(&str, &str); 34] = [
         "sed -i /primary_repetitions/d mine.toml && \
          squall run ./mine.toml --profile quick --brief --repetitions 1",
     ),
-    // Six trials with real programs instead of eighteen, and shorter ones.
+    // Six trials with real programs instead of eighteen, shorter ones and with a tenth of the load.
     (
         "squall run ./mine.toml --profile quick\n",
-        "sed -i -e /primary_repetitions/d -e s/1500ms/400ms/ mine.toml && \
+        "sed -i -e /primary_repetitions/d -e s/1500ms/400ms/ -e s,1000/s,100/s, mine.toml && \
          squall run ./mine.toml --profile quick --repetitions 1\n",
     ),
     // One round, in which idle connections are not watched.

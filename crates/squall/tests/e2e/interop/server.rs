@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::interop::support::answer::{Answer, Request};
 use crate::interop::support::chromium::{self, Resource};
-use crate::interop::support::content::{content, large};
+use crate::interop::support::content::{LARGE_BYTES, content, large};
 use crate::interop::support::nghttp2::{self, Load, LoadCounts};
 use crate::interop::support::program::have;
 use crate::interop::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
@@ -122,7 +122,8 @@ fn sink_reports_the_bytes_received() {
     for http in Http::ALL {
         let url = server.url(http, "/upload");
         let answer = fetch(http, &Request::post(&url, large()));
-        answer.check(200, http.version(), b"65000000 bytes\n");
+        let received = format!("{LARGE_BYTES} bytes\n");
+        answer.check(200, http.version(), received.as_bytes());
     }
 }
 
@@ -295,15 +296,18 @@ fn h2load_carries_large_bodies_both_ways() {
     for http in OF_CURL {
         let url = server.url(http, "/upload");
         let loaded = nghttp2::load(http, &url, one, Some(large()));
-        let answer = "65000000 bytes\n".len() as u64;
+        let answer = format!("{LARGE_BYTES} bytes\n").len() as u64;
         assert_eq!((loaded.succeeded, loaded.data_bytes), (1, answer), "{url}");
-        let line = format!(" {} \"POST /upload\" 200 65000000 {answer} ", http.name());
+        let line = format!(
+            " {} \"POST /upload\" 200 {LARGE_BYTES} {answer} ",
+            http.name()
+        );
         squall::access_log_until(&server, &line);
-        let url = server.url(http, "/download?size=65000000");
+        let url = server.url(http, &format!("/download?size={LARGE_BYTES}"));
         let loaded = nghttp2::load(http, &url, one, None);
         assert_eq!(
             (loaded.succeeded, loaded.data_bytes),
-            (1, 65_000_000),
+            (1, LARGE_BYTES as u64),
             "{url}"
         );
     }
@@ -359,7 +363,7 @@ fn chromium_loads_a_page_from_squall() {
             (visit.protocol.as_str(), &visit.resources[..]),
             (http.alpn(), &expected[..])
         );
-        let upload = format!(" {} \"PUT /upload\" 405 65000000 ", http.name());
+        let upload = format!(" {} \"PUT /upload\" 405 {LARGE_BYTES} ", http.name());
         let lines = access_log(&server, http, "uploaded");
         assert!(
             lines.iter().any(|line| line.contains(&upload)),

@@ -17,9 +17,12 @@ pub(crate) fn content(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Larger than any window or buffer on the path. Generated once.
+/// Larger than any window or buffer on the path: curl 7.88 gives each HTTP/2 stream 32 MiB (`HTTP2_HUGE_WINDOW_SIZE`).
+pub(crate) const LARGE_BYTES: usize = 35_000_000;
+
+/// A body of [`LARGE_BYTES`], generated once.
 pub(crate) fn large() -> &'static [u8] {
-    static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| content(65_000_000));
+    static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| content(LARGE_BYTES));
     &LARGE
 }
 
