@@ -11,7 +11,7 @@ use squall_base::{Duration, Time};
 use squall_record::{RunFolder, read_frames};
 
 use crate::constructed::{DELAY, TrialRows, recipe};
-use crate::support::{FinishedRun, run_recipe, seat};
+use crate::support::{FinishedRun, joined, run_recipe, seat};
 
 /// STREAM frame types (RFC 9000, section 19.8).
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
@@ -340,7 +340,7 @@ fn each_lost_packet_is_reported_with_its_only_victim() {
             let text = recipe(&["h3"], "8/s", sizes, "drop every 19", "12s");
             scope.spawn(move || run_recipe(&text, &[]))
         });
-        begun.map(|run| run.join().expect("the run ends"))
+        begun.map(joined)
     });
     for ((direction, _), run) in ways.iter().zip(&runs) {
         for (found, frames) in trials(run) {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use squall_base::record::{Direction, Fate, Outcome};
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, TrialFiles, is_root, quantile, recipe, run_recipe, seat, stdout,
+    FinishedRun, H1, H2C_X1, TrialFiles, is_root, joined, quantile, recipe, run_recipe, seat,
+    stdout,
 };
 use crate::{bulk, h2load};
 
@@ -131,7 +132,7 @@ fn below_saturation() -> [FinishedRun; 3] {
             run(H2C_X1, FIRST_TRIALS, "1"),
             run(H2C_X1, TRIALS - FIRST_TRIALS, "2"),
         ];
-        begun.map(|run| run.join().expect("the run ends"))
+        begun.map(joined)
     })
 }
 

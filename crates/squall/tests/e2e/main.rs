@@ -22,6 +22,7 @@ mod causes_paths;
 mod certificates;
 mod closed_windows;
 mod conditions;
+mod congestion_control;
 mod constructed;
 mod constructed_quic;
 mod crashes;

@@ -6,9 +6,9 @@
 //! threads wait for each other.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
@@ -23,57 +23,76 @@ const STEP_NS: i64 = 500_000;
 /// Delays up to this length, such as a wake-up's own, are not recorded.
 const NOTED_NS: i64 = 100_000;
 
-/// The sentinel threads; they end when this is dropped.
+/// When some processor ran nothing, by CLOCK_MONOTONIC.
+type Gaps = Mutex<Vec<Range<i64>>>;
+
+/// The sentinel threads of this process, one on each usable processor. All tests share them: with threads of their own, three
+/// tests at a time would interrupt each processor every 167 us. They end when the last test drops this.
 pub(crate) struct Sentinels {
-    over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Vec<Range<i64>>>>,
+    is_over: Arc<AtomicBool>,
+    gaps: Arc<Gaps>,
+}
+
+static RUNNING: Mutex<Weak<Sentinels>> = Mutex::new(Weak::new());
+
+// Poisoning is ignored: a value is complete whenever a thread may panic.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sentinels {
-    /// Starts one on each usable processor. `None` without the right to real-time scheduling.
-    pub(crate) fn start() -> Option<Sentinels> {
-        let over = Arc::new(AtomicBool::new(false));
+    /// Those that run, or starts them. `None` without the right to real-time scheduling.
+    pub(crate) fn shared() -> Option<Arc<Sentinels>> {
+        let mut running = locked(&RUNNING);
+        if let Some(sentinels) = running.upgrade() {
+            return Some(sentinels);
+        }
+        let sentinels = Arc::new(Sentinels::start()?);
+        *running = Arc::downgrade(&sentinels);
+        Some(sentinels)
+    }
+
+    fn start() -> Option<Sentinels> {
+        let sentinels = Sentinels {
+            is_over: Arc::default(),
+            gaps: Arc::default(),
+        };
         let processors = scheduling::usable_processors().expect("the processors are known");
         let (ready, heard) = std::sync::mpsc::channel();
-        let watch = |processor: usize| {
-            let (over, ready) = (over.clone(), ready.clone());
-            thread::spawn(move || {
+        let count = processors.len();
+        for processor in processors {
+            let (is_over, gaps) = (sentinels.is_over.clone(), sentinels.gaps.clone());
+            let ready = ready.clone();
+            let watch = move || {
                 scheduling::pin_to(processor).expect("it may be used");
                 let is_realtime = scheduling::make_realtime(PRIORITY) == Scheduling::Fifo;
                 ready.send(is_realtime).expect("it is waited for");
-                if is_realtime { note(&over) } else { Vec::new() }
-            })
-        };
-        let threads: Vec<_> = processors.into_iter().map(watch).collect();
-        let are_realtime = heard
-            .iter()
-            .take(threads.len())
-            .all(|is_realtime| is_realtime);
-        let sentinels = Sentinels { over, threads };
+                if is_realtime {
+                    note(&is_over, &gaps);
+                }
+            };
+            let thread = thread::Builder::new().name("sentinel".to_owned());
+            thread.spawn(watch).expect("a thread");
+        }
+        let are_realtime = heard.iter().take(count).all(|is_realtime| is_realtime);
         are_realtime.then_some(sentinels)
     }
 
-    /// The spans in which some processor ran nothing, by CLOCK_MONOTONIC.
-    pub(crate) fn end(mut self) -> Vec<Range<i64>> {
-        self.over.store(true, Ordering::Relaxed);
-        let ended = self
-            .threads
-            .drain(..)
-            .map(|thread| thread.join().expect("it only sleeps"));
-        ended.flatten().collect()
+    /// The spans so far in which some processor ran nothing.
+    pub(crate) fn gaps(&self) -> Vec<Range<i64>> {
+        locked(&self.gaps).clone()
     }
 }
 
 impl Drop for Sentinels {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-fn note(over: &AtomicBool) -> Vec<Range<i64>> {
-    let mut gaps = Vec::new();
+fn note(is_over: &AtomicBool, gaps: &Gaps) {
     let mut due_ns = now_ns();
-    while !over.load(Ordering::Relaxed) {
+    while !is_over.load(Ordering::Relaxed) {
         due_ns = (due_ns + STEP_NS).max(now_ns());
         let due = TimeSpec::nanoseconds(due_ns);
         let slept = clock_nanosleep(
@@ -83,10 +102,9 @@ fn note(over: &AtomicBool) -> Vec<Range<i64>> {
         );
         let woken_ns = now_ns();
         if slept.is_ok() && woken_ns - due_ns > NOTED_NS {
-            gaps.push(due_ns..woken_ns);
+            locked(gaps).push(due_ns..woken_ns);
         }
     }
-    gaps
 }
 
 fn now_ns() -> i64 {
@@ -95,7 +113,7 @@ fn now_ns() -> i64 {
 
 #[test]
 fn stall_of_a_processor_is_recorded() {
-    let Some(sentinels) = Sentinels::start() else {
+    let Some(sentinels) = Sentinels::shared() else {
         eprintln!("skipped, what keeps a sentinel waiting: no real-time scheduling");
         return;
     };
@@ -109,7 +127,9 @@ fn stall_of_a_processor_is_recorded() {
         begun_ns..now_ns()
     });
     let held = holder.join().expect("it only waits");
-    let gaps = sentinels.end();
+    // They note the stall when they run again.
+    thread::sleep(std::time::Duration::from_millis(10));
+    let gaps = sentinels.gaps();
     let noted = gaps
         .iter()
         .map(|gap| gap.end.min(held.end) - gap.start.max(held.start));

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
@@ -270,13 +270,24 @@ pub(crate) fn read_trials(run: &Path) -> Vec<TrialFiles> {
             packets: read_packets(trial.packets()).expect("packets.parquet"),
         })
         .collect();
-    if trials
-        .iter()
-        .any(|trial| trial.is_disturbed() || trial.is_beside_other_work())
-    {
+    note_disturbed(&trials);
+    trials
+}
+
+/// Notes for this thread's test whether any of these trials was disturbed.
+fn note_disturbed(trials: &[TrialFiles]) {
+    let is_disturbed = |trial: &TrialFiles| trial.is_disturbed() || trial.is_beside_other_work();
+    if trials.iter().any(is_disturbed) {
         note_disturbed_trial();
     }
-    trials
+}
+
+/// Waits for a run that another thread of this test makes. That it was disturbed is noted for this thread, too, which is the
+/// one that fails if the test fails.
+pub(crate) fn joined(run: ScopedJoinHandle<'_, FinishedRun>) -> FinishedRun {
+    let run = run.join().expect("the run ends");
+    note_disturbed(&run.trials);
+    run
 }
 
 /// Checks that a trial is valid apart from lateness: other work on the machine may have delayed squall's threads. What
