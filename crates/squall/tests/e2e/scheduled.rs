@@ -88,6 +88,7 @@ impl Watching {
     }
 
     fn set_up(&self) -> io::Result<()> {
+        remove_orphans()?;
         fs::create_dir(&self.folder)?;
         fs::write(self.folder.join("trace_clock"), "mono")?;
         fs::write(self.folder.join("buffer_size_kb"), BUFFER_KIB)?;
@@ -128,6 +129,20 @@ impl Watching {
         schedule.gaps = gaps.unwrap_or_default();
         Some(schedule)
     }
+}
+
+/// Ends the traces of tests that were killed: each would slow down this machine until it restarts.
+fn remove_orphans() -> io::Result<()> {
+    for instance in fs::read_dir(Path::new(TRACING).join("instances"))? {
+        let instance = instance?;
+        let name = instance.file_name().into_string().unwrap_or_default();
+        let thread = name.strip_prefix("squall-");
+        if thread.is_some_and(|thread| !Path::new("/proc").join(thread).exists()) {
+            // Another test may have removed it.
+            let _ = fs::remove_dir(instance.path());
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Watching {
