@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 /// Longer than programs on a busy machine take to start and to open connections.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The sockets with a port that `ss` lists in a process's network namespace.
 fn sockets_of(pid: i32, filter: &str) -> Option<String> {

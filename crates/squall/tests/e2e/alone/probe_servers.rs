@@ -254,13 +254,16 @@ impl ProbeResult {
     /// Whether the measured rate is the expected one: within 15 % if the upload waited for windows, as it must if `is_limited`;
     /// otherwise no more than they allow.
     ///
-    /// An upload through a window of a mebibyte, or one that grows, waits for its congestion window too, a tenth of its time
-    /// and more, because slow start has to follow (RFC 5681, section 3.1). It may be slower by as much as the probe says.
+    /// An upload to a server that lets its window grow waits for its congestion window too, a tenth of its time and more,
+    /// because slow start has to follow (RFC 5681, section 3.1). It may be slower by as much.
     pub(super) fn agrees(&self, is_limited: bool) -> bool {
         let (most, expected) = self.predicted();
         if self.is_limited() {
             let bytes = self.of_upload("bytes");
-            let slow_start_s = self.of_upload("congestion_window_ns") / 1e9;
+            let slow_start_s = match self.policy() {
+                "growing" => self.of_upload("congestion_window_ns") / 1e9,
+                _ => 0.0,
+            };
             let slowest = bytes / (bytes / expected + slow_start_s);
             (0.85 * slowest..=1.15 * expected).contains(&self.measured())
         } else {
