@@ -123,12 +123,15 @@ fn sums_of_squares<'a>(values: impl ExactSizeIterator<Item = &'a f64>) -> Vec<f6
 fn product(one: &[f64], other: &[f64]) -> f64 {
     let (ones, one_rest) = one.as_chunks::<4>();
     let (others, other_rest) = other.as_chunks::<4>();
-    let pairs = ones.iter().zip(others);
-    let sums = pairs.fold([0.0; 4], |sums, (a, b)| {
-        std::array::from_fn(|i| sums[i] + a[i] * b[i])
-    });
+    let [mut first, mut second, mut third, mut fourth] = [0.0; 4];
+    for (a, b) in ones.iter().zip(others) {
+        first += a[0] * b[0];
+        second += a[1] * b[1];
+        third += a[2] * b[2];
+        fourth += a[3] * b[3];
+    }
     let rest: f64 = one_rest.iter().zip(other_rest).map(|(a, b)| a * b).sum();
-    sums.iter().sum::<f64>() + rest
+    first + second + third + fourth + rest
 }
 
 #[cfg(test)]
