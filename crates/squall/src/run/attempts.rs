@@ -4,6 +4,7 @@
 //! squall's own process for it did not finish: that is reported even if the next attempt succeeds. `process` runs the single
 //! attempt; squall-analysis words the warnings of the report.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,9 +16,10 @@ use super::process::{self, RunContext, WorkerOutcome};
 use super::progress::Progress;
 use super::trial_outcome::trial_outcome;
 
-/// How often a trial is disturbed before an invalid or doubtful record of it is kept: a momentary disturbance of the machine
-/// is usually gone the next time. The record counts the attempts, so that a reader sees how many each variant needed.
-const DISTURBED_ATTEMPTS: u32 = 3;
+/// How often a trial is disturbed before an invalid or doubtful record of it is kept, unless the user says otherwise: a
+/// momentary disturbance of the machine is usually gone the next time. The record counts the attempts, so that a reader sees
+/// how many each variant needed.
+pub(super) const DISTURBED_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 /// How often a trial may fail before it is given up: once can be chance, and a program that ends each time would only be
 /// started again and again.
 const FAILED_ATTEMPTS: u32 = 2;
@@ -73,7 +75,7 @@ pub(super) fn run_trial(
             failed == FAILED_ATTEMPTS
         } else {
             disturbed += 1;
-            disturbed == DISTURBED_ATTEMPTS
+            disturbed == run.attempts.get()
         };
         match (is_last, has_failed) {
             (true, false) => progress.end(trial, &trial_outcome(&complete)?),

@@ -41,7 +41,7 @@ use crate::interrupt;
 use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
 use crate::recordings::{OutsideFiles, SiblingFiles};
-use attempts::TrialsOutcome;
+use attempts::{DISTURBED_ATTEMPTS, TrialsOutcome};
 use process::RunContext;
 use progress::Progress;
 use secrets::Secrets;
@@ -72,6 +72,10 @@ pub(crate) struct Arguments {
     /// --resume, add repetitions to the run, even if it is complete, until each cell has this many
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
+    /// Attempts at each trial at most: one that other work on the machine disturbs is repeated. The record of the last is
+    /// kept even if it is disturbed [default: 3]
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<NonZeroU32>,
     /// After the planned trials, try the fixes for the N most costly findings (by default 1, at most 5). For each planned
     /// trial of the affected variant and conditions, a fix gets one pair of trials, without it and with it. With --resume,
     /// this works only if the run was started without this flag
@@ -142,7 +146,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     interrupt::watch()?;
     program::inherit_orphans()?;
     let packets = LinkPackets::kept_if(arguments.pcap);
-    match run_all(&folder, &mut plan, packets, arguments.reporting.language()) {
+    let attempts = arguments.attempts.unwrap_or(DISTURBED_ATTEMPTS);
+    let language = arguments.reporting.language();
+    match run_all(&folder, &mut plan, packets, attempts, language) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
@@ -331,6 +337,10 @@ fn command(arguments: &Arguments, wanted: &str, profile: &str) -> Vec<String> {
     if let Some(count) = &repetitions {
         words.extend(["--repetitions", count]);
     }
+    let attempts = arguments.attempts.map(|count| count.to_string());
+    if let Some(count) = &attempts {
+        words.extend(["--attempts", count]);
+    }
     let idle = arguments.idle_processors;
     let idle = idle.and_then(|state| state.to_possible_value());
     if let Some(state) = &idle {
@@ -388,6 +398,7 @@ fn run_all(
     folder: &RunFolder,
     plan: &mut Plan,
     packets: LinkPackets,
+    attempts: NonZeroU32,
     language: Language,
 ) -> Result<TrialsOutcome> {
     let versions = programs::versions(plan);
@@ -395,6 +406,7 @@ fn run_all(
         folder,
         plan,
         packets,
+        attempts,
         versions: &versions,
     };
     let planned: Vec<&Trial> = run.plan.trials.iter().collect();
@@ -411,6 +423,7 @@ fn run_all(
         folder,
         plan,
         packets,
+        attempts,
         versions: &versions,
     };
     run_trials(&run, &of_fixes, language)
@@ -482,8 +495,8 @@ mod tests {
         let usual = "squall run twilio --profile quick --seed 1 --stations real";
         assert_eq!(of("squall twilio"), usual);
         let full = "squall run ./mine.toml --profile quick --seed 7 --stations embedded --repetitions 3 \
-                    --idle-processors asleep --pcap --allow-files";
-        let given = "squall ./mine.toml --allow-files --pcap --idle-processors asleep --repetitions 3 \
+                    --attempts 2 --idle-processors asleep --pcap --allow-files";
+        let given = "squall ./mine.toml --allow-files --attempts 2 --pcap --idle-processors asleep --repetitions 3 \
                      --stations embedded --seed 7";
         assert_eq!(of(given), full);
     }

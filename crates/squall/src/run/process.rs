@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -46,6 +47,8 @@ pub(crate) struct RunContext<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) plan: &'a Plan,
     pub(crate) packets: LinkPackets,
+    /// Attempts at a trial, until one is not disturbed.
+    pub(crate) attempts: NonZeroU32,
     /// The versions that programs told before the first trial, by program.
     pub(crate) versions: &'a BTreeMap<String, [u32; 3]>,
 }

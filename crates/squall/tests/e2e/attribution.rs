@@ -11,7 +11,7 @@ use squall_base::Duration;
 use squall_base::record::{Cause, Fate, PacketRecord, Repair, RequestRecord, Side, TrialRecord};
 use squall_record::{RunFolder, TrialFolder, read_exchanges, read_frames, read_sockets};
 
-use crate::support::{TrialFiles, quantile, run_recipe, seat};
+use crate::support::{TrialFiles, quantile, run_until_valid, seat};
 
 pub(crate) const DELAY: Duration = Duration::from_millis(25);
 const PROTOCOLS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
@@ -172,7 +172,7 @@ pub(crate) fn recipe(load: &Load, loss: &str) -> String {
 
 /// The trials of a run of `recipe`.
 pub(crate) fn run(recipe: &str) -> Vec<Trial> {
-    let run = run_recipe(recipe, &[]);
+    let run = run_until_valid(recipe, &[]);
     let folder = RunFolder::open(&run.folder).expect("the run's folder");
     let folders = folder.complete_trials().expect("its trials");
     let trials = folders.iter().zip(run.trials);

@@ -6,7 +6,7 @@ use std::fs;
 
 use squall_record::RunFolder;
 
-use crate::support::{FinishedRun, run_recipe, run_squall, seat, stderr};
+use crate::support::{FinishedRun, run_squall, run_until_valid, seat, stderr};
 
 const SECTION: &str = "<div class=\"multiples deliveries\">";
 
@@ -20,7 +20,7 @@ fn upload(body: &str) -> FinishedRun {
          [[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\n\
          [[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\n"
     );
-    run_recipe(&text, &[])
+    run_until_valid(&text, &[])
 }
 
 fn page(run: &FinishedRun) -> String {

@@ -3,7 +3,7 @@
 //!
 //! Two runs are compared in `alone::compare`; squall-analysis does the same with simulated trials (`a_a`).
 
-use crate::support::{H1, recipe, run_recipe, say_disturbed, seat, stdout, summary_of};
+use crate::support::{H1, recipe, run_until_valid, say_disturbed, seat, stdout, summary_of};
 
 /// Six names of one variant under four conditions: 20 comparisons with the first one, of six pairs each.
 ///
@@ -33,7 +33,7 @@ fn twenty_comparisons_of_the_same_variant_show_no_difference() {
     // p99 needs 368 requests, and there are 380.
     let profile = "warmup = \"20ms\"\nduration = \"190ms\"\ndrain = \"1s\"\nrepetitions = 6";
     let conditions = "delay = [\"1ms\", \"2ms\"]\nloss = [\"0%\", \"2%\"]";
-    let run = run_recipe(&recipe("2000/s", conditions, &names, profile), &["-v"]);
+    let run = run_until_valid(&recipe("2000/s", conditions, &names, profile), &["-v"]);
     let summary = summary_of(&run.folder);
     let (mut comparisons, mut shown, mut seem) = (0, 0, 0);
     for condition in summary["conditions"].as_array().expect("conditions") {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::constructed::recipe;
 use crate::export::{refused, written};
-use crate::support::{have, python_with, run_recipe, seat, squall, stderr, stdout};
+use crate::support::{have, python_with, run_until_valid, seat, squall, stderr, stdout};
 
 /// Prints the name of the root and the title of each SVG; a file that is not well-formed is an error.
 const TITLES: &str = "import sys, xml.etree.ElementTree as tree\n\
@@ -39,7 +39,7 @@ fn plots_of_a_run_are_exported_as_svg_and_png() {
         "drop every 41",
         "1s",
     );
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let plots = written(&run.folder, "plots", &["--to", "svg"]);
     check_svgs(&plots);
     let one = ["--to", "png", "--plot", "condition-0-requests-h1"];
@@ -123,7 +123,7 @@ fn said_by(python: &Path, script: &str, files: &[PathBuf]) -> String {
 fn plots_without_a_browser_say_what_to_install_and_write_nothing() {
     let _seat = seat();
     let text = recipe(&["h1"], "20/s", ("1KiB", "3kB"), "drop every 41", "300ms");
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let home = run.folder.parent().expect("a run is in a folder");
     let mut command = squall(home);
     command.env("PATH", "/nowhere").arg("export");

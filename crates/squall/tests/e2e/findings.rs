@@ -13,7 +13,7 @@ use squall_base::plan::Condition;
 use squall_base::record::{SocketSample, Validity};
 use squall_record::{RunFolder, read_json, read_sockets};
 
-use crate::support::{FinishedRun, TrialFiles, have, run_recipe, seat, stdout};
+use crate::support::{FinishedRun, TrialFiles, have, run_recipe, run_until_valid, seat, stdout};
 
 /// The finding of a disturbed trial.
 pub(crate) const LATE: &str = "generator_late";
@@ -279,7 +279,7 @@ fn reports_connection_and_stream_problems() {
         ("per request", "h1s", ONCE),
         ("full", "h1s", full.as_str()),
     ];
-    let run = run_recipe(
+    let run = run_until_valid(
         &recipe(
             "rate = \"100/s\"\nwarmup = \"500ms\"\ndrain = \"1s\"",
             FIELDS,

@@ -17,7 +17,7 @@ use squall_record::{PcapngWriter, TrialFolder, read_packets};
 use tempfile::TempDir;
 
 use crate::explain::explain;
-use crate::support::{FinishedRun, run_recipe, say_disturbed, seat, squall, stderr, stdout};
+use crate::support::{FinishedRun, run_until_valid, say_disturbed, seat, squall, stderr, stdout};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 /// On a quiet machine `host` is at most 0.9 % of the time (docs/METHOD.md).
@@ -215,7 +215,7 @@ impl Comparison {
 fn causes_from_a_capture_agree_with_those_of_its_trial() {
     let _seat = seat();
     let protocols = [("h1", 4), ("h2c", 1), ("h2", 1), ("h3", 1)];
-    let run = run_recipe(&recipe(&protocols), &["--pcap"]);
+    let run = run_until_valid(&recipe(&protocols), &["--pcap"]);
     for trial in trials(&run) {
         let home = TempDir::new().expect("a temporary folder");
         let ours = causes(&told(trial.root(), &["--worst", "1000"]));
@@ -260,7 +260,7 @@ fn check(found: &Comparison, is_all_behind: bool) {
 #[test]
 fn requests_and_moments_of_a_capture_are_explained_in_capture_terms() {
     let _seat = seat();
-    let run = run_recipe(&recipe(&[("h2c", 1)]), &["--pcap"]);
+    let run = run_until_valid(&recipe(&[("h2c", 1)]), &["--pcap"]);
     let trial = &trials(&run)[0];
     let home = TempDir::new().expect("a temporary folder");
     let folder = import(&trial.capture(), trial, home.path());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use squall_base::record::{Direction, Fate, Outcome};
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, TrialFiles, is_root, joined, quantile, recipe, run_recipe, seat,
+    FinishedRun, H1, H2C_X1, TrialFiles, is_root, joined, quantile, recipe, run_until_valid, seat,
     stdout,
 };
 use crate::{bulk, h2load};
@@ -51,7 +51,7 @@ fn one_connection_saturates_at_the_throughput_of_one_tcp_flow() {
                 .collect()
         })
     });
-    let run = run_recipe(&recipe("1000/s", LOSSY, &[H1, H2C_X1], profile), &[]);
+    let run = run_until_valid(&recipe("1000/s", LOSSY, &[H1, H2C_X1], profile), &[]);
     for trial in run.of_variant("h1") {
         assert!(
             trial
@@ -125,7 +125,7 @@ fn below_saturation() -> [FinishedRun; 3] {
     thread::scope(|scope| {
         let run = |variant: &'static str, trials: u64, seed: &'static str| {
             let text = recipe("200/s", LOSSY, &[variant], &profile(trials));
-            scope.spawn(move || run_recipe(&text, &["--seed", seed]))
+            scope.spawn(move || run_until_valid(&text, &["--seed", seed]))
         };
         let begun = [
             run(H1, 1, "1"),

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{H1, H2C_X1, python_with, recipe, run_recipe, seat, stderr, stdout};
+use crate::support::{H1, H2C_X1, python_with, recipe, run_until_valid, seat, stderr, stdout};
 
 const H3: &str =
     "[[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\nconnections = \"on demand\"\n";
@@ -81,7 +81,7 @@ fn every_cell_of_the_notebook_runs_on_a_run_and_each_figure_shows_something() {
         &[H1, H2C_X1, H3],
         "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
     );
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let output = Command::new(&python)
         .args(["-c", RUN_CELLS])
         .arg(path())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::page_view::check_silent;
 use crate::page_view::chromium::{self, Page};
-use crate::support::{FinishedRun, have, run_recipe, seat};
+use crate::support::{FinishedRun, have, run_until_valid, seat};
 
 const RECIPE: &str = r#"
 name = "report"
@@ -86,7 +86,7 @@ fn report_of_a_real_run_has_no_empty_section_and_opens_the_requests_that_are_cli
         return;
     }
     let _seat = seat();
-    let run = run_recipe(RECIPE, &["--try-fix"]);
+    let run = run_until_valid(RECIPE, &["--try-fix"]);
     if run.has_disturbed_trials() {
         return;
     }

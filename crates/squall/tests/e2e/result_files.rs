@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving};
 use crate::support::{
-    H1, H2C_X1, profile, recipe, run_recipe, run_squall, seat, squall, stderr, stdout, summary_of,
+    H1, H2C_X1, profile, recipe, run_squall, run_until_valid, seat, squall, stderr, stdout,
+    summary_of,
 };
 
 /// A schema of docs/schemas, with the keywords of JSON Schema that they use.
@@ -149,7 +150,7 @@ fn results_of_a_run_are_written_for_other_tools() {
         &[H1, H2C_X1],
         &profile("500ms", 1),
     );
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let summary = summary_of(&run.folder);
     check("summary", &summary);
     let findings = read_value(&run.folder.join("findings.json"));

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     FinishedRun, H1, H2C_X1, H2C_X8, check_exit_code, may_keep_awake, recipe, run_recipe,
-    run_squall, seat, short_recipe, squall, stderr, stdout, summary_of,
+    run_squall, run_until_valid, seat, short_recipe, squall, stderr, stdout, summary_of,
 };
 
 fn short_run() -> FinishedRun {
@@ -303,7 +303,7 @@ fn requests_without_a_response_are_recorded_as_censored() {
         &[H1],
         "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"500ms\"",
     );
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let trial = run.only("h1");
     assert_eq!(trial.requests.len(), 50);
     for request in &trial.requests {

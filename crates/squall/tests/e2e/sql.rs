@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{H1, H2C_X1, python_with, recipe, run_recipe, seat, stderr, stdout};
+use crate::support::{H1, H2C_X1, python_with, recipe, run_until_valid, seat, stderr, stdout};
 
 const H3: &str =
     "[[variant]]\nname = \"h3\"\npath = \"client ~h3~> server\"\nconnections = \"on demand\"\n";
@@ -32,7 +32,7 @@ fn every_query_of_the_page_has_an_answer() {
         &[H1, H2C_X1, H3],
         "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
     );
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     for (number, query) in (1..).zip(&queries) {
         let file = run.folder.join("question.sql");
         fs::write(&file, query).expect("it is written");

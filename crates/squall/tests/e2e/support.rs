@@ -332,13 +332,28 @@ pub(crate) fn check_exit_code(output: &Output, trials: &[TrialFiles]) {
     );
 }
 
-/// Runs a recipe to its end; all trials must be valid according to `check_validity`.
+/// Runs a recipe to its end; all trials must be valid according to `check_validity`. It accepts disturbed trials, so none is
+/// repeated.
 pub(crate) fn run_recipe(text: &str, arguments: &[&str]) -> FinishedRun {
     run_recipe_with(&[], text, arguments)
 }
 
 /// Like [`run_recipe`], with files next to the recipe, by name and content.
 pub(crate) fn run_recipe_with(
+    files: &[(&str, &[u8])],
+    text: &str,
+    arguments: &[&str],
+) -> FinishedRun {
+    run_until_valid_with(files, text, &[&["--attempts", "1"], arguments].concat())
+}
+
+/// Like [`run_recipe`], and squall repeats disturbed trials: for tests that check more if all trials are valid.
+pub(crate) fn run_until_valid(text: &str, arguments: &[&str]) -> FinishedRun {
+    run_until_valid_with(&[], text, arguments)
+}
+
+/// Like [`run_until_valid`], with files next to the recipe, by name and content.
+pub(crate) fn run_until_valid_with(
     files: &[(&str, &[u8])],
     text: &str,
     arguments: &[&str],

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::result_files::check;
 use crate::support::{
-    check_exit_code, read_trials, run_recipe, run_squall, seat, stderr, stdout, write_recipe,
+    check_exit_code, read_trials, run_squall, run_until_valid, seat, stderr, stdout, write_recipe,
 };
 
 /// The fewest pairs that can prove a difference.
@@ -51,7 +51,7 @@ fn plan_of(folder: &RunFolder) -> Plan {
 #[test]
 fn larger_window_is_tried_and_shows_its_gain_after_a_resumption_too() {
     let _seat = seat();
-    let run = run_recipe(RECIPE, &["--try-fix"]);
+    let run = run_until_valid(RECIPE, &["--try-fix"]);
     assert_eq!(run.trials.len(), 3 * PAIRS, "planned, without and with it");
     let folder = RunFolder::open(&run.folder).expect("a run's folder");
     let (summary, plan) = (summary_of(&folder), plan_of(&folder));

@@ -14,7 +14,7 @@ use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Cause, CausesRecord, RequestRecord, TrialRecord};
 use squall_record::{RunFolder, TrialFolder, read_causes};
 
-use crate::support::{FinishedRun, TrialFiles, run_recipe, seat};
+use crate::support::{FinishedRun, TrialFiles, run_until_valid, seat};
 
 /// Twice the delay of every recipe here.
 pub(crate) const ROUND_TRIP_NS: u64 = 20_000_000;
@@ -52,7 +52,7 @@ impl Load {
             warmup,
             duration,
         } = self;
-        run_recipe(
+        run_until_valid(
             &format!(
                 "name = \"holds\"\nquestion = \"What holds them?\"\n\
                  [load]\nrate = \"{rate}\"\nwarmup = \"{warmup}\"\nduration = \"{duration}\"\ndrain = \"2s\"\n\

@@ -16,7 +16,7 @@ use serde_json::Value;
 use squall_base::Time;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, TrialFiles, run_recipe, seat, squall};
+use crate::support::{FinishedRun, TrialFiles, run_until_valid, seat, squall};
 
 /// Killed on drop.
 pub(crate) struct Viewing {
@@ -110,7 +110,7 @@ impl Drop for Viewing {
 /// A trial of 100 requests on a link that drops packets.
 pub(crate) fn lossy() -> FinishedRun {
     let text = recipe(&["h2c"], "100/s", ("1KiB", "3kB"), "drop every 41", "1s");
-    run_recipe(&text, &[])
+    run_until_valid(&text, &[])
 }
 
 /// Without links to requests: a server has them all in full, a file only those that were chosen.

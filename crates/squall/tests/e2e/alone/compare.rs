@@ -7,13 +7,15 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{FinishedRun, H1, quiet_seat, recipe, run_recipe, squall, stderr, stdout};
+use crate::support::{
+    FinishedRun, H1, quiet_seat, recipe, run_until_valid, squall, stderr, stdout,
+};
 
 const PROFILE: &str = "warmup = \"200ms\"\nduration = \"1s\"\ndrain = \"1s\"\n";
 
 fn run(conditions: &str, variants: &[&str], repetitions: u32, arguments: &[&str]) -> FinishedRun {
     let profile = format!("{PROFILE}repetitions = {repetitions}");
-    run_recipe(&recipe("400/s", conditions, variants, &profile), arguments)
+    run_until_valid(&recipe("400/s", conditions, variants, &profile), arguments)
 }
 
 fn compare(before: &Path, after: &Path, arguments: &[&str]) -> Output {

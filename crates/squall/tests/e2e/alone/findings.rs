@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::findings::{Expected, LATE, any, check, recipe, shown, variants};
 use crate::processes::worker_with_client;
 use crate::support::{
-    FinishedRun, only_run, quiet_seat, read_trials, run_recipe, squall, write_recipe,
+    FinishedRun, only_run, quiet_seat, read_trials, run_until_valid, squall, write_recipe,
 };
 
 /// Variants over a round trip of 40 ms, most of which have a problem with their windows.
@@ -115,7 +115,7 @@ fn reports_window_and_frame_problems() {
         "1500ms",
     );
     // With this flag the client reads in one go what has arrived in the meantime, as far as the machine allows.
-    let run = run_recipe(&text, &["--idle-processors", "asleep"]);
+    let run = run_until_valid(&text, &["--idle-processors", "asleep"]);
     check(&run, &any, &["wide", "wide h3"], &WINDOWS);
     check_late_updates(&run, "tiny stream", 16 * 1_024);
 }

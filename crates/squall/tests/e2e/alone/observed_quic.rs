@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::capture::fields;
 use crate::observed::Imported;
-use crate::support::{FinishedRun, have, quiet_seat, recipe, run_recipe_with};
+use crate::support::{FinishedRun, have, quiet_seat, recipe, run_until_valid_with};
 
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"3s\"";
 /// Each trial has a part without loss and one with loss, so that programs start only once for both.
@@ -167,7 +167,7 @@ fn observer_agrees_with_tshark_on_quic_and_causes_are_known() {
         &variants.each_ref().map(String::as_str),
         PROFILE,
     );
-    let run = run_recipe_with(&[SCHEDULE], &text, &["--pcap"]);
+    let run = run_until_valid_with(&[SCHEDULE], &text, &["--pcap"]);
     assert_eq!(run.trials.len(), variants.len());
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");

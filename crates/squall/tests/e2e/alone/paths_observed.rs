@@ -12,7 +12,7 @@ use crate::alone::observer::check_tshark;
 use crate::observed::{Comparison, Cuts, Delay, Imported, Rows, check_same_bytes};
 use crate::scheduled::{Schedule, Watching};
 use crate::support::{
-    FinishedRun, check_validity, have, quiet_seat, recipe, run_recipe, run_whatever, stderr,
+    FinishedRun, check_validity, have, quiet_seat, recipe, run_until_valid, run_whatever, stderr,
 };
 
 /// One-way delay.
@@ -77,12 +77,12 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
             &variant("as said", paths[0], ""),
             &variant("fallen back", paths[1], ""),
         ],
-        // It runs four times, because the invalid trial is repeated.
+        // It runs three times, because the invalid trial is repeated.
         "warmup = \"100ms\"\nduration = \"500ms\"\ndrain = \"2s\"",
     );
     // They respond as their configuration says.
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "");
-    let run = run_whatever(&(text + &two_nginx()), &[]);
+    let run = run_whatever(&(text + &two_nginx()), &["--attempts", "2"]);
     let said = stderr(&run.output);
     assert_eq!(run.output.status.code(), Some(3), "{said}");
     let [right, wrong] = ["as said", "fallen back"].map(|name| run.only(name));
@@ -108,7 +108,7 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
     let expected =
         format!("{connections} connections of hop 2 spoke h1, not h2c, as its packets say");
     assert!(reasons.contains(&expected), "{reasons:?}");
-    assert_eq!(wrong.record.attempt, 3, "it was tried again: {said}");
+    assert_eq!(wrong.record.attempt, 2, "it was tried again: {said}");
 }
 
 /// On a hop between a squall station and a program, both sides have rows of the same exchanges with the same bytes.
@@ -138,7 +138,7 @@ fn rows_from_packets_of_programs_match_our_stations_rows() {
         PROFILE,
     );
     let watching = Watching::start();
-    let run = run_recipe(&text, &[]);
+    let run = run_until_valid(&text, &[]);
     let schedule = watching.and_then(Watching::end);
     assert_eq!(run.trials.len(), paths.len());
     for folder in folders(&run) {
@@ -190,7 +190,7 @@ fn record_split_by_the_congestion_window_differs_by_one_round_trip() {
         "warmup = \"500ms\"\nduration = \"2s\"\ndrain = \"2s\"",
     );
     let watching = Watching::start();
-    let run = run_recipe(&text.replace("body = \"1KiB\"", "body = \"15kB\""), &[]);
+    let run = run_until_valid(&text.replace("body = \"1KiB\"", "body = \"15kB\""), &[]);
     let schedule = watching.and_then(Watching::end);
     let mut cut = BTreeSet::new();
     for folder in folders(&run) {
@@ -305,7 +305,7 @@ fn import_of_a_trials_capture_matches_its_stations_records() {
         PROFILE,
     );
     let watching = Watching::start();
-    let run = run_recipe(&text, &["--pcap"]);
+    let run = run_until_valid(&text, &["--pcap"]);
     let schedule = watching.and_then(Watching::end);
     for folder in folders(&run) {
         let record = folder.read_record().expect("trial.json");
@@ -351,7 +351,7 @@ fn trial_rows_between_two_envoys_match_tsharks_counts() {
         &paths.each_ref().map(String::as_str),
         PROFILE,
     );
-    let run = run_recipe(&text, &["--pcap"]);
+    let run = run_until_valid(&text, &["--pcap"]);
     let requests = run.trials.iter().flat_map(|trial| &trial.requests);
     // Otherwise Envoy resets streams whose responses are in flight, and the two sides record different endings.
     requests.for_each(|request| assert!(request.succeeded(), "{request:?}"));

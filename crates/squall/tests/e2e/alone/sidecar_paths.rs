@@ -15,7 +15,7 @@ use crate::cases::{run, text};
 use crate::findings::shown;
 use crate::support::{
     FinishedRun, TrialFiles, ensure, have, on_a_quiet_machine, only_run, quiet_seat, read_trials,
-    run_recipe, say_disturbed, seat, summary_of,
+    run_until_valid, say_disturbed, seat, summary_of,
 };
 
 /// What holds back requests that share a connection with losses.
@@ -115,7 +115,7 @@ fn share(run: &FinishedRun, trial: &TrialFiles, causes: &[Cause]) -> f64 {
     part as f64 / total as f64
 }
 
-/// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known. `run_recipe` has
+/// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known. `run_until_valid` has
 /// checked that each hop spoke its protocol, without which no trial is valid.
 fn check_path(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
     let variant = &trial.record.trial.variant;
@@ -206,7 +206,7 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     let recipe = short();
     on_a_quiet_machine(
         quiet_seat(),
-        || run_recipe(&recipe, &["--stations", "real"]),
+        || run_until_valid(&recipe, &["--stations", "real"]),
         check_all_paths,
     );
 }
@@ -261,7 +261,7 @@ fn paths_of_other_programs_in_other_orders_run_and_are_explained() {
         };
         on_a_quiet_machine(
             quiet_seat(),
-            || run_recipe(&recipe, &["--stations", "real"]),
+            || run_until_valid(&recipe, &["--stations", "real"]),
             check,
         );
     }

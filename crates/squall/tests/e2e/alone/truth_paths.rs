@@ -12,7 +12,7 @@ use squall_record::{RunFolder, read_causes};
 
 use crate::findings::shown;
 use crate::support::{
-    FinishedRun, TrialFiles, ensure, have, on_a_quiet_machine, quiet_seat, run_recipe,
+    FinishedRun, TrialFiles, ensure, have, on_a_quiet_machine, quiet_seat, run_until_valid,
 };
 
 const RECIPE: &str = r#"
@@ -100,7 +100,7 @@ fn loss_between_two_envoys_is_attributed_to_the_connection_not_the_hosts() {
     if !have(&["envoy", "nginx"]) {
         return;
     }
-    on_a_quiet_machine(quiet_seat(), || run_recipe(RECIPE, &[]), check);
+    on_a_quiet_machine(quiet_seat(), || run_until_valid(RECIPE, &[]), check);
 }
 
 fn check(run: &FinishedRun) -> Result<(), String> {
