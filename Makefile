@@ -59,7 +59,8 @@ lint: prerequisites ## formatting, clippy, docs, dependencies, spelling, turns o
 	cargo fmt --all -- --check
 	# Clippy links nothing, so the fuzz targets need no libFuzzer, which takes half a minute to build.
 	CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps $(CARGO_FLAGS)
+	# With examples, dependencies have the features with which clippy has checked them, so none is checked again.
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --lib --bins --examples $(CARGO_FLAGS)
 	"$(SQUALL_TOOLS)/bin/cargo-deny" check bans licenses sources
 	@scripts/advisories
 	"$(SQUALL_TOOLS)/bin/typos"
