@@ -271,16 +271,14 @@ impl ProbeResult {
         (round_trips - sent / window) * self.round_trip_s()
     }
 
-    /// Whether the measured rate is the expected one: within 15 % if the upload waited for windows, as it must if `is_limited`;
-    /// otherwise no more than they allow.
-    ///
-    /// It may be slower by the time of slow start.
+    /// Whether the measured rate is the expected one: within 15 % of what windows and slow start predict if the upload waited
+    /// for windows, as it must if `is_limited`; otherwise no more than they allow.
     pub(super) fn agrees(&self, is_limited: bool) -> bool {
         let (most, expected) = self.predicted();
         if self.is_limited() {
             let bytes = self.of_upload("bytes");
-            let slowest = bytes / (bytes / expected + self.slow_start_s());
-            (0.85 * slowest..=1.15 * expected).contains(&self.measured())
+            let predicted = bytes / (bytes / expected + self.slow_start_s());
+            (0.85..=1.15).contains(&(self.measured() / predicted))
         } else {
             !is_limited && self.measured() <= 1.15 * most
         }
