@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::other_work::{OtherWork, has_disturbed_trial, has_stolen_second, watch_hypervisor};
+use crate::other_work::{OtherWork, has_disturbed_trial, watch_hypervisor};
 
 /// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so three of them leave it quiet.
 const QUIET_SEATS: usize = 3;
@@ -112,8 +112,7 @@ impl Drop for MachineUse {
         let seconds = self.since.elapsed().as_secs_f64();
         let test = thread::current();
         let test = test.name().unwrap_or("");
-        let is_disturbed =
-            || has_disturbed_trial() || self.other_work.disturbs() || has_stolen_second(self.since);
+        let is_disturbed = || has_disturbed_trial() || self.other_work.disturbs_a_second();
         let end = if thread::panicking() && is_disturbed() {
             FAILED_BESIDE_OTHER_WORK
         } else {

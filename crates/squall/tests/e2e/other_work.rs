@@ -9,6 +9,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use squall_linux::awake::SleepInhibitor;
 use squall_linux::other_programs::ProcessorUse;
 use squall_linux::shared::SharedCounters;
 
@@ -32,7 +33,7 @@ pub(crate) fn has_disturbed_trial() -> bool {
 
 /// Watches what programs outside of this test process and of what it starts use of the processors, and what the hypervisor
 /// takes. Other tests are inside.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OtherWork {
     programs: Option<ProcessorUse>,
     shared: SharedCounters,
@@ -59,6 +60,11 @@ impl OtherWork {
         let stolen = stolen.map_or(0.0, squall_base::Duration::as_secs_f64);
         (programs + stolen) / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
     }
+
+    /// Whether it disturbed the machine, on average or for a second. Waits until the present second has been judged.
+    pub(crate) fn disturbs_a_second(&self) -> bool {
+        self.disturbs() || has_stolen_second(self.since)
+    }
 }
 
 /// A hypervisor that stops the processors for a moment hardly changes the average of a minute, but it ruins a measurement.
@@ -67,12 +73,15 @@ const SECOND: Duration = Duration::from_secs(1);
 /// When the hypervisor took more than [`OTHERS_AT_MOST`] for a second.
 static STOLEN_SECONDS: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
 
-/// Watches what the hypervisor takes each second, until this process ends.
+/// Watches what the hypervisor takes each second, until this process ends. Once it has taken much of one, idle processors are
+/// kept awake: on a busy host, a virtual processor that sleeps waits for a real one at each wake-up. On a quiet host they may
+/// sleep, because one that never does uses up its share (benches/RESULTS.md, "Processors that sleep").
 pub(crate) fn watch_hypervisor() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         thread::spawn(|| {
             let mut before = (Instant::now(), SharedCounters::read());
+            let mut awake = None;
             loop {
                 thread::sleep(SECOND);
                 let now = (Instant::now(), SharedCounters::read());
@@ -82,6 +91,9 @@ pub(crate) fn watch_hypervisor() {
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner);
                     seconds.push(now.0);
+                    drop(seconds);
+                    // Without the right to it, or an idle state that polls, they sleep as before.
+                    awake = awake.or_else(|| SleepInhibitor::acquire().ok());
                 }
                 before = now;
             }
@@ -89,8 +101,7 @@ pub(crate) fn watch_hypervisor() {
     });
 }
 
-/// Whether the hypervisor took a second or more since then. Waits until the present second has been judged.
-pub(crate) fn has_stolen_second(since: Instant) -> bool {
+fn has_stolen_second(since: Instant) -> bool {
     thread::sleep(SECOND + SECOND / 10);
     let seconds = STOLEN_SECONDS
         .lock()

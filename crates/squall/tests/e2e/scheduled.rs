@@ -19,6 +19,8 @@ mod sentinel;
 
 use sentinel::Sentinels;
 
+use crate::other_work::OtherWork;
+
 const TRACING: &str = "/sys/kernel/tracing";
 /// Per processor: some 400,000 events of 80 bytes, far more than a test produces.
 const BUFFER_KIB: &str = "32768";
@@ -29,6 +31,7 @@ pub(crate) struct Watching {
     /// Only descendants of this thread are traced.
     thread: u32,
     sentinels: Option<Arc<Sentinels>>,
+    other_work: OtherWork,
 }
 
 /// When threads were kept waiting, by thread name.
@@ -41,6 +44,8 @@ pub(crate) struct Schedule {
     runs: BTreeMap<String, Vec<Range<i64>>>,
     /// All events with their times.
     events: Vec<(i64, String)>,
+    /// Since the trace began.
+    other_work: Option<OtherWork>,
 }
 
 /// The time waited within a span.
@@ -74,6 +79,7 @@ impl Watching {
             folder,
             thread,
             sentinels: None,
+            other_work: OtherWork::watch(),
         };
         match watching.set_up() {
             Ok(()) => {
@@ -127,6 +133,7 @@ impl Watching {
         let trace = fs::read(self.folder.join("trace")).expect("the events");
         let mut schedule = Schedule::read(&String::from_utf8_lossy(&trace), self.thread);
         schedule.gaps = gaps.unwrap_or_default();
+        schedule.other_work = Some(self.other_work);
         Some(schedule)
     }
 }
@@ -187,6 +194,11 @@ impl Schedule {
             .map(|wait| overlap(wait).clamp(0, wait.waited_ns))
             .sum();
         (covered_ns + parts_ns).min(span.end - span.start)
+    }
+
+    /// Whether other programs or the hypervisor disturbed the machine since the trace began.
+    pub(crate) fn is_beside_other_work(&self) -> bool {
+        (self.other_work.as_ref()).is_some_and(OtherWork::disturbs_a_second)
     }
 
     /// The events of a span, one per line.
