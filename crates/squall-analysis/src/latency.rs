@@ -4,8 +4,10 @@
 //! One row in, one time out, with how much of it is known (`quantile`). Nothing is added up or selected here: `trial` and
 //! `target_times` do that, and `trial_source` does it for thresholds.
 
+use std::collections::BTreeMap;
+
+use squall_base::Time;
 use squall_base::record::{ExchangeRecord, Outcome, RequestRecord, Side, TrialRecord};
-use squall_base::{Duration, Time};
 
 use crate::quantile::Quantile;
 
@@ -40,20 +42,49 @@ pub(crate) fn first_chunk_time(request: &RequestRecord) -> Option<Quantile> {
     }
 }
 
+/// When the requests were given up that had no whole response yet, by request.
+pub(crate) fn abandoned(requests: &[RequestRecord]) -> BTreeMap<u64, Time> {
+    let abandoned = requests
+        .iter()
+        .filter(|row| row.outcome == Outcome::Censored);
+    abandoned.map(|row| (row.request, row.end)).collect()
+}
+
 /// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
-/// the measured phase, and its status is below 400.
-pub(crate) fn server_time(record: &TrialRecord, exchange: &ExchangeRecord) -> Option<Duration> {
+/// the measured phase, and its status, if there was one, is below 400. Without the response's end it is a lower bound: until
+/// the client gave the request up, or the last that the server saw if it is not known which request it was. An exchange whose
+/// request ended otherwise has none.
+pub(crate) fn server_time(
+    record: &TrialRecord,
+    exchange: &ExchangeRecord,
+    abandoned: &BTreeMap<u64, Time>,
+) -> Option<Quantile> {
     let (number, _) = record.trial.variant.link_hop();
     let load = &record.trial.load;
     let begin = Time::ZERO + record.load_start + load.warmup;
     let end = begin + load.duration;
-    let (first, last) = (exchange.request_first?, exchange.response_last?);
+    let first = exchange.request_first?;
     let is_own = exchange.hop == number && exchange.side == Side::Server;
-    (is_own && exchange.status? < 400 && begin <= first && first < end).then(|| last.since(first))
+    let is_good = exchange.status.is_none_or(|status| status < 400);
+    if !is_own || !is_good || first < begin || first >= end {
+        return None;
+    }
+    match (exchange.response_last, exchange.request) {
+        (Some(last), _) if exchange.status.is_some() => Some(Quantile::Exact(last.since(first))),
+        (_, Some(request)) => abandoned
+            .get(&request)
+            .map(|end| Quantile::AtLeast(end.since(first))),
+        (_, None) => {
+            let seen = [exchange.request_last, exchange.response_first];
+            let last = seen.into_iter().flatten().max().unwrap_or(first);
+            Some(Quantile::AtLeast(last.since(first)))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use squall_base::Duration;
     use squall_base::record::BodyArrivals;
 
     use super::*;

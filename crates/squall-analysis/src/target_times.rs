@@ -12,8 +12,8 @@ use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
 
 use crate::distinct::distinct;
 use crate::figures::Figures;
-use crate::latency::{first_chunk_time, latency_since, server_time, transfer_time};
-use crate::quantile::{Quantile, Sample};
+use crate::latency::{abandoned, first_chunk_time, latency_since, server_time, transfer_time};
+use crate::quantile::Sample;
 
 /// The times of measured requests whose targets begin with a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,7 @@ pub(crate) fn target_times(
     let asked_for: BTreeMap<u64, &str> = (requests.iter())
         .filter_map(|row| Some((row.request, target(plan, row)?)))
         .collect();
+    let abandoned = abandoned(requests);
     let of = |targets: &Targets| {
         let is_own = |request: u64| {
             asked_for
@@ -60,8 +61,8 @@ pub(crate) fn target_times(
         let transfer: Sample = own().map(transfer_time).collect();
         let server = exchanges.map(|exchanges| {
             let own = exchanges.iter().filter(|it| it.request.is_some_and(is_own));
-            let times = own.filter_map(|exchange| server_time(record, exchange));
-            Figures::of(&times.map(Quantile::Exact).collect())
+            let times = own.filter_map(|exchange| server_time(record, exchange, &abandoned));
+            Figures::of(&times.collect())
         });
         TargetTimes {
             path: targets.path().unwrap_or_default().to_owned(),

@@ -127,6 +127,71 @@ fn exchanges_count_for_the_path_of_their_request() {
     check(&found, "server time p50 of /video", Some(33));
 }
 
+/// Without them, the variant that leaves the slowest exchanges unfinished would have the shortest server times.
+#[test]
+fn unfinished_exchanges_count_as_lower_bounds_until_the_client_gave_up() {
+    let plan = asked(&["server time p50 of /video"]);
+    let mut requests = rows();
+    let mut exchanges: Vec<ExchangeRecord> = (0..60).map(|n| exchange(n, n)).collect();
+    // The first four of twenty: given up after 1,000 ms. The tenth of 12, 15, ... 57 ms and four that are longer.
+    for n in [0, 3, 6, 9] {
+        requests[n] = RequestRecord {
+            outcome: Outcome::Censored,
+            ..row(n as u64, VIDEO, 1_000)
+        };
+        exchanges[n].response_last = None;
+    }
+    check(
+        &stats(&plan, &requests, Some(&exchanges)),
+        "server time p50 of /video",
+        Some(39),
+    );
+    // Two of them had no response at all.
+    for n in [0, 3] {
+        (exchanges[n].response_first, exchanges[n].status) = (None, None);
+    }
+    let found = stats(&plan, &requests, Some(&exchanges));
+    check(&found, "server time p50 of /video", Some(39));
+    // Beyond the median, only a bound is known.
+    for n in (12..36).step_by(3) {
+        requests[n] = RequestRecord {
+            outcome: Outcome::Censored,
+            ..row(n as u64, VIDEO, 1_000)
+        };
+        exchanges[n].response_last = None;
+    }
+    let found = stats(&plan, &requests, Some(&exchanges));
+    let measure: Measure = "server time p50 of /video".parse().unwrap();
+    let Some(Value::AtLeast(bound)) = found.value(measure) else {
+        panic!("{:?}", found.value(measure));
+    };
+    assert!((600e6..=1_000e6).contains(&bound), "{bound}");
+    // Requests that ended otherwise, such as by a reset, leave no server time: eight of 36, 39, ... 57 ms.
+    for row in &mut requests {
+        if row.outcome == Outcome::Censored {
+            row.outcome = Outcome::ConnectionClosed;
+        }
+    }
+    let found = stats(&plan, &requests, Some(&exchanges));
+    check(&found, "server time p50 of /video", Some(45));
+}
+
+/// Nobody knows when their requests ended.
+#[test]
+fn unfinished_exchange_without_a_request_is_as_long_as_the_server_saw_it() {
+    let plan = asked(&["server time p50"]);
+    let mut exchanges: Vec<ExchangeRecord> = (0..20).map(|n| exchange(n, 10 + n)).collect();
+    for exchange in &mut exchanges {
+        exchange.request = None;
+    }
+    exchanges[19].response_last = None;
+    let found = stats(&plan, &rows(), Some(&exchanges));
+    let measure: Measure = "server time p50".parse().unwrap();
+    // The tenth of 0, 10, 11, ... 28 ms, of which the first is a bound.
+    let expected = Value::from(Quantile::AtLeast(ms(18)));
+    assert_eq!(found.value(measure), Some(expected));
+}
+
 #[test]
 fn times_of_a_path_exclude_the_warm_up() {
     let plan = asked(&["response time p50 of /audio"]);
