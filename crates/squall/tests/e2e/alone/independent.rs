@@ -569,7 +569,7 @@ fn check(protocol: &str, connections: &str, load: (&str, &str)) -> Option<Compar
         compared.apart.iter().for_each(|it| eprintln!("  {it}"));
         match faults(trial, &compared) {
             None => return Some(compared),
-            Some(said) if run.has_disturbed_trials() || other_work.disturbs() => {
+            Some(said) if run.has_disturbed_trials() || other_work.disturbs_a_second() => {
                 say_disturbed(&said);
             }
             Some(said) => panic!("{said}"),

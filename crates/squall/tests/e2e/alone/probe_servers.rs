@@ -295,7 +295,7 @@ impl ProbeResult {
         if self.agrees(is_limited) {
             return;
         }
-        assert!(other_work.disturbs(), "{}", self.0);
+        assert!(other_work.disturbs_a_second(), "{}", self.0);
         say_disturbed("no rate to check");
     }
 

@@ -1,7 +1,7 @@
 //! `squall probe` against further real servers with their own defaults, 30 or 50 ms away: Apache httpd and h2o in front of
 //! another server, and Node.js, Go, Tomcat, hyper and gRPC, which read uploads themselves.
 //!
-//! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds two of them.
+//! All but hyper and gRPC speak HTTP/2 over TLS. Their programs are in `tests/servers`; scripts/peers builds the one in Go.
 //! `probe_servers` has the bench, and tests the servers that speak HTTP/2 in cleartext.
 
 use std::fs;
@@ -21,6 +21,13 @@ fn serve(bench: &Bench, program: &str, arguments: &[&str]) -> Daemon {
     let port = bench.port.to_string();
     let own = [port.as_str(), CERTIFICATE, KEY];
     bench.start(program, &[arguments, &own].concat())
+}
+
+/// Starts one of the servers in Python.
+fn serve_python(bench: &Bench, python: &Path, name: &str) -> Daemon {
+    let python = python.to_str().expect("a path in UTF-8");
+    let port = bench.port.to_string();
+    bench.start(python, &[&format!("{SERVERS}/{name}"), &port])
 }
 
 /// mod_http2 gives each stream H2WindowSize, and opens the connection's window to its maximum.
@@ -170,13 +177,12 @@ fn tomcat_is_limited_by_its_stream_window() {
 /// first fault is not asserted.
 #[test]
 fn hyper_has_windows_of_one_mebibyte() {
-    if !have(&["hyper-server"]) {
+    let Some(python) = python_with("granian") else {
         return;
-    }
+    };
     let _seat = quiet_seat();
     let bench = Bench::new();
-    let port = bench.port.to_string();
-    let _hyper = bench.start("hyper-server", &[&port]);
+    let _hyper = serve_python(&bench, &python, "hyper_server.py");
     let seen = bench.probe("hyper");
     // Less the short upload before, if the server has not given it back.
     let connection_bytes = seen.number("largest_connection_bytes");
@@ -191,11 +197,7 @@ fn grpc_server_that_answers_no_get_is_not_judged() {
     };
     let _seat = quiet_seat();
     let bench = Bench::new();
-    let port = bench.port.to_string();
-    let python = python.to_str().expect("a path in UTF-8");
-    let program = Path::new(SERVERS).join("grpc_server.py");
-    let program = program.to_str().expect("a path in UTF-8");
-    let _grpc = bench.start(python, &[program, &port]);
+    let _grpc = serve_python(&bench, &python, "grpc_server.py");
     let output = bench.try_probe(&USUAL);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let seen = ProbeResult(serde_json::from_slice(&output.stdout).expect("valid JSON"));
