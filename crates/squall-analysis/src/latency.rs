@@ -42,7 +42,7 @@ pub(crate) fn first_chunk_time(request: &RequestRecord) -> Option<Quantile> {
     }
 }
 
-/// When the requests were given up that had no whole response yet, by request.
+/// When the client gave up each request that had no complete response yet, by request.
 pub(crate) fn abandoned(requests: &[RequestRecord]) -> BTreeMap<u64, Time> {
     let abandoned = requests
         .iter()

@@ -9,8 +9,8 @@ use std::time::Duration;
 use squall_base::record::{Direction, Fate, Outcome};
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, TrialFiles, is_root, joined, quantile, recipe, run_until_valid, seat,
-    stdout,
+    FinishedRun, H1, H2C_X1, OtherWork, TrialFiles, is_root, joined, quantile, recipe,
+    run_until_valid, say_disturbed, seat, stdout,
 };
 use crate::{bulk, h2load};
 
@@ -139,6 +139,7 @@ fn below_saturation() -> [FinishedRun; 3] {
 #[test]
 fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
     let _seat = seat();
+    let other_work = OtherWork::watch();
     // A single trial over one connection is not a reliable figure: its median lies between 25 and 42 ms and its p99
     // between 80 and 270 ms, depending on the seed. So the usual tools run alongside ours, two trials of each at a time: at
     // this rate they need little CPU.
@@ -188,24 +189,28 @@ fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
     }
     let Some(theirs) = theirs else { return };
     let theirs = theirs.map(|trials| trials.join().expect("h2load ends"));
-    let theirs = theirs.concat();
+    check_alike(&ours, &theirs.concat(), &other_work);
+}
+
+/// Checks that the trials of squall and those of h2load and nghttpd are not apart: not all of one kind above all of the other.
+fn check_alike(ours: &[Vec<f64>], theirs: &[Vec<f64>], other_work: &OtherWork) {
     for q in [0.5, 0.95, 0.99] {
         let values = |trials: &[Vec<f64>]| -> Vec<f64> {
             let mut values: Vec<f64> = trials.iter().map(|trial| quantile(trial, q)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
-        let (ours, theirs) = (values(&ours), values(&theirs));
-        eprintln!(
+        let (ours, theirs) = (values(ours), values(theirs));
+        let said = format!(
             "p{}: squall {ours:.1?} ms; h2load and nghttpd {theirs:.1?} ms",
             q * 100.0
         );
+        eprintln!("{said}");
         let last = TRIALS as usize - 1;
-        let apart = ours[0] > theirs[last] || theirs[0] > ours[last];
-        assert!(
-            !apart,
-            "p{} differs from h2load's: {ours:.1?} ms, {theirs:.1?} ms",
-            q * 100.0
-        );
+        if ours[0] > theirs[last] || theirs[0] > ours[last] {
+            // Real programs wait for a processor where squall's threads need not.
+            assert!(other_work.disturbs_a_second(), "they differ: {said}");
+            say_disturbed(&said);
+        }
     }
 }
