@@ -125,7 +125,8 @@ fn judge_taken(machine: &MachineHealth, reasons: &mut Vec<String>) {
     let stolen = machine.stolen.unwrap_or_default();
     if stolen > Duration::ZERO {
         reasons.push(format!(
-            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with processors of its own",
+            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with processors of its own, \
+             or try --idle-processors awake",
             stolen.as_millis_f64()
         ));
     }
