@@ -224,7 +224,7 @@ pub(crate) struct Comparison<'a> {
 struct Mark {
     name: String,
     is_sent: bool,
-    is_after_handshakes: bool,
+    is_of_stream: bool,
     /// By the schedule's clock.
     station_ns: i64,
     observed_ns: i64,
@@ -303,9 +303,8 @@ impl Comparison<'_> {
     }
 
     /// How much of a mark's difference was waiting: by the station, which stamps what it reads or writes only when it
-    /// runs, and by the link, when it takes and when it delivers a packet. Frames without a stream, such as SETTINGS, and a
-    /// connection's first exchange arrive while the station is busy with the handshakes of all its connections, one after the
-    /// other.
+    /// runs, and by the link, when it takes and when it delivers a packet. Frames without a stream, such as SETTINGS,
+    /// arrive while the station is busy with the handshakes of all its connections, one after the other.
     fn waited_ns(&self, mark: &Mark, schedule: &Schedule) -> i64 {
         const LINK: &str = "squall-link";
         let apart_ns = mark.apart_ns.abs();
@@ -317,7 +316,7 @@ impl Comparison<'_> {
         }
         // The station is late, or the link delivered to it late.
         let (threads, span) = ([self.thread, LINK], before(mark.station_ns));
-        if mark.is_after_handshakes {
+        if mark.is_of_stream {
             schedule.waited_ns(&threads, &span)
         } else {
             schedule.waited_or_ran_ns(&threads, &span)
@@ -328,7 +327,7 @@ impl Comparison<'_> {
     fn mark(
         &self,
         name: String,
-        is_after_handshakes: bool,
+        is_of_stream: bool,
         is_request: bool,
         times: [Option<Time>; 2],
     ) -> Mark {
@@ -342,7 +341,7 @@ impl Comparison<'_> {
         let observed_ns = theirs + self.observed_epoch_ns;
         Mark {
             name,
-            is_after_handshakes,
+            is_of_stream,
             is_sent: is_request == (self.side == Side::Client),
             station_ns,
             observed_ns,
@@ -395,55 +394,39 @@ impl Comparison<'_> {
         written
     }
 
-    /// The four moments of an exchange.
-    fn exchange_marks(
-        &self,
-        (ours, theirs): (&ExchangeRecord, &ExchangeRecord),
-        is_after_handshakes: bool,
-    ) -> [Mark; 4] {
-        let of_both = [
-            (
-                "request's first",
-                true,
-                [ours.request_first, theirs.request_first],
-            ),
-            (
-                "request's last",
-                true,
-                [ours.request_last, theirs.request_last],
-            ),
-            (
-                "response's first",
-                false,
-                [ours.response_first, theirs.response_first],
-            ),
-            (
-                "response's last",
-                false,
-                [ours.response_last, theirs.response_last],
-            ),
-        ];
-        of_both.map(|(what, is_request, times)| {
-            let place = format!("connection {} stream {}", ours.connection, ours.stream);
-            let name = format!("{place}: {what} byte");
-            let mut mark = self.mark(name, is_after_handshakes, is_request, times);
-            let is_first = what.ends_with("first");
-            mark.apart_ns -= self.cut_ns(ours, is_request, is_first);
-            mark
-        })
-    }
-
     /// All moments that appear in both records.
     fn marks(&self, station: &Rows, observed: &Rows) -> Vec<Mark> {
         let mut marks = Vec::new();
-        let mut first_streams = BTreeMap::new();
-        for row in &station.exchanges {
-            first_streams.entry(row.connection).or_insert(row.stream);
-        }
-        let is_later = |connection, stream| first_streams.get(&connection) != Some(&stream);
         for (ours, theirs) in station.exchanges.iter().zip(&observed.exchanges) {
-            let is_later = is_later(ours.connection, ours.stream);
-            marks.extend(self.exchange_marks((ours, theirs), is_later));
+            let of_both = [
+                (
+                    "request's first",
+                    true,
+                    [ours.request_first, theirs.request_first],
+                ),
+                (
+                    "request's last",
+                    true,
+                    [ours.request_last, theirs.request_last],
+                ),
+                (
+                    "response's first",
+                    false,
+                    [ours.response_first, theirs.response_first],
+                ),
+                (
+                    "response's last",
+                    false,
+                    [ours.response_last, theirs.response_last],
+                ),
+            ];
+            for (what, is_request, times) in of_both {
+                let place = format!("connection {} stream {}", ours.connection, ours.stream);
+                let mut mark = self.mark(format!("{place}: {what} byte"), true, is_request, times);
+                let is_first = what.ends_with("first");
+                mark.apart_ns -= self.cut_ns(ours, is_request, is_first);
+                marks.push(mark);
+            }
         }
         let from_client =
             |row: &FrameRecord| (row.side == Side::Client) == (row.frame.way == Way::Sent);
@@ -460,11 +443,9 @@ impl Comparison<'_> {
                     "connection {}: frame {} at {:?}",
                     row.connection, row.frame.kind, row.frame.offset
                 );
-                let stream = row.frame.stream.filter(|stream| *stream != 0);
-                let is_after_handshakes =
-                    stream.is_some_and(|stream| is_later(row.connection, stream));
+                let is_of_stream = row.frame.stream.is_some_and(|stream| stream != 0);
                 let times = [Some(row.time), Some(*time)];
-                let mut mark = self.mark(name, is_after_handshakes, from_client(row), times);
+                let mut mark = self.mark(name, is_of_stream, from_client(row), times);
                 if row.frame.way == Way::Sent
                     && let Some(beside) = written.get(&(row.connection, row.time))
                 {
