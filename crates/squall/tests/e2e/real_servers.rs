@@ -177,7 +177,7 @@ static SERVERS: [Expected; 14] = [
     },
     // Both windows are 1 MiB, max_concurrent_streams is 200.
     Expected {
-        name: "hyper",
+        name: "hyper (granian)",
         product: "-",
         policies: &[],
         streams: Some(200),

@@ -183,7 +183,7 @@ fn hyper_has_windows_of_one_mebibyte() {
     let _seat = quiet_seat();
     let bench = Bench::new();
     let _hyper = serve_python(&bench, &python, "hyper_server.py");
-    let seen = bench.probe("hyper");
+    let seen = bench.probe("hyper (granian)");
     // Less the short upload before, if the server has not given it back.
     let connection_bytes = seen.number("largest_connection_bytes");
     assert!((1 << 20) - 1_000 <= connection_bytes, "{}", seen.0);
