@@ -1,15 +1,15 @@
 //! How long one request took: its latency from any moment on, its transfer time, its server time, the time to its first
 //! chunk.
 //!
-//! One row in, one time out, with how much of it is known (`quantile`). Nothing is added up or selected here: `trial` and
-//! `target_times` do that, and `trial_source` does it for thresholds.
+//! One row in, one time out, with how much of it is known (`quantile`). Nothing is added up here: `trial` and `target_times` do
+//! that, and `trial_source` does it for thresholds.
 
 use std::collections::BTreeMap;
 
 use squall_base::Time;
 use squall_base::record::{ExchangeRecord, Outcome, RequestRecord, Side, TrialRecord};
 
-use crate::quantile::Quantile;
+use crate::quantile::{Quantile, Sample};
 
 /// A request's latency from `start`, with how much of it is known.
 pub(crate) fn latency_since(request: &RequestRecord, start: Time) -> Quantile {
@@ -42,42 +42,65 @@ pub(crate) fn first_chunk_time(request: &RequestRecord) -> Option<Quantile> {
     }
 }
 
-/// When the client gave up each request that had no complete response yet, by request.
-pub(crate) fn abandoned(requests: &[RequestRecord]) -> BTreeMap<u64, Time> {
-    let abandoned = requests
-        .iter()
-        .filter(|row| row.outcome == Outcome::Censored);
-    abandoned.map(|row| (row.request, row.end)).collect()
+/// The exchanges of a trial, and what their server times depend on.
+pub(crate) struct ServedExchanges<'a> {
+    record: &'a TrialRecord,
+    exchanges: &'a [ExchangeRecord],
+    /// When the client gave up each request that had no complete response yet, by request.
+    abandoned: BTreeMap<u64, Time>,
 }
 
-/// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
-/// the measured phase, and its status, if there was one, is below 400. Without the response's end it is a lower bound: until
-/// the client gave the request up, or the last that the server saw if it is not known which request it was. An exchange whose
-/// request ended otherwise has none.
-pub(crate) fn server_time(
-    record: &TrialRecord,
-    exchange: &ExchangeRecord,
-    abandoned: &BTreeMap<u64, Time>,
-) -> Option<Quantile> {
-    let (number, _) = record.trial.variant.link_hop();
-    let load = &record.trial.load;
-    let begin = Time::ZERO + record.load_start + load.warmup;
-    let end = begin + load.duration;
-    let first = exchange.request_first?;
-    let is_own = exchange.hop == number && exchange.side == Side::Server;
-    let is_good = exchange.status.is_none_or(|status| status < 400);
-    if !is_own || !is_good || first < begin || first >= end {
-        return None;
+impl<'a> ServedExchanges<'a> {
+    pub(crate) fn new(
+        record: &'a TrialRecord,
+        requests: &[RequestRecord],
+        exchanges: &'a [ExchangeRecord],
+    ) -> ServedExchanges<'a> {
+        let abandoned = requests
+            .iter()
+            .filter(|row| row.outcome == Outcome::Censored);
+        ServedExchanges {
+            record,
+            exchanges,
+            abandoned: abandoned.map(|row| (row.request, row.end)).collect(),
+        }
     }
-    match (exchange.response_last, exchange.request) {
-        (Some(last), _) if exchange.status.is_some() => Some(Quantile::Exact(last.since(first))),
-        (_, Some(request)) => abandoned
-            .get(&request)
-            .map(|end| Quantile::AtLeast(end.since(first))),
-        (_, None) => {
-            let seen = [exchange.request_last, exchange.response_first];
-            let last = seen.into_iter().flatten().max().unwrap_or(first);
-            Some(Quantile::AtLeast(last.since(first)))
+
+    /// The server times of the exchanges that are wanted.
+    pub(crate) fn times(&self, is_wanted: impl Fn(&ExchangeRecord) -> bool) -> Sample {
+        let wanted = self.exchanges.iter().filter(|it| is_wanted(it));
+        wanted.filter_map(|exchange| self.time(exchange)).collect()
+    }
+
+    /// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
+    /// the measured phase, and its status, if there was one, is below 400. Without the response's end it is a lower bound: until
+    /// the client gave the request up, or the last that the server saw if it is not known which request it was. An exchange whose
+    /// request ended otherwise has none.
+    fn time(&self, exchange: &ExchangeRecord) -> Option<Quantile> {
+        let record = self.record;
+        let (number, _) = record.trial.variant.link_hop();
+        let load = &record.trial.load;
+        let begin = Time::ZERO + record.load_start + load.warmup;
+        let end = begin + load.duration;
+        let first = exchange.request_first?;
+        let is_own = exchange.hop == number && exchange.side == Side::Server;
+        let is_good = exchange.status.is_none_or(|status| status < 400);
+        if !is_own || !is_good || first < begin || first >= end {
+            return None;
+        }
+        match (exchange.response_last, exchange.request) {
+            (Some(last), _) if exchange.status.is_some() => {
+                Some(Quantile::Exact(last.since(first)))
+            }
+            (_, Some(request)) => self
+                .abandoned
+                .get(&request)
+                .map(|end| Quantile::AtLeast(end.since(first))),
+            (_, None) => {
+                let seen = [exchange.request_last, exchange.response_first];
+                let last = seen.into_iter().flatten().max().unwrap_or(first);
+                Some(Quantile::AtLeast(last.since(first)))
+            }
         }
     }
 }

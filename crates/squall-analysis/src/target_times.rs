@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Plan, Targets};
-use squall_base::record::{ExchangeRecord, Phase, RequestRecord, TrialRecord};
+use squall_base::record::{Phase, RequestRecord};
 
 use crate::distinct::distinct;
 use crate::figures::Figures;
-use crate::latency::{abandoned, first_chunk_time, latency_since, server_time, transfer_time};
+use crate::latency::{ServedExchanges, first_chunk_time, latency_since, transfer_time};
 use crate::quantile::Sample;
 
 /// The times of measured requests whose targets begin with a path.
@@ -37,16 +37,14 @@ pub struct TargetTimes {
 /// The times for each path that a measure of the plan names, each path once.
 pub(crate) fn target_times(
     plan: &Plan,
-    record: &TrialRecord,
     requests: &[RequestRecord],
-    exchanges: Option<&[ExchangeRecord]>,
+    served: Option<&ServedExchanges<'_>>,
 ) -> Vec<TargetTimes> {
     let named = plan.measures.iter().filter_map(|it| it.targets());
     let named = distinct(named.filter(|it| it.path().is_some()));
     let asked_for: BTreeMap<u64, &str> = (requests.iter())
         .filter_map(|row| Some((row.request, target(plan, row)?)))
         .collect();
-    let abandoned = abandoned(requests);
     let of = |targets: &Targets| {
         let is_own = |request: u64| {
             asked_for
@@ -59,11 +57,8 @@ pub(crate) fn target_times(
         };
         let response: Sample = own().map(|row| latency_since(row, row.intended)).collect();
         let transfer: Sample = own().map(transfer_time).collect();
-        let server = exchanges.map(|exchanges| {
-            let own = exchanges.iter().filter(|it| it.request.is_some_and(is_own));
-            let times = own.filter_map(|exchange| server_time(record, exchange, &abandoned));
-            Figures::of(&times.collect())
-        });
+        let server =
+            served.map(|served| Figures::of(&served.times(|it| it.request.is_some_and(is_own))));
         TargetTimes {
             path: targets.path().unwrap_or_default().to_owned(),
             response: Figures::of(&response),

@@ -16,7 +16,7 @@ use squall_base::record::{
 use crate::distinct::distinct;
 use crate::figures::{Figures, Interval};
 use crate::gaps;
-use crate::latency::{abandoned, first_chunk_time, latency_since, server_time, transfer_time};
+use crate::latency::{ServedExchanges, first_chunk_time, latency_since, transfer_time};
 use crate::other_programs::ProcessorsTaken;
 use crate::own_error::OwnErrors;
 use crate::page_time::PageTimes;
@@ -407,18 +407,6 @@ fn across_link(record: &TrialRecord, number: u8) -> (u64, Option<u64>) {
     }
 }
 
-fn server_times(
-    record: &TrialRecord,
-    requests: &[RequestRecord],
-    exchanges: &[ExchangeRecord],
-) -> Figures {
-    let abandoned = abandoned(requests);
-    let times = exchanges
-        .iter()
-        .filter_map(|exchange| server_time(record, exchange, &abandoned));
-    Figures::of(&times.collect())
-}
-
 /// A trial's rows, in any order, with or without those of the warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialRows<'a> {
@@ -467,13 +455,13 @@ pub fn trial_evidence(record: &TrialRecord, rows: TrialRows<'_>) -> TrialStats {
     } else {
         series.len() as f64
     };
+    let served = exchanges.map(|exchanges| ServedExchanges::new(record, requests, exchanges));
+    let served = served.as_ref();
     TrialStats {
         intervals: intervals(&stats, &series, batch_at_least),
         tails: causes.map_or_else(Tails::default, |causes| Tails::of(requests, causes)),
-        server: exchanges.map(|exchanges| server_times(record, requests, exchanges)),
-        targets: plan.map_or_else(Vec::new, |plan| {
-            target_times(plan, record, requests, exchanges)
-        }),
+        server: served.map(|served| Figures::of(&served.times(|_| true))),
+        targets: plan.map_or_else(Vec::new, |plan| target_times(plan, requests, served)),
         ..stats
     }
 }

@@ -1,13 +1,21 @@
 //! Whether idle processors are kept awake while squall measures.
 //!
 //! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share
-//! of the host, and the host then suspends it for milliseconds (benches/RESULTS.md, "Processors that sleep"). In a virtual
-//! machine, work that must happen on time is therefore better off with processors that sleep. The record says what was
+//! of the host, and the host then suspends it for milliseconds. For work that must happen on time, its processors are
+//! therefore better off asleep, unless the host is busy: then each one that sleeps waits for a real one when it wakes up.
+//! So squall measures that first (benches/RESULTS.md, "Processors that sleep", has figures of both). The record says what was
 //! done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
 
 use anyhow::{Context, Result};
 use squall_linux::awake::SleepInhibitor;
 use squall_linux::machine::Processor;
+use squall_linux::probe;
+
+use crate::link::health::lateness_p99_at_most;
+
+/// The number of sleeps of 1 ms that show how late this machine wakes up. The 99th percentile of 100 is the second latest, so a
+/// single late one does not decide.
+const SLEEPS: u32 = 100;
 
 /// What idle processors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -28,7 +36,8 @@ pub(crate) enum MeasurementKind {
 }
 
 /// Keeps idle processors awake until the returned value is dropped; `None` if they may sleep. Fails if
-/// `IdleProcessors::Awake` was requested but is not permitted.
+/// `IdleProcessors::Awake` was requested but is not permitted. For timed work in a virtual machine it first measures how late
+/// this machine wakes up, which takes a tenth of a second.
 pub(crate) fn keep(
     asked: Option<IdleProcessors>,
     kind: MeasurementKind,
@@ -41,15 +50,38 @@ pub(crate) fn keep(
             )?;
             Ok(Some(awake))
         }
-        None if is_worthwhile(kind, Processor::read().is_virtual) => {
+        None if is_worthwhile(kind, Processor::read().is_virtual, wakes_up_late) => {
             Ok(SleepInhibitor::acquire().ok())
         }
         None => Ok(None),
     }
 }
 
-fn is_worthwhile(kind: MeasurementKind, is_virtual: bool) -> bool {
-    kind == MeasurementKind::Throughput || !is_virtual
+/// As [`keep`], for a run that goes on: unless the user asks for something else, processors do what they did before. Without
+/// the right to keep them awake, they sleep.
+pub(crate) fn keep_again(
+    asked: Option<IdleProcessors>,
+    was_awake: bool,
+) -> Result<Option<SleepInhibitor>> {
+    match asked {
+        None if was_awake => Ok(SleepInhibitor::acquire().ok()),
+        None => Ok(None),
+        Some(_) => keep(asked, MeasurementKind::Timed),
+    }
+}
+
+fn is_worthwhile(
+    kind: MeasurementKind,
+    is_virtual: bool,
+    wakes_up_late: impl FnOnce() -> bool,
+) -> bool {
+    kind == MeasurementKind::Throughput || !is_virtual || wakes_up_late()
+}
+
+/// Whether a thread that sleeps on this machine wakes up later than the thread of a link may.
+fn wakes_up_late() -> bool {
+    probe::wake_ups(SLEEPS)
+        .is_ok_and(|found| found.lateness.p99 > lateness_p99_at_most(found.scheduling))
 }
 
 #[cfg(test)]
@@ -57,11 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_sleep_only_for_timed_work_in_a_virtual_machine() {
-        assert!(is_worthwhile(MeasurementKind::Throughput, true));
-        assert!(is_worthwhile(MeasurementKind::Throughput, false));
-        assert!(is_worthwhile(MeasurementKind::Timed, false));
-        assert!(!is_worthwhile(MeasurementKind::Timed, true));
+    fn processors_sleep_only_for_timed_work_in_a_virtual_machine_that_wakes_up_on_time() {
+        let timed = MeasurementKind::Timed;
+        let unasked = || panic!("it is not measured where it does not matter");
+        assert!(is_worthwhile(MeasurementKind::Throughput, true, unasked));
+        assert!(is_worthwhile(MeasurementKind::Throughput, false, unasked));
+        assert!(is_worthwhile(timed, false, unasked));
+        assert!(is_worthwhile(timed, true, || true));
+        assert!(!is_worthwhile(timed, true, || false));
     }
 
     #[test]
@@ -71,5 +106,13 @@ mod tests {
                 keep(Some(IdleProcessors::Asleep), kind).expect("nothing is asked of the kernel");
             assert!(kept.is_none());
         }
+    }
+
+    #[test]
+    fn run_that_goes_on_lets_processors_sleep_if_they_did_before() {
+        let kept = keep_again(None, false).expect("nothing is asked of the kernel");
+        assert!(kept.is_none());
+        let kept = keep_again(Some(IdleProcessors::Asleep), true);
+        assert!(kept.expect("nothing is asked of the kernel").is_none());
     }
 }

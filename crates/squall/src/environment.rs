@@ -109,6 +109,11 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
+    /// Whether idle processors were kept awake.
+    pub(crate) fn has_awake_processors(&self) -> bool {
+        self.processors_awake
+    }
+
     /// Reads this machine's environment; `awake` is `Some` if its processors are kept awake.
     pub(crate) fn read(awake: Option<&SleepInhibitor>) -> Environment {
         let processor = Processor::read();

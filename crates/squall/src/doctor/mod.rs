@@ -27,6 +27,8 @@ use check::Check;
 /// Steal time is counted in ticks of 10 ms; a shorter interval would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
 /// The congestion controls to try: those that recipes use.
+/// How often a thread sleeps to show how late it wakes up.
+const SLEEPS: u32 = 200;
 const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
 const TCP_SETTINGS: [&str; 5] = [
     "net.ipv4.tcp_rmem",
@@ -40,8 +42,6 @@ const TCP_SETTINGS: [&str; 5] = [
 /// may enter a user namespace.
 fn examine() -> Vec<Check> {
     let refused_awake = SleepInhibitor::acquire().err();
-    // Keeps processors awake, as the link does.
-    let _awake = awake::keep(None, MeasurementKind::Timed);
     // Read these first, because the examination itself would affect them.
     let load = processors::Load {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
@@ -51,8 +51,10 @@ fn examine() -> Vec<Check> {
     // The limits are visible only in the machine's own namespace.
     let shared = SharedState::read();
     let privilege = user_namespace::acquire_privilege();
+    // Keeps processors awake, as the link does.
+    let _awake = awake::keep(None, MeasurementKind::Timed);
     let host = Host::create();
-    let wake_ups = probe::wake_ups();
+    let wake_ups = probe::wake_ups(SLEEPS);
     let scheduling = wake_ups.as_ref().map(|found| found.scheduling).ok();
     let processor = Processor::read();
     let mut checks = vec![

@@ -17,7 +17,7 @@ use squall_record::read_text_at_most;
 
 use super::plan::{Plan, Starter};
 use super::{front, worker};
-use crate::awake::{self, IdleProcessors, MeasurementKind};
+use crate::awake::IdleProcessors;
 use crate::limits;
 use crate::outcome::{BadInput, CommandOutcome};
 
@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// and joined again afterwards. Like receive offload, this reduces the number of acknowledgements
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
-    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
+    /// late]
     #[arg(
         help_heading = "What the link does",
         long,
@@ -146,8 +147,7 @@ pub(crate) struct Conditions {
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     // Reports errors before anything starts; the worker parses the same arguments again.
     plan(arguments)?;
-    let _awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
-    front::run()
+    front::run(arguments.idle_processors)
 }
 
 /// Runs the worker process: see `link`.

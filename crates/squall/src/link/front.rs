@@ -10,12 +10,15 @@ use squall_linux::process;
 use squall_linux::program::{self, ProgramExit, SignalRequest, Signals};
 use squall_linux::user_namespace::{self, Privilege};
 
+use crate::awake::{self, IdleProcessors, MeasurementKind};
 use crate::outcome::CommandOutcome;
 
-/// Starts the worker with the arguments of this process and waits for it.
-pub(super) fn run() -> Result<CommandOutcome> {
+/// Starts the worker with the arguments of this process and waits for it. Call it while the process has a single thread: it may
+/// enter a user namespace.
+pub(super) fn run(idle_processors: Option<IdleProcessors>) -> Result<CommandOutcome> {
     let (uid, gid) = process::effective_ids();
     let privilege = user_namespace::acquire_privilege()?;
+    let _awake = awake::keep(idle_processors, MeasurementKind::Timed)?;
     program::enter_pid_namespace()?;
     let mut worker =
         Command::new(std::env::current_exe().context("cannot find squall's own executable")?);

@@ -52,16 +52,21 @@ pub(crate) fn judge_records(
     reasons
 }
 
+/// The limit for a thread with this scheduling.
+pub(crate) fn lateness_p99_at_most(scheduling: Scheduling) -> Duration {
+    match scheduling {
+        Scheduling::Fifo => LATENESS_P99_AT_MOST,
+        Scheduling::Other => LATENESS_P99_AT_MOST_UNPRIVILEGED,
+    }
+}
+
 /// Reasons not to trust a link's times, one sentence each. `scheduling` is that of the link's thread.
 pub(crate) fn judge_times(
     directions: &[DirectionHealth],
     wakeup: &Lateness,
     scheduling: Scheduling,
 ) -> Vec<String> {
-    let at_most = match scheduling {
-        Scheduling::Fifo => LATENESS_P99_AT_MOST,
-        Scheduling::Other => LATENESS_P99_AT_MOST_UNPRIVILEGED,
-    };
+    let at_most = lateness_p99_at_most(scheduling);
     let mut reasons = Vec::new();
     for direction in directions {
         judge_lateness(direction, at_most, &mut reasons);

@@ -110,8 +110,8 @@ pub(super) struct Amount {
     /// processor]
     #[arg(long, value_name = "TIME", value_parser = spin_time)]
     pub(super) spin: Option<Duration>,
-    /// Whether idle processors stay awake during the load [default: awake if permitted; asleep for open loads, scripts
-    /// and pages in a virtual machine]
+    /// Whether idle processors stay awake during the load [default: awake if permitted; for open loads, scripts and pages in
+    /// a virtual machine, only if those that sleep wake up late]
     #[arg(long, value_enum, value_name = "STATE")]
     pub(super) idle_processors: Option<IdleProcessors>,
     /// Seed for all random choices

@@ -75,7 +75,7 @@ pub(super) fn run_trial(
             failed == FAILED_ATTEMPTS
         } else {
             disturbed += 1;
-            disturbed == run.attempts.get()
+            disturbed == run.options.attempts.get()
         };
         match (is_last, has_failed) {
             (true, false) => progress.end(trial, &trial_outcome(&complete)?),

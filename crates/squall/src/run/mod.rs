@@ -42,7 +42,7 @@ use crate::outcome::{BadInput, CommandOutcome};
 use crate::output::{eprint, error_chain, print};
 use crate::recordings::{OutsideFiles, SiblingFiles};
 use attempts::{DISTURBED_ATTEMPTS, TrialsOutcome};
-use process::RunContext;
+use process::{RunContext, RunOptions};
 use progress::Progress;
 use secrets::Secrets;
 use worker::assignment::LinkPackets;
@@ -108,7 +108,8 @@ pub(crate) struct Arguments {
     /// --try-fix add
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
+    /// late]
     #[arg(long, value_enum, value_name = "STATE")]
     idle_processors: Option<IdleProcessors>,
     /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets; those of a second link
@@ -127,16 +128,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         print(escape_controls(&preview))?;
         return Ok(CommandOutcome::Success);
     }
-    let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
-    let (folder, mut plan) = match (&arguments.resume, &arguments.recipe) {
+    let (folder, mut plan, awake) = match (&arguments.resume, &arguments.recipe) {
         (Some(run), recipe) => {
             let (folder, plan) = open_run(run)?;
             let outside = OutsideFiles::allowed_if(arguments.allow_files);
             let plan = secrets::complete(plan, recipe.as_deref(), outside)?;
-            compare_environment(&folder, awake.as_ref())?;
-            (folder, plan)
+            let before: Environment = read_json(folder.environment())?;
+            let was_awake = before.has_awake_processors();
+            let awake = awake::keep_again(arguments.idle_processors, was_awake)?;
+            compare_environment(&folder, &before, awake.as_ref());
+            (folder, plan, awake)
         }
-        (None, Some(wanted)) => begin(arguments, wanted, awake.as_ref())?,
+        (None, Some(wanted)) => begin(arguments, wanted)?,
         (None, None) => return Err(BadInput::new("name a recipe, or a run to resume").into()),
     };
     let _lock = folder.lock()?;
@@ -145,10 +148,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     interrupt::watch()?;
     program::inherit_orphans()?;
-    let packets = LinkPackets::kept_if(arguments.pcap);
-    let attempts = arguments.attempts.unwrap_or(DISTURBED_ATTEMPTS);
+    let options = RunOptions {
+        packets: LinkPackets::kept_if(arguments.pcap),
+        has_awake_processors: awake.is_some(),
+        attempts: arguments.attempts.unwrap_or(DISTURBED_ATTEMPTS),
+    };
     let language = arguments.reporting.language();
-    match run_all(&folder, &mut plan, packets, attempts, language) {
+    match run_all(&folder, &mut plan, options, language) {
         Ok(TrialsOutcome::Complete) => write_and_print(&folder, &plan, &arguments.reporting),
         Ok(TrialsOutcome::Interrupted) => {
             report_part(&folder, &plan, "interrupted", &arguments.reporting);
@@ -222,16 +228,14 @@ fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
 }
 
 /// Prints a notice if the machine is no longer the one that began the run.
-fn compare_environment(folder: &RunFolder, awake: Option<&SleepInhibitor>) -> Result<()> {
-    let before: Environment = read_json(folder.environment())?;
-    if before != Environment::read(awake) {
+fn compare_environment(folder: &RunFolder, before: &Environment, awake: Option<&SleepInhibitor>) {
+    if *before != Environment::read(awake) {
         eprint(format_args!(
             "squall: kernel, processor, memory, squall's version or whether processors may sleep are not those of {}: \
              trials of two machines do not compare\n",
             folder.environment().display()
         ));
     }
-    Ok(())
 }
 
 /// A recipe whose plan can run on this machine.
@@ -302,21 +306,19 @@ fn preview(plan: &Plan, language: Language) -> String {
     )
 }
 
-/// Creates the run's folder and its initial files.
-fn begin(
-    arguments: &Arguments,
-    wanted: &str,
-    awake: Option<&SleepInhibitor>,
-) -> Result<(RunFolder, Plan)> {
+/// Creates the run's folder and its initial files. Idle processors stay awake while the third value exists.
+fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan, Option<SleepInhibitor>)> {
     let planned = plan_recipe(arguments, wanted)?;
+    let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
     let folder = new_folder(&arguments.output, &planned.plan.recipe)?;
     let secrets = Secrets::of(&planned.text, arguments.keep_secrets);
-    let beginning = RunBeginning::now(awake, command(arguments, wanted, &planned.plan.profile));
+    let command = command(arguments, wanted, &planned.plan.profile);
+    let beginning = RunBeginning::now(awake.as_ref(), command);
     if let Err(error) = write_beginning(&folder, &planned, secrets, &beginning) {
         remove(&folder);
         return Err(error);
     }
-    Ok((folder, planned.plan))
+    Ok((folder, planned.plan, awake))
 }
 
 /// The words of the command that begins the same run. What the user left out has its value; `--try-fix` is in the plan.
@@ -397,16 +399,14 @@ fn keep_files(folder: &RunFolder, planned: &PlannedRecipe, secrets: Secrets) -> 
 fn run_all(
     folder: &RunFolder,
     plan: &mut Plan,
-    packets: LinkPackets,
-    attempts: NonZeroU32,
+    options: RunOptions,
     language: Language,
 ) -> Result<TrialsOutcome> {
     let versions = programs::versions(plan);
     let run = RunContext {
         folder,
         plan,
-        packets,
-        attempts,
+        options,
         versions: &versions,
     };
     let planned: Vec<&Trial> = run.plan.trials.iter().collect();
@@ -422,8 +422,7 @@ fn run_all(
     let run = RunContext {
         folder,
         plan,
-        packets,
-        attempts,
+        options,
         versions: &versions,
     };
     run_trials(&run, &of_fixes, language)

@@ -41,14 +41,22 @@ pub(crate) enum WorkerOutcome {
     Failed(String),
 }
 
+/// How the trials of a run are run. It is not part of the plan: a resumed run may do it otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunOptions {
+    pub(crate) packets: LinkPackets,
+    /// Whether idle processors are kept awake.
+    pub(crate) has_awake_processors: bool,
+    /// Attempts at a trial, until one is not disturbed.
+    pub(crate) attempts: NonZeroU32,
+}
+
 /// What the trials of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunContext<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) plan: &'a Plan,
-    pub(crate) packets: LinkPackets,
-    /// Attempts at a trial, until one is not disturbed.
-    pub(crate) attempts: NonZeroU32,
+    pub(crate) options: RunOptions,
     /// The versions that programs told before the first trial, by program.
     pub(crate) versions: &'a BTreeMap<String, [u32; 3]>,
 }
@@ -82,7 +90,8 @@ pub(crate) fn run(
         requests: run.plan.requests.clone(),
         files: run.folder.files(),
         named: run.plan.files.clone(),
-        packets: run.packets,
+        packets: run.options.packets,
+        has_awake_processors: run.options.has_awake_processors,
         versions: run.versions.clone(),
     };
     let text = serde_json::to_vec(&assignment).context("cannot write the trial as JSON")?;

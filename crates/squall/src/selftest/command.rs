@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use squall_linux::user_namespace;
 
 use super::measure;
 use super::row::{Group, Row};
@@ -22,7 +23,8 @@ pub(crate) struct Arguments {
     /// Measure only this group
     #[arg(long, value_enum, value_name = "GROUP")]
     only: Option<Group>,
-    /// Whether idle processors stay awake [default: awake if permitted, except in a virtual machine]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
+    /// late]
     #[arg(long, value_enum, value_name = "STATE")]
     idle_processors: Option<IdleProcessors>,
     /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
@@ -30,7 +32,9 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Call it while the process has a single thread: it may enter a user namespace.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
+    user_namespace::acquire_privilege()?;
     let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
     let rows = measure(arguments.only)?;
     if arguments.json {

@@ -21,14 +21,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use squall_linux::user_namespace;
 
 use crate::output::eprint;
 use row::{Group, Row};
 
-/// Measures one group, or all of them. Call it while the process has a single thread: it may enter a user namespace.
+/// Measures one group, or all of them.
 fn measure(only: Option<Group>) -> Result<Vec<Row>> {
-    user_namespace::acquire_privilege()?;
     let mut rows = Vec::new();
     for group in groups(only) {
         let name = group.name();

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use crate::processes::{self, worker_with_client};
 use crate::support::{
-    H1, H2C_X1, check_exit_code, check_validity, only_run, profile, read_trials, recipe, seat,
-    squall, stderr, stdout, summary_of, wait_for, write_recipe,
+    H1, H2C_X1, check_exit_code, check_validity, may_keep_awake, only_run, profile, read_trials,
+    recipe, seat, squall, stderr, stdout, summary_of, wait_for, write_recipe,
 };
 
 /// Longer than a runner takes to end on a busy machine.
@@ -39,8 +39,14 @@ impl Interrupted {
         let home = TempDir::new().expect("a temporary folder");
         let text = recipe("100/s", "delay = \"1ms\"", &[H1, H2C_X1], &profile("2s", 1));
         write_recipe(home.path(), &text);
+        let awake: &[&str] = if may_keep_awake() {
+            &["--idle-processors", "awake"]
+        } else {
+            &[]
+        };
         let runner = squall(home.path())
             .args(["run", "./recipe.toml"])
+            .args(awake)
             .env(OF_RUN, home.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -134,6 +140,9 @@ fn resume(home: &TempDir) {
         stderr(&output)
     );
     assert!(stdout(&output).contains("h2c x1"));
+    // Without the flag, idle processors do what they did before.
+    let said = stderr(&output);
+    assert!(!said.contains("do not compare"), "{said}");
     let leftovers = fs::read_dir(run.join("trials"))
         .expect("its trials")
         .count();

@@ -207,13 +207,16 @@ fn processors_are_kept_awake_where_allowed_and_wanted() {
     let may = may_keep_awake();
     let closed: &[&str] = &["-n", "100"];
     let timed: &[&str] = &["--rate", "200", "-D", "200ms"];
+    // In a virtual machine, what timed loads do depends on how late its processors wake up.
+    let may_timed = (!Processor::read().is_virtual || !may).then_some(may);
     let mut cases = vec![
-        (closed, None, may),
-        (timed, None, may && !Processor::read().is_virtual),
-        (closed, Some("asleep"), false),
+        (closed, None, Some(may)),
+        (timed, None, may_timed),
+        (timed, Some("asleep"), Some(false)),
+        (closed, Some("asleep"), Some(false)),
     ];
     if may {
-        cases.push((timed, Some("awake"), true));
+        cases.push((timed, Some("awake"), Some(true)));
     }
     for (kind, asked, expected) in cases {
         let asked = asked.map_or(vec![], |state| vec!["--idle-processors", state]);
@@ -223,12 +226,13 @@ fn processors_are_kept_awake_where_allowed_and_wanted() {
         let json = fs::read(home.path().join("json")).expect("the figures");
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         let awake = &json["generator"]["punctuality"]["processors_awake"];
-        assert_eq!(awake, &serde_json::json!(expected));
+        let is_awake = awake.as_bool().expect("a boolean");
+        assert_eq!(is_awake, expected.unwrap_or(is_awake));
         // Line breaks depend on the numbers in the text.
         let shown = stdout(&output);
         let words: Vec<&str> = shown.split_whitespace().collect();
         let says_slept = words.join(" ").contains("its processors may have slept");
-        assert_eq!(says_slept, !expected, "{shown}");
+        assert_eq!(says_slept, !is_awake, "{shown}");
     }
 }
 

@@ -76,8 +76,17 @@ fn run_prints_progress_tables_and_verdicts_and_writes_a_report() {
     }
     let environment = fs::read(run.folder.join("environment.json")).expect("it is there");
     let environment: serde_json::Value = serde_json::from_slice(&environment).expect("JSON");
-    let expected = may_keep_awake() && !Processor::read().is_virtual;
-    assert_eq!(environment["processors_awake"], expected);
+    let is_awake = environment["processors_awake"].as_bool();
+    // In a virtual machine it depends on how late its processors wake up.
+    if !Processor::read().is_virtual || !may_keep_awake() {
+        assert_eq!(is_awake, Some(may_keep_awake()));
+    }
+    let sleep = if is_awake.expect("a boolean") {
+        "kept awake"
+    } else {
+        "asleep when idle"
+    };
+    assert!(page.contains(sleep));
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Assignment {
     pub(crate) named: Vec<RecipeFile>,
     /// Whether to keep the packets of its links.
     pub(crate) packets: LinkPackets,
+    /// Whether idle processors are kept awake.
+    pub(crate) has_awake_processors: bool,
     /// The versions that programs told before the first trial, by program.
     pub(crate) versions: BTreeMap<String, [u32; 3]>,
 }

@@ -16,7 +16,7 @@ use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 
 use super::collect::ResponseTimes;
-use super::machine_health::{Circumstances, judge_shared};
+use super::machine_health::{Circumstances, has_own_buffers, judge_shared};
 use crate::link::health::{CounterSources, judge_records, judge_times};
 
 /// Everything a trial is judged by.
@@ -31,6 +31,8 @@ pub(super) struct Evidence<'a> {
     pub(super) is_silent: bool,
     /// How much later than the load the link's own clock started.
     pub(super) times_late: Duration,
+    /// Whether idle processors are kept awake.
+    pub(super) has_awake_processors: bool,
     /// Connections that this machine failed to open, by error.
     pub(super) machine_errors: &'a BTreeMap<String, u64>,
     /// Connections dropped because a listener's backlog was full.
@@ -204,7 +206,11 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     judge_start(evidence.times_late, reasons);
     judge_shared(
         &evidence.health.machine,
-        Circumstances::of(&evidence.trial.variant, evidence.is_slightly_late()),
+        Circumstances {
+            has_own_buffers: has_own_buffers(&evidence.trial.variant),
+            is_slightly_late: evidence.is_slightly_late(),
+            has_awake_processors: evidence.has_awake_processors,
+        },
         reasons,
     );
     for (said, times) in evidence.machine_errors {
@@ -393,6 +399,7 @@ mod tests {
             },
             is_silent: true,
             times_late: Duration::ZERO,
+            has_awake_processors: false,
             machine_errors: &BTreeMap::new(),
             listen_dropped: 0,
             faults: &[],

@@ -14,20 +14,17 @@ pub(super) struct Circumstances {
     pub(super) has_own_buffers: bool,
     /// Whether squall's own lateness changed no response times.
     pub(super) is_slightly_late: bool,
+    /// Whether idle processors are kept awake.
+    pub(super) has_awake_processors: bool,
 }
 
-impl Circumstances {
-    /// Of a trial of this variant.
-    pub(super) fn of(variant: &Variant, is_slightly_late: bool) -> Circumstances {
-        let mut sides = variant
-            .hops
-            .iter()
-            .flat_map(|hop| [&hop.client, &hop.server]);
-        Circumstances {
-            has_own_buffers: sides.any(|side| side.tcp.receive_buffer.is_some()),
-            is_slightly_late,
-        }
-    }
+/// Whether the recipe sets the size of a receive buffer of a TCP socket of this variant.
+pub(super) fn has_own_buffers(variant: &Variant) -> bool {
+    let mut sides = variant
+        .hops
+        .iter()
+        .flat_map(|hop| [&hop.client, &hop.server]);
+    sides.any(|side| side.tcp.receive_buffer.is_some())
 }
 
 /// What other programs take from the hosts must not change how the variant behaves.
@@ -47,7 +44,7 @@ pub(super) fn judge_shared(
         ));
     }
     if !circumstances.is_slightly_late {
-        judge_taken(machine, reasons);
+        judge_taken(machine, circumstances.has_awake_processors, reasons);
     }
 }
 
@@ -114,7 +111,7 @@ fn may_lack_memory(machine: &MachineHealth, has_own_buffers: bool) -> bool {
 }
 
 /// Processor time and memory that other programs took show up as lateness; these are the causes of it.
-fn judge_taken(machine: &MachineHealth, reasons: &mut Vec<String>) {
+fn judge_taken(machine: &MachineHealth, has_awake_processors: bool, reasons: &mut Vec<String>) {
     let throttled = machine.throttled.unwrap_or_default();
     if throttled > Duration::ZERO {
         reasons.push(format!(
@@ -124,9 +121,13 @@ fn judge_taken(machine: &MachineHealth, reasons: &mut Vec<String>) {
     }
     let stolen = machine.stolen.unwrap_or_default();
     if stolen > Duration::ZERO {
+        let or = if has_awake_processors {
+            ""
+        } else {
+            ", or try --idle-processors awake"
+        };
         reasons.push(format!(
-            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with processors of its own, \
-             or try --idle-processors awake",
+            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with processors of its own{or}",
             stolen.as_millis_f64()
         ));
     }
@@ -147,14 +148,17 @@ mod tests {
     const LATE: Circumstances = Circumstances {
         has_own_buffers: false,
         is_slightly_late: false,
+        has_awake_processors: false,
     };
     const IN_TIME: Circumstances = Circumstances {
         has_own_buffers: false,
         is_slightly_late: true,
+        has_awake_processors: false,
     };
     const OWN_BUFFERS: Circumstances = Circumstances {
         has_own_buffers: true,
         is_slightly_late: true,
+        has_awake_processors: false,
     };
 
     fn said(machine: MachineHealth, circumstances: Circumstances) -> Vec<String> {
@@ -293,6 +297,22 @@ mod tests {
             assert_eq!(said(machine, IN_TIME), [""; 0]);
             let reasons = said(machine, LATE);
             assert!(reasons[0].contains(expected), "{reasons:?}");
+        }
+    }
+
+    #[test]
+    fn processors_that_are_awake_are_not_suggested() {
+        const AWAKE: Circumstances = Circumstances {
+            has_awake_processors: true,
+            ..LATE
+        };
+        let stolen = MachineHealth {
+            stolen: Some(Duration::from_millis(40)),
+            ..MachineHealth::default()
+        };
+        for (circumstances, is_suggested) in [(LATE, true), (AWAKE, false)] {
+            let reasons = said(stolen, circumstances);
+            assert_eq!(reasons[0].contains("--idle-processors"), is_suggested);
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn run(
     let results = measure(&assignment, &hosts, partial, captures, epoch)?;
     links::add_secrets_to_captures(&assignment, partial)?;
     let used = used(&hosts, &results, privilege)?;
-    let health = judge(trial, &results, &used, epoch);
+    let health = judge(&assignment, &results, &used, epoch);
     Ok(TrialRecord {
         schema: SCHEMA,
         attempt,
@@ -228,7 +228,13 @@ fn link_thread(link: &LinkResult) -> LinkThreadHealth {
     }
 }
 
-fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch: Time) -> Health {
+fn judge(
+    assignment: &Assignment,
+    results: &TrialResults,
+    used: &EffectiveSettings,
+    epoch: Time,
+) -> Health {
+    let trial = &assignment.trial;
     let nothing = LinkTotals::default();
     let totals = |hop: u8| results.packets.links.get(&hop).unwrap_or(&nothing);
     let links = || results.links.iter();
@@ -278,6 +284,7 @@ fn judge(trial: &Trial, results: &TrialResults, used: &EffectiveSettings, epoch:
             .map(|link| link.times_late)
             .max()
             .unwrap_or_default(),
+        has_awake_processors: assignment.has_awake_processors,
         machine_errors: &results.path.machine_errors,
         listen_dropped: first.into_iter().chain(others).sum(),
         hops: &results.path.hops,
