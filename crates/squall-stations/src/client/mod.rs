@@ -55,13 +55,11 @@ use requests::Recorder;
 pub use requests::{Observation, Observer};
 pub use settings::{ClientSettings, ClientSinks, Spin, TargetedRequest};
 use stall::StallTimeout;
-pub use start_line::StartBarrier;
+pub use start_line::{StartBarrier, start_of};
 use turn::{Pace, Sampling};
 pub use upload::Upload;
 pub(crate) use upload::Uploads;
 
-/// Delay from all connections being ready to the first request of an open loop.
-const START_AFTER: Duration = Duration::from_millis(10);
 /// The reactor's token for the signal that another part of the trial has failed; no connection has this token.
 const FAILED: u64 = u64::MAX - 1;
 /// The reactor's token for the signal to end the load early.
@@ -236,18 +234,11 @@ impl Client {
         timeout.has_expired(now, arrivals.begun() - unfinished, waits)
     }
 
-    /// Waits for all other clients of the load. Returns its start, which is early enough for the first request to be on
-    /// time.
+    /// Waits for all other clients of the load. Returns its start.
     fn wait_for_start(&mut self) -> Time {
-        let start_after = match self.traffic.shared.settings.workload {
-            Workload::Open(_) | Workload::Script(_) => START_AFTER,
-            // A closed loop has no schedule to be late for.
-            Workload::Closed(_) | Workload::Pages(_) => Duration::ZERO,
-        };
-        let start = || clock::now() + start_after;
         match self.start_barrier.take() {
-            Some(barrier) => barrier.wait(start),
-            None => start(),
+            Some(barrier) => barrier.wait(),
+            None => start_of(&self.traffic.shared.settings.workload),
         }
     }
 

@@ -15,7 +15,6 @@ use squall_base::plan::{Connections, Stages, Warmup, Workload};
 use squall_base::record::SideCounts;
 use squall_base::{Duration, Rate, Time};
 use squall_http::InboxOptions;
-use squall_linux::clock;
 use squall_linux::machine::ProcessorTimes;
 use squall_linux::stop::StopSignal;
 use squall_load::{PageEnd, Share};
@@ -39,9 +38,6 @@ use crate::environment::RunBeginning;
 use crate::key_log::KeyLog;
 use crate::output::eprint;
 use crate::pages;
-
-/// Time between all clients being ready and the first request, so that no client is late for it.
-const START_AFTER: Duration = Duration::from_millis(10);
 
 /// Runs a variant once.
 pub(super) fn run(
@@ -78,7 +74,7 @@ pub(super) fn run(
         ..log
     };
     let (pages_sender, ended_pages) = std::sync::mpsc::channel();
-    let mut places = StartBarrier::places(plan.threads as usize + 1);
+    let mut places = start_barrier(plan);
     let own_place = places.pop().context("a place was made for this thread")?;
     let gauges: Vec<Arc<Gauge>> = (0..plan.threads).map(|_| Arc::default()).collect();
     let failed = StopSignal::new()?;
@@ -101,7 +97,7 @@ pub(super) fn run(
         clients.push(start(client, failed.clone())?);
     }
     drop((requests, log, pages_sender));
-    let start = own_place.wait(|| clock::now() + START_AFTER);
+    let start = own_place.wait();
     let lengths = lengths(&plan.workload);
     let begins = start.relative_to(epoch.time);
     let phase = measured_phase(&plan.workload, begins);
@@ -123,6 +119,13 @@ pub(super) fn run(
     result.punctuality.stolen_share = stolen;
     result.punctuality.has_awake_processors = awake.is_some();
     Ok(result)
+}
+
+/// A place for each client, and one for the thread that watches them.
+fn start_barrier(plan: &Plan) -> Vec<StartBarrier> {
+    let workload = plan.workload.clone();
+    let decide = move || client::start_of(&workload);
+    StartBarrier::places(plan.threads as usize + 1, decide)
 }
 
 /// Waits for the clients to end.

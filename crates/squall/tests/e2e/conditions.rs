@@ -8,7 +8,8 @@ use squall_base::{Duration, Time};
 use squall_record::{RunFolder, read_plan};
 
 use crate::support::{
-    FinishedRun, TrialFiles, read_trials, run_recipe, run_recipe_with, seat, squall, stderr, stdout,
+    FinishedRun, TrialFiles, check_validity, read_trials, run_recipe, run_recipe_with, seat,
+    squall, stderr, stdout,
 };
 
 const H1: &str = "[[variant]]\nname = \"h1\"\npath = \"client ~h1~> server\"\nconnections = 1\n";
@@ -123,6 +124,22 @@ fn schedule_changes_each_direction_at_its_time_from_the_start_of_the_load() {
         }
         assert!(!packets.contains(&0), "{direction:?}: {packets:?}");
     }
+}
+
+/// The requests of a closed load have no times that would show it.
+#[test]
+fn schedule_begins_with_a_closed_load_too() {
+    let _seat = seat();
+    let load = "[load]\nkind = \"closed\"\nusers = 1\nwarmup = \"100ms\"\nduration = \"600ms\"";
+    let conditions = "delay = \"5ms\"\nschedule = \"steps.schedule\"";
+    let run = run_recipe_with(&[STEPS], &recipe(load, conditions), &[]);
+    let trial = &run.trials[0];
+    check_validity(trial);
+    let start = load_start(trial);
+    let mut delayed = of(trial, Direction::Down).filter(|packet| packet.arrived >= start);
+    let first = delayed.next().expect("a response");
+    let delay = first.planned.expect("no loss").since(first.arrived);
+    assert_eq!(delay, Duration::from_millis(15));
 }
 
 /// One MTU every 20 ms towards the client.

@@ -370,9 +370,17 @@ fn run_client(
     let (settings, uploads) = embedded.client()?;
     let spin = settings.spin;
     let (pages_sender, pages) = mpsc::channel();
-    let mut places = StartBarrier::places(2);
+    let (start, beginning) = (sinks.start.clone(), link.clone());
+    // Usually on the client's thread, which a busy machine does not delay as it may delay this one. The time is set in advance,
+    // also for a closed load, so that the link's thread has it in time.
+    let decide = move || {
+        let at = clock::now() + START_AFTER;
+        beginning.set(at);
+        start.set(at);
+        at
+    };
+    let mut places = StartBarrier::places(2, decide);
     let own_place = places.pop().context("a place was made for this thread")?;
-    let start = sinks.start.clone();
     let sinks = ClientSinks {
         log: sinks.log(1, Side::Client),
         start_barrier: places.pop(),
@@ -393,9 +401,7 @@ fn run_client(
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
         // A client that fails earlier leaves the start line.
-        let at = own_place.wait(|| clock::now() + START_AFTER);
-        start.set(at);
-        link.set(at);
+        own_place.wait();
         while !programs.is_empty() && !thread.is_finished() {
             thread::sleep(LOOK_EVERY);
             if !programs.early_exits().is_empty() {
