@@ -3,12 +3,12 @@
 //! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share
 //! of the host, and the host then suspends it for milliseconds. For work that must happen on time, its processors are
 //! therefore better off asleep, unless the host is busy: then each one that sleeps waits for a real one when it wakes up.
-//! So squall measures that first (benches/RESULTS.md, "Processors that sleep", has figures of both). The record says what was
-//! done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
+//! So squall looks first whether the host is busy (benches/RESULTS.md, "Processors that sleep", has figures of both). The record
+//! says what was done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
 
 use anyhow::{Context, Result};
 use squall_linux::awake::SleepInhibitor;
-use squall_linux::machine::Processor;
+use squall_linux::machine::{Processor, ProcessorTimes};
 use squall_linux::probe;
 
 use crate::link::health::lateness_p99_at_most;
@@ -16,6 +16,11 @@ use crate::link::health::lateness_p99_at_most;
 /// The number of sleeps of 1 ms that show how late this machine wakes up. The 99th percentile of 100 is the second latest, so a
 /// single late one does not decide.
 const SLEEPS: u32 = 100;
+
+/// A host that has taken a larger share of the time in which this machine had work is busy. A stolen processor stops whatever runs
+/// on it, so this is roughly the share of squall's wake-ups that are late for reasons outside of squall. From 1 % on, they show in
+/// the p99 that squall reports.
+pub(crate) const STEAL_PERCENT_AT_MOST: f64 = 1.0;
 
 /// What idle processors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,8 +41,8 @@ pub(crate) enum MeasurementKind {
 }
 
 /// Keeps idle processors awake until the returned value is dropped; `None` if they may sleep. Fails if
-/// `IdleProcessors::Awake` was requested but is not permitted. For timed work in a virtual machine it first measures how late
-/// this machine wakes up, which takes a tenth of a second.
+/// `IdleProcessors::Awake` was requested but is not permitted. For timed work in a virtual machine it first looks whether the
+/// host is busy, which takes up to a tenth of a second.
 pub(crate) fn keep(
     asked: Option<IdleProcessors>,
     kind: MeasurementKind,
@@ -50,7 +55,7 @@ pub(crate) fn keep(
             )?;
             Ok(Some(awake))
         }
-        None if is_worthwhile(kind, Processor::read().is_virtual, wakes_up_late) => {
+        None if is_worthwhile(kind, Processor::read().is_virtual, has_busy_host) => {
             Ok(SleepInhibitor::acquire().ok())
         }
         None => Ok(None),
@@ -73,15 +78,24 @@ pub(crate) fn keep_again(
 fn is_worthwhile(
     kind: MeasurementKind,
     is_virtual: bool,
-    wakes_up_late: impl FnOnce() -> bool,
+    has_busy_host: impl FnOnce() -> bool,
 ) -> bool {
-    kind == MeasurementKind::Throughput || !is_virtual || wakes_up_late()
+    kind == MeasurementKind::Throughput || !is_virtual || has_busy_host()
 }
 
-/// Whether a thread that sleeps on this machine wakes up later than the thread of a link may.
-fn wakes_up_late() -> bool {
-    probe::wake_ups(SLEEPS)
-        .is_ok_and(|found| found.lateness.p99 > lateness_p99_at_most(found.scheduling))
+/// Whether the hypervisor has taken much since this machine started, or a thread that sleeps wakes up later than that of a link
+/// may.
+fn has_busy_host() -> bool {
+    let is_late = || {
+        probe::wake_ups(SLEEPS)
+            .is_ok_and(|found| found.lateness.p99 > lateness_p99_at_most(found.scheduling))
+    };
+    ProcessorTimes::read().is_some_and(takes_much) || is_late()
+}
+
+fn takes_much(since_start: ProcessorTimes) -> bool {
+    let wanted = since_start.busy + since_start.steal;
+    since_start.steal as f64 > wanted as f64 * STEAL_PERCENT_AT_MOST / 100.0
 }
 
 #[cfg(test)]
@@ -89,14 +103,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_sleep_only_for_timed_work_in_a_virtual_machine_that_wakes_up_on_time() {
+    fn processors_sleep_only_for_timed_work_in_a_virtual_machine_on_a_calm_host() {
         let timed = MeasurementKind::Timed;
-        let unasked = || panic!("it is not measured where it does not matter");
+        let unasked = || panic!("it does not matter there");
         assert!(is_worthwhile(MeasurementKind::Throughput, true, unasked));
         assert!(is_worthwhile(MeasurementKind::Throughput, false, unasked));
         assert!(is_worthwhile(timed, false, unasked));
         assert!(is_worthwhile(timed, true, || true));
         assert!(!is_worthwhile(timed, true, || false));
+    }
+
+    #[test]
+    fn host_that_has_taken_more_than_a_hundredth_is_busy() {
+        let times = |busy, steal| ProcessorTimes {
+            busy,
+            idle: 10_000,
+            steal,
+        };
+        assert!(!takes_much(times(0, 0)));
+        assert!(!takes_much(times(990, 10)));
+        assert!(takes_much(times(989, 11)));
     }
 
     #[test]

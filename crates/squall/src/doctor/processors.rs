@@ -9,13 +9,11 @@ use squall_linux::machine::{Frequency, Processor, ProcessorTimes};
 use squall_linux::probe::WakeUps;
 
 use super::check::Check;
+use crate::awake::STEAL_PERCENT_AT_MOST;
 use crate::link::health::LATENESS_P99_AT_MOST;
 
 /// One for the link, one for the stations: on a single processor they would wait for each other.
 const PROCESSORS_NEEDED: usize = 2;
-/// A stolen processor stops whatever runs on it, so this is roughly the share of squall's wake-ups that are late for
-/// reasons outside of squall. From 1 % on, they show in the p99 that squall reports.
-const STEAL_PERCENT_AT_MOST: f64 = 1.0;
 /// Some task was waiting 5 % of the time: from there on, waiting shows in the p95 that squall reports, too.
 const PRESSURE_PERCENT_AT_MOST: f64 = 5.0;
 /// Reading one of these leaves the vDSO and takes a microsecond or more; squall reads the clock for each packet.

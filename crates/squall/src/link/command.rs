@@ -50,8 +50,7 @@ pub(crate) struct Arguments {
     /// and joined again afterwards. Like receive offload, this reduces the number of acknowledgements
     #[arg(help_heading = "What the link does", long)]
     fast: bool,
-    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
-    /// late]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if its host is busy]
     #[arg(
         help_heading = "What the link does",
         long,

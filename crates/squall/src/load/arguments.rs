@@ -111,7 +111,7 @@ pub(super) struct Amount {
     #[arg(long, value_name = "TIME", value_parser = spin_time)]
     pub(super) spin: Option<Duration>,
     /// Whether idle processors stay awake during the load [default: awake if permitted; for open loads, scripts and pages in
-    /// a virtual machine, only if those that sleep wake up late]
+    /// a virtual machine, only if its host is busy]
     #[arg(long, value_enum, value_name = "STATE")]
     pub(super) idle_processors: Option<IdleProcessors>,
     /// Seed for all random choices

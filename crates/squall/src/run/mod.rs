@@ -108,8 +108,7 @@ pub(crate) struct Arguments {
     /// --try-fix add
     #[arg(long, value_name = "RUN")]
     resume: Option<PathBuf>,
-    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
-    /// late]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if its host is busy]
     #[arg(long, value_enum, value_name = "STATE")]
     idle_processors: Option<IdleProcessors>,
     /// Keep the packets of each trial's link as `link.pcapng` in the trial's folder, with TLS secrets; those of a second link

@@ -23,8 +23,7 @@ pub(crate) struct Arguments {
     /// Measure only this group
     #[arg(long, value_enum, value_name = "GROUP")]
     only: Option<Group>,
-    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if those that sleep wake up
-    /// late]
+    /// Whether idle processors stay awake [default: awake if permitted; in a virtual machine, only if its host is busy]
     #[arg(long, value_enum, value_name = "STATE")]
     idle_processors: Option<IdleProcessors>,
     /// Print the rows as JSON: an array of objects {group, name, value, unit, target, pass}
