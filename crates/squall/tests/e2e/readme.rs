@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -18,7 +17,9 @@ use tempfile::TempDir;
 use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::path_from;
-use crate::support::{H1, have, is_root, only_run, peers, seat, short_recipe, squall, stderr};
+use crate::support::{
+    H1, free_port, have, is_root, only_run, peers, seat, short_recipe, squall, stderr,
+};
 
 const README: &str = "README.md";
 const LOAD: &str = "docs/LOAD.md";
@@ -185,9 +186,7 @@ impl<'a> Place<'a> {
             fs::write(home.join(name), content).expect("a file");
         }
         // QUIC has the port of TCP.
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("it is bound").port().to_string();
-        drop(free);
+        let port = free_port().to_string();
         let listeners = ["--h1", "0", "--h2c", "0", "--https", &port, "--h3", &port];
         Place {
             home,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, ScopedJoinHandle};
@@ -24,6 +25,18 @@ pub(crate) use crate::other_work::{OtherWork, note_disturbed_trial, say_disturbe
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a run is made whose check fails beside other work.
 const ATTEMPTS: usize = 3;
+
+/// A port on which no program of this machine listens, neither over TCP nor over QUIC.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = free.local_addr().expect("it is bound");
+        // Another test's client may have it.
+        if UdpSocket::bind(address).is_ok() {
+            return address.port();
+        }
+    }
+}
 
 /// The binary, with `folder` as its working directory.
 pub(crate) fn squall(folder: &Path) -> Command {

@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ use crate::raw_http2::{DATA, END_HEADERS, END_STREAM, HEADERS, frame, serve_in_t
 use crate::served;
 use crate::serving::Serving;
 use crate::stand_ins::{ReceivedRequest, serve};
-use crate::support::{have, quiet_seat, squall, stdout_json};
+use crate::support::{free_port, have, quiet_seat, squall, stdout_json};
 
 /// 19 of 20.
 const MISSES_AT_MOST: usize = 1;
@@ -302,9 +302,7 @@ struct Misses {
 fn server_without_a_fault_has_none_in_20_of_20_probes() {
     let _seat = quiet_seat();
     let home = home();
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let port = free.local_addr().expect("an address").port().to_string();
-    drop(free);
+    let port = free_port().to_string();
     let port = port.as_str();
     // With the kernel's usual 208 KiB, the burst of an upload overflows the server's socket if the server waits for a processor:
     // packets really are lost.

@@ -7,7 +7,7 @@
 //! `probe_faults` have the faults.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::real_servers::{Expected, Way, expected};
 use crate::served::Serving;
 use crate::support::{
-    OtherWork, have, peers, quiet_seat, say_disturbed, squall, stderr, stdout_json,
+    OtherWork, free_port, have, peers, quiet_seat, say_disturbed, squall, stderr, stdout_json,
 };
 
 /// Longer than any program takes to start on a busy machine.
@@ -60,12 +60,10 @@ impl Bench {
     pub(super) fn new() -> Bench {
         let home = TempDir::new().expect("a temporary folder");
         let behind = Serving::start(home.path(), &["--h1", "0", "--sink"]);
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = free.local_addr().expect("an address").port();
         Bench {
             home,
             behind,
-            port,
+            port: free_port(),
             scheme: "http",
         }
     }
