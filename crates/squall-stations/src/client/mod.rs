@@ -55,7 +55,7 @@ use requests::Recorder;
 pub use requests::{Observation, Observer};
 pub use settings::{ClientSettings, ClientSinks, Spin, TargetedRequest};
 use stall::StallTimeout;
-pub use start_line::{StartBarrier, start_of};
+pub use start_line::{START_AFTER, StartBarrier, start_of};
 use turn::{Pace, Sampling};
 pub use upload::Upload;
 pub(crate) use upload::Uploads;

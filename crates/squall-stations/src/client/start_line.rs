@@ -11,8 +11,8 @@ use squall_base::{Duration, Time};
 use squall_linux::clock;
 
 /// Delay from all connections being ready to the first request of a load with a schedule; without it the first request would be
-/// late.
-const START_AFTER: Duration = Duration::from_millis(10);
+/// late. For the same reason, a link that counts from a load's start hears of it this long before.
+pub const START_AFTER: Duration = Duration::from_millis(10);
 
 /// When a load starts whose connections are ready now.
 pub fn start_of(workload: &Workload) -> Time {

@@ -197,8 +197,8 @@ pub(super) fn steal(
         NAME,
         found,
         "Only its host can mend it: processors of its own for this machine (`virsh vcpupin`, or an instance type \
-         with dedicated processors). On a busy host, `--idle-processors awake` disturbs fewer trials. Watch it with `vmstat 1` \
-         (st)",
+         with dedicated processors). On a busy host squall keeps processors awake while it measures, if it may, so that fewer \
+         trials are disturbed. Watch it with `vmstat 1` (st)",
     )
 }
 

@@ -12,8 +12,16 @@ use std::time::Instant;
 
 use crate::other_work::{OtherWork, has_disturbed_trial, watch_hypervisor};
 
-/// Tests that need a quiet machine use a twelfth to a sixth of two processors each, so three of them leave it quiet.
-const QUIET_SEATS: usize = 3;
+/// Tests that need a quiet machine use a sixth of two processors each, so four of them leave a third of it idle.
+const QUIET_SEATS: usize = 4;
+
+/// The number of other tests that run at a time: as many as libtest has threads by default. scripts/test gives it more threads,
+/// because a test that waits for the whole machine occupies one.
+fn shared_seats() -> usize {
+    let from_environment = std::env::var("RUST_TEST_THREADS").ok();
+    let seats = from_environment.and_then(|seats| seats.parse().ok());
+    seats.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+}
 
 /// What a test asks of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +55,15 @@ impl Tests {
     /// Whether a test may begin. Quiet tests go first: if each test that is alone interrupted them, most of their seats
     /// would be empty until the last of them has ended. Then those that are alone go before the shared ones, which need not
     /// stop for them later.
-    fn admit(&self, need: Need) -> bool {
+    fn admit(&self, need: Need, shared_seats: usize) -> bool {
         let [alone, quiet, shared] = self.running;
         let [alone_waiting, quiet_waiting, _] = self.waiting;
         match need {
             Need::Alone => alone + quiet + shared + quiet_waiting == 0,
             Need::Quiet => alone + shared == 0 && quiet < QUIET_SEATS,
-            Need::Shared => alone + quiet + alone_waiting + quiet_waiting == 0,
+            Need::Shared => {
+                alone + quiet + alone_waiting + quiet_waiting == 0 && shared < shared_seats
+            }
         }
     }
 }
@@ -84,9 +94,10 @@ pub(crate) struct MachineUse {
 impl MachineUse {
     /// Waits until the machine is as the test needs it.
     fn begin(need: Need) -> MachineUse {
+        let shared_seats = shared_seats();
         let mut tests = tests();
         tests.waiting[need as usize] += 1;
-        let admitted = CHANGED.wait_while(tests, |tests| !tests.admit(need));
+        let admitted = CHANGED.wait_while(tests, |tests| !tests.admit(need, shared_seats));
         let mut tests = admitted.unwrap_or_else(PoisonError::into_inner);
         tests.waiting[need as usize] -= 1;
         tests.running[need as usize] += 1;
@@ -130,34 +141,34 @@ pub(crate) fn bench() -> MachineUse {
     MachineUse::begin(Need::Alone)
 }
 
-/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, rates
+/// A quiet machine, next to three other tests that need one: for tests that assert differences of a millisecond or less, rates
 /// that a window limits, or that a trial is valid, and hardly use the processors.
 pub(crate) fn quiet_seat() -> MachineUse {
     MachineUse::begin(Need::Quiet)
 }
 
-/// A seat next to other tests, as many as libtest has threads (by default one per processor): for tests that mostly wait,
-/// and assert counts, sums, messages, lower bounds and link times of tens of milliseconds.
+/// A seat next to other tests ([`shared_seats`]): for tests that mostly wait, and assert counts, sums, messages, lower bounds and
+/// link times of tens of milliseconds.
 pub(crate) fn seat() -> MachineUse {
     MachineUse::begin(Need::Shared)
 }
 
 #[test]
 fn quiet_tests_go_first_and_shared_ones_last() {
-    let tests = |running, waiting| Tests { running, waiting };
-    let idle = tests([0; 3], [0; 3]);
-    assert!([Need::Alone, Need::Quiet, Need::Shared].map(|need| idle.admit(need)) == [true; 3]);
-    let is_quiet = tests([0, QUIET_SEATS - 1, 0], [0; 3]);
-    assert!(is_quiet.admit(Need::Quiet) && !is_quiet.admit(Need::Alone));
-    assert!(!is_quiet.admit(Need::Shared));
-    assert!(!tests([0, QUIET_SEATS, 0], [0; 3]).admit(Need::Quiet));
-    let is_awaited = tests([0, 1, 0], [1, 0, 0]);
-    assert!(is_awaited.admit(Need::Quiet) && !is_awaited.admit(Need::Shared));
-    let both_wait = tests([0; 3], [1, 1, 0]);
-    assert!(both_wait.admit(Need::Quiet) && !both_wait.admit(Need::Alone));
-    assert!(tests([0; 3], [1, 0, 1]).admit(Need::Alone));
-    let is_shared = tests([0, 0, 3], [0; 3]);
-    assert!(is_shared.admit(Need::Shared));
-    assert!(!is_shared.admit(Need::Quiet) && !is_shared.admit(Need::Alone));
-    assert!(!tests([0, 0, 3], [0, 1, 0]).admit(Need::Shared));
+    const SHARED_SEATS: usize = 4;
+    let admits = |running, waiting, need| Tests { running, waiting }.admit(need, SHARED_SEATS);
+    let all = [Need::Alone, Need::Quiet, Need::Shared];
+    assert_eq!(all.map(|need| admits([0; 3], [0; 3], need)), [true; 3]);
+    let is_quiet = |need| admits([0, QUIET_SEATS - 1, 0], [0; 3], need);
+    assert!(is_quiet(Need::Quiet) && !is_quiet(Need::Alone) && !is_quiet(Need::Shared));
+    assert!(!admits([0, QUIET_SEATS, 0], [0; 3], Need::Quiet));
+    let is_awaited = |need| admits([0, 1, 0], [1, 0, 0], need);
+    assert!(is_awaited(Need::Quiet) && !is_awaited(Need::Shared));
+    let both_wait = |need| admits([0; 3], [1, 1, 0], need);
+    assert!(both_wait(Need::Quiet) && !both_wait(Need::Alone));
+    assert!(admits([0; 3], [1, 0, 1], Need::Alone));
+    let is_shared = |need| admits([0, 0, SHARED_SEATS - 1], [0; 3], need);
+    assert_eq!(all.map(is_shared), [false, false, true]);
+    assert!(!admits([0, 0, SHARED_SEATS], [0; 3], Need::Shared));
+    assert!(!admits([0, 0, 3], [0, 1, 0], Need::Shared));
 }

@@ -93,7 +93,7 @@ const REPLACED: [(&str, &str); 34] = [
     // Six trials with real programs instead of eighteen, shorter ones and with a tenth of the load.
     (
         "squall run ./mine.toml --profile quick\n",
-        "sed -i -e /primary_repetitions/d -e s/1500ms/400ms/ -e s,1000/s,100/s, mine.toml && \
+        "sed -i -e /primary_repetitions/d -e s/'\"1s\"'/'\"400ms\"'/ -e s,1000/s,100/s, mine.toml && \
          squall run ./mine.toml --profile quick --repetitions 1\n",
     ),
     // One round, in which idle connections are not watched.

@@ -17,7 +17,7 @@ use squall_linux::link_thread::LinkBeginning;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::spans::DurationHistogram;
 use squall_linux::stop::StopSignal;
-use squall_stations::client::{Client, ClientReport, ClientSinks, Spin, StartBarrier};
+use squall_stations::client::{Client, ClientReport, ClientSinks, START_AFTER, Spin, StartBarrier};
 use squall_stations::proxy::{Proxy, ProxyReport};
 use squall_stations::rows::ROWS_A_CHUNK;
 use squall_stations::server::{Server, ServerReport};
@@ -93,9 +93,6 @@ pub(super) fn worst_scheduling(mut all: impl Iterator<Item = Scheduling>) -> Sch
 
 /// How often programs are checked while the client runs.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// Time between the client being ready and its first request; without it the first request would be late.
-const START_AFTER: Duration = Duration::from_millis(10);
 
 /// What one of our own stations counted, as the server of the hop before it and as the client of the hop behind it.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::interop::support::answer::{Answer, Request};
 use crate::interop::support::chromium::{self, Resource};
-use crate::interop::support::content::{LARGE_BYTES, content, large};
+use crate::interop::support::content::{LARGE_BYTES, LARGE_BYTES_IN_CHROMIUM, content, large};
 use crate::interop::support::nghttp2::{self, Load, LoadCounts};
 use crate::interop::support::program::have;
 use crate::interop::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
@@ -348,22 +348,24 @@ fn chromium_loads_a_page_from_squall() {
     if !have(&["chromium", "curl", "pycurl", "openssl"]) {
         return;
     }
-    let small = content(1000);
+    let (small, large) = (content(1000), content(LARGE_BYTES_IN_CHROMIUM));
     let page = chromium::page(&["/small", "/large", "/small?delay=100ms", "/upload /large"]);
-    let server =
-        squall::serve_files(&[("page.html", &page), ("small", &small), ("large", large())]);
+    let server = squall::serve_files(&[("page.html", &page), ("small", &small), ("large", &large)]);
     for http in [Http::H1, Http::H1s, Http::H2, Http::H3] {
         let address = server.address(http);
         let visit = chromium::visit(http, address, "/page.html", &server.certificate);
         let mut expected =
-            Vec::from([&small, large(), &small].map(|body| Resource::whole(http, body)));
+            Vec::from([&small, &large, &small].map(|body| Resource::whole(http, body)));
         // A file server rejects uploads, but responds only after reading the whole body.
         expected.push(Resource::answered(http, 405, b"only GET and HEAD\n"));
         assert_eq!(
             (visit.protocol.as_str(), &visit.resources[..]),
             (http.alpn(), &expected[..])
         );
-        let upload = format!(" {} \"PUT /upload\" 405 {LARGE_BYTES} ", http.name());
+        let upload = format!(
+            " {} \"PUT /upload\" 405 {LARGE_BYTES_IN_CHROMIUM} ",
+            http.name()
+        );
         let lines = access_log(&server, http, "uploaded");
         assert!(
             lines.iter().any(|line| line.contains(&upload)),
@@ -381,15 +383,16 @@ fn chromium_uploads_arrive_whole() {
     if !have(&["chromium", "nginx", "openssl"]) {
         return;
     }
+    let large = content(LARGE_BYTES_IN_CHROMIUM);
     for http in [Http::H1, Http::H1s, Http::H2, Http::H3] {
         let page = chromium::page(&["/sent /large"]);
-        let store = nginx::start(&[("page.html", &page), ("large", large())]);
+        let store = nginx::start(&[("page.html", &page), ("large", &large)]);
         let proxy = squall::proxy(store.upstream(Http::H1));
         let address = proxy.address(http);
         let visit = chromium::visit(http, address, "/page.html", &proxy.certificate);
         assert_eq!(visit.resources, [Resource::answered(http, 201, b"")]);
         let sent = std::fs::read(store.documents().join("sent")).expect("nginx has written it");
-        assert_eq!(sent.len(), large().len(), "over {}", http.name());
-        assert!(sent == large(), "another body over {}", http.name());
+        assert_eq!(sent.len(), large.len(), "over {}", http.name());
+        assert!(sent == large, "another body over {}", http.name());
     }
 }

@@ -26,6 +26,10 @@ pub(crate) fn large() -> &'static [u8] {
     &LARGE
 }
 
+/// For Chromium, whose script takes long to sum up a body: larger than the windows that it gives each connection of HTTP/2
+/// and HTTP/3, of 15 MiB (`kSpdySessionMaxRecvWindowSize` and `kQuicSessionMaxRecvWindowSize`).
+pub(crate) const LARGE_BYTES_IN_CHROMIUM: usize = 17_000_000;
+
 /// 32-bit FNV-1a (draft-eastlake-fnv), as in chromium.html.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
