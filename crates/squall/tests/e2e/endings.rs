@@ -204,10 +204,13 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
         let json = fs::read_to_string(home.path().join("load.json")).expect("its figures");
         assert_eq!(count(&counts, "goaways_received"), 1, "{said}");
         assert_eq!(count(&counts, "quic"), 2, "{said}");
-        assert_eq!(count(&counts, "resets_received"), 0, "{said}");
         let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
         assert_eq!(rows.len(), 6, "{said}");
         let (succeeded, retried) = (count(&json, "succeeded"), count(&json, "retried"));
+        // The server resets no stream by itself, but QUIC answers each STOP_SENDING of the client, which gives up what was refused,
+        // by RESET_STREAM (RFC 9000, section 3.5). The answer counts if it arrives before the load has ended.
+        let refused = if is_retried { retried } else { 6 - succeeded };
+        assert!(count(&counts, "resets_received") <= refused, "{said}");
         // Of three requests at a time, one is served. Another may take its place before the GOAWAY arrives, and what is sent
         // later is not refused.
         if is_retried {

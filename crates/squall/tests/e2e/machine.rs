@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use crate::other_work::{OtherWork, has_disturbed_trial, watch_hypervisor};
 
-/// Tests that need a quiet machine use a sixth of two processors each, so four of them leave a third of it idle.
-const QUIET_SEATS: usize = 4;
+/// Tests that need a quiet machine use a sixth of two processors each, so three of them leave half of it idle.
+const QUIET_SEATS: usize = 3;
 
 /// The number of other tests that run at a time: as many as libtest has threads by default. scripts/test gives it more threads,
 /// because a test that waits for the whole machine occupies one.
@@ -141,7 +141,7 @@ pub(crate) fn bench() -> MachineUse {
     MachineUse::begin(Need::Alone)
 }
 
-/// A quiet machine, next to three other tests that need one: for tests that assert differences of a millisecond or less, rates
+/// A quiet machine, next to two other tests that need one: for tests that assert differences of a millisecond or less, rates
 /// that a window limits, or that a trial is valid, and hardly use the processors.
 pub(crate) fn quiet_seat() -> MachineUse {
     MachineUse::begin(Need::Quiet)
