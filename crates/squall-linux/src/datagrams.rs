@@ -12,12 +12,10 @@ use squall_base::Duration;
 
 use crate::error::SetupError;
 use crate::host::Host;
-use crate::socket::ask_for_receive_buffer;
+use crate::socket::ask_for_large_receive_buffer;
 
 /// Datagrams per system call. With more, one sender would occupy its processor for long.
 pub const DATAGRAMS_A_CALL: usize = 64;
-/// Space for datagrams waiting to be read. An ordinary user gets at most net.core.rmem_max.
-const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
 
 /// A socket in each of two hosts, connected to each other. A read that waits longer than `patience` fails with
 /// `WouldBlock`.
@@ -33,7 +31,7 @@ pub fn pair(
             socket
                 .set_read_timeout(Some(patience.into()))
                 .map_err(failed)?;
-            ask_for_receive_buffer(&socket, RECEIVE_BUFFER_BYTES);
+            ask_for_large_receive_buffer(&socket);
             Ok(socket)
         })
     };

@@ -28,9 +28,6 @@ const LOOPBACKS: [IpAddr; 2] = [
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_507;
-/// Space for datagrams that wait to be forwarded. With the kernel's usual 208 KiB, a burst overflows it if this machine is busy for a
-/// millisecond, and that looks like loss on the link. An ordinary user gets at most net.core.rmem_max.
-const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
 
 /// Makes `port` of this machine, TCP and UDP, reachable at `address` in `host`.
 pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<(), SetupError> {
@@ -45,9 +42,11 @@ pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<(), SetupError
     spawn(move || receive(&Arc::new(datagrams), port))
 }
 
+/// With the kernel's usual receive buffer of 208 KiB, a burst overflows it if this machine is busy for a millisecond, and that looks
+/// like loss on the link.
 fn datagram_socket(at: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
-    socket::ask_for_receive_buffer(&socket, RECEIVE_BUFFER_BYTES);
+    socket::ask_for_large_receive_buffer(&socket);
     Ok(socket)
 }
 
@@ -171,8 +170,9 @@ mod tests {
 
     const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     const DATAGRAM: [u8; 1_200] = [7; 1_200];
-    /// 4.6 MB in the kernel, which accounts 2,304 bytes for each.
     const BURST: usize = 2_000;
+    /// What the kernel accounts for each.
+    const KERNEL_BYTES: usize = 2_304;
 
     /// How many datagrams arrive before none has arrived for a second.
     fn received(socket: &UdpSocket) -> usize {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn bursts_in_both_directions_are_forwarded_whole_however_late() {
         let near = Arc::new(datagram_socket(ANYWHERE).unwrap());
-        if getsockopt(&near, sockopt::RcvBuf).unwrap() < RECEIVE_BUFFER_BYTES {
+        if getsockopt(&near, sockopt::RcvBuf).unwrap() < BURST * KERNEL_BYTES {
             eprintln!("skipped: only root may exceed net.core.rmem_max");
             return;
         }

@@ -8,12 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::socket::ask_for_receive_buffer;
+use crate::socket::ask_for_large_receive_buffer;
 use crate::sys::checked;
-
-/// How much memory the kernel may use for packets not yet read: enough for some 10,000 short packets, or 400 of 64 KiB.
-/// An ordinary user gets at most net.core.rmem_max.
-const BUFFER_BYTES: usize = 32 << 20;
 
 /// Opens a socket that receives nothing until it is bound, so that neither packets of other devices nor unfiltered ones get
 /// in.
@@ -24,7 +20,7 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     checked(fd)?;
     // SAFETY: the descriptor was just made, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    ask_for_receive_buffer(&socket, BUFFER_BYTES);
+    ask_for_large_receive_buffer(&socket);
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     Ok(socket)
 }

@@ -21,7 +21,9 @@ use squall_base::plan::TcpSettings;
 
 pub use error::SocketError;
 pub use options::{TcpOptions, read_back};
-pub(crate) use options::{ask_for_receive_buffer, check_local_port, set_buffers, set_local_ports};
+pub(crate) use options::{
+    ask_for_large_receive_buffer, check_local_port, set_buffers, set_local_ports,
+};
 
 /// The accept backlog; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;

@@ -284,12 +284,15 @@ pub(crate) fn set_buffers(
     }
 }
 
-/// Asks for a receive buffer of this size, for a reader that may be late. Without CAP_NET_ADMIN in the machine's first user
-/// namespace, which the owner of a host lacks, the kernel grants at most net.core.rmem_max; then a late reader loses more.
-pub(crate) fn ask_for_receive_buffer(socket: &impl AsFd, bytes: usize) {
-    if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
+/// Space for what waits for a reader that may be late: enough for some 10,000 short packets, or 400 of 64 KiB.
+const LARGE_RECEIVE_BUFFER_BYTES: usize = 32 << 20;
+
+/// Asks for a large receive buffer. Without CAP_NET_ADMIN in the machine's first user namespace, which the owner of a host lacks,
+/// the kernel grants at most net.core.rmem_max; then a late reader loses more.
+pub(crate) fn ask_for_large_receive_buffer(socket: &impl AsFd) {
+    if setsockopt(socket, sockopt::RcvBufForce, &LARGE_RECEIVE_BUFFER_BYTES).is_err() {
         // A smaller buffer will do, and so will the usual one.
-        let _ = setsockopt(socket, sockopt::RcvBuf, &bytes);
+        let _ = setsockopt(socket, sockopt::RcvBuf, &LARGE_RECEIVE_BUFFER_BYTES);
     }
 }
 
@@ -483,12 +486,15 @@ mod tests {
     #[test]
     fn receive_buffer_for_a_late_reader_is_as_large_as_this_user_may_have() {
         let socket = std::net::UdpSocket::bind(localhost()).unwrap();
-        ask_for_receive_buffer(&socket, 32 << 20);
+        ask_for_large_receive_buffer(&socket);
         let limit = sysctl::read("net.core.rmem_max").unwrap();
         let limit: usize = limit.parse().unwrap();
         // The kernel reports twice the size.
         let given = getsockopt(&socket, sockopt::RcvBuf).unwrap() / 2;
-        assert!(given >= limit.min(32 << 20), "{given} of {limit}");
+        assert!(
+            given >= limit.min(LARGE_RECEIVE_BUFFER_BYTES),
+            "{given} of {limit}"
+        );
     }
 
     #[test]
