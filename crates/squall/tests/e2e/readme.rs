@@ -36,7 +36,7 @@ const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
 /// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
 /// test's server.
-const REPLACED: [(&str, &str); 34] = [
+const REPLACED: [(&str, &str); 33] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
     ("--https 8443", "--https 0"),
@@ -107,11 +107,6 @@ const REPLACED: [(&str, &str); 34] = [
         "--duration 5s --behind 'delay 1ms'",
     ),
     ("--repetitions 6", "--repetitions 1"),
-    // `tried_fixes` has such a run.
-    (
-        "squall run ./mine.toml --profile quick --try-fix",
-        "squall run ./mine.toml --profile quick --try-fix --dry-run",
-    ),
     // The last run that there is.
     ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | tail -n1)"),
 ];
