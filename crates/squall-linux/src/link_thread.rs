@@ -148,7 +148,18 @@ impl LinkThread {
         sinks: Sinks,
         failed: StopSignal,
     ) -> Result<LinkThread, SetupError> {
-        let link = Link::new(settings, clock::now());
+        LinkThread::start_from(settings, devices, sinks, failed, clock::now())
+    }
+
+    /// As `start`, but the times in its settings count from `epoch`, which is not in the future.
+    pub fn start_from(
+        settings: &LinkSettings,
+        devices: LinkDevices,
+        sinks: Sinks,
+        failed: StopSignal,
+        epoch: Time,
+    ) -> Result<LinkThread, SetupError> {
+        let link = Link::new(settings, epoch);
         LinkThread::launch(link, settings.round_trip(), devices, sinks, failed, None)
     }
 

@@ -117,6 +117,13 @@ mod tests {
         assert!(read_all(&b"abc"[..], Bytes::new(2)).is_err());
     }
 
+    /// How often this process has a file open.
+    fn opened_times(path: &Path) -> usize {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target == path).count()
+    }
+
     #[test]
     fn pipe_without_writer_is_an_error_and_one_with_a_writer_is_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -135,7 +142,12 @@ mod tests {
             .write(true)
             .open(&path)
             .unwrap();
-        let reader = thread::spawn(move || read_at_most(path, Bytes::new(10)));
+        let read = path.clone();
+        let reader = thread::spawn(move || read_at_most(read, Bytes::new(10)));
+        // What is written before the reader has opened the pipe is lost with the writer.
+        while opened_times(&path) < 2 {
+            thread::sleep(PAUSE);
+        }
         thread::sleep(PAUSE * 4);
         writer.write_all(b"late").unwrap();
         thread::sleep(PAUSE * 4);

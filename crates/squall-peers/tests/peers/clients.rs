@@ -26,8 +26,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const SPAN: Duration = Duration::from_millis(995);
 /// Programs schedule their requests to a few milliseconds, and the first one may be late.
 const SPAN_AT_LEAST: Duration = Duration::from_millis(900);
-/// How often a load at a rate is run if other work makes it late.
-const ATTEMPTS: usize = 3;
+/// How long a load at a rate is run again if other work makes it late.
+const LATE_AT_MOST: Duration = Duration::from_secs(60);
 
 fn order(folder: &Path, name: &str, protocol: Protocol, load: ClientLoad) -> ClientOrder {
     ClientOrder {
@@ -153,7 +153,8 @@ fn lateness(finished: &ClientReport) -> Duration {
 /// Runs a load. At a rate the program must send all of its requests, 199 intervals apart; a single burst would take no time.
 ///
 /// A program that had to wait for a processor is late. It can have been late by no more than what other work took of the
-/// processors meanwhile; such a load is run again. Any other lateness is a failure, and so is a load that is late each time.
+/// processors meanwhile; such a load is run again. Any other lateness is a failure. Of a load that other work makes late each
+/// time, only the rest is checked.
 fn run_at_its_rate(
     load: ClientLoad,
     run: impl Fn() -> Option<ClientReport>,
@@ -163,21 +164,25 @@ fn run_at_its_rate(
         return run();
     }
     let _machine = alone();
-    for _ in 0..ATTEMPTS {
+    let began = Instant::now();
+    loop {
         let before = other_work();
         let finished = run()?;
         let (late, taken) = (lateness(&finished), taken_since(before));
         if late == Duration::ZERO {
             return Some(finished);
         }
+        let is_over = began.elapsed() > LATE_AT_MOST.into();
         let said = format!(
             "{load:?}: {} requests, late by {late:?}; other work took {taken:?} of the processors",
             finished.rows.len()
         );
         assert!(late <= taken, "{said}");
         say_disturbed(&said);
+        if is_over {
+            return Some(finished);
+        }
     }
-    panic!("{load:?}: late each time")
 }
 
 /// What programs outside of this process, and the hypervisor, have used of the processors.

@@ -100,7 +100,7 @@ fn client_that_sent_close_notify_still_gets_its_response() {
     let stop = StopSignal::new().unwrap();
     let (address, serving) = serve(&stop);
     let mut caller = Caller::new(address);
-    caller.prepare_request("/?delay=300ms");
+    caller.prepare_request("/?delay=3s");
     caller.session.close_notify();
     caller.flush();
     // Data that no server has to look at. A reset because of it would destroy the response.

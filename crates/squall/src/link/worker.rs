@@ -53,10 +53,10 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     };
     let ([client, server], devices) = hosts::make(&plan.congestion_control, plan.offload)?;
     let failed = StopSignal::new()?;
-    // Taken here, because the schedule counts from the link's start.
+    // The times of the schedule and those of the outputs count from here.
     let epoch = clock::now();
     let (sinks, outputs) = Outputs::start(plan, epoch)?;
-    let link = LinkThread::start(&plan.settings, devices, sinks, failed.clone())?;
+    let link = LinkThread::start_from(&plan.settings, devices, sinks, failed.clone(), epoch)?;
     let mut programs = Programs {
         signals,
         failed,

@@ -350,7 +350,7 @@ mod tests {
             message[1] = buffer[1];
             server.send_to(&message, client).unwrap();
         });
-        let found = ask(address, "a.test", Duration::from_secs(1)).unwrap();
+        let found = ask(address, "a.test", Duration::from_secs(4)).unwrap();
         assert_eq!(found, [made_service()]);
         served.join().unwrap();
     }

@@ -19,7 +19,7 @@ use squall_record::{
     read_requests,
 };
 
-use crate::support::{FinishedRun, run_recipe, seat};
+use crate::support::{FinishedRun, joined, run_recipe, seat};
 
 /// One-way delay.
 pub(crate) const DELAY: Duration = Duration::from_millis(10);
@@ -539,7 +539,7 @@ fn check_every_position(direction: Direction, sizes: (&str, &str)) {
             let text = recipe(protocols, "3/s", sizes, "drop every 12 data", "6s");
             scope.spawn(move || run_recipe(&text, &[]))
         });
-        begun.map(|run| run.join().expect("the run ends"))
+        begun.map(joined)
     });
     let trials: Vec<TrialRows> = runs.iter().flat_map(TrialRows::of).collect();
     assert_eq!(trials.len(), TCP.len());

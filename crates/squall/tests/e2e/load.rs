@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -14,11 +12,11 @@ use squall_base::record::{
     ExchangeRecord, Extent, FrameLayer, FrameRecord, RequestRecord, Side, SocketRecord,
     SocketSample, TcpInfo, Way, frame_name,
 };
-use squall_record::{read_exchanges, read_frames, read_requests, read_sockets};
+use squall_record::{parts_of, read_exchanges, read_frames, read_requests, read_sockets};
 use tempfile::TempDir;
 
 use crate::served::{EVERY_PROTOCOL, Serving, ask, speaking, write_body};
-use crate::support::{seat, squall, stderr, stdout};
+use crate::support::{seat, squall, stderr, stdout, wait_for};
 
 const REQUESTS: usize = 2_000;
 /// The client's connection preface, which precedes all of its frames (RFC 9113, section 3.4).
@@ -523,7 +521,10 @@ fn ctrl_c_makes_load_report_its_measurements_and_serve_its_counts() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("squall starts");
-    thread::sleep(Duration::from_millis(700));
+    wait_for("the first save", || {
+        let parts = parts_of(home.path().join("requests.parquet"));
+        (!parts.expect("its parts").is_empty()).then_some(())
+    });
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("the load is there");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));

@@ -6,17 +6,17 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use squall_base::plan::Protocol;
 use squall_base::record::{Outcome, RequestRecord};
 use squall_linux::machine::Processor;
-use squall_record::read_requests;
+use squall_record::{parts_of, read_requests};
 use tempfile::TempDir;
 
 use crate::served::{CERTIFICATE, Serving, ask};
-use crate::support::{may_keep_awake, run_squall, seat, squall, stderr, stdout};
+use crate::support::{
+    alone_if_it_fails, may_keep_awake, run_squall, seat, squall, stderr, stdout, wait_for,
+};
 
 /// Runs `squall load` and reads the request records that it wrote.
 pub(crate) fn load(
@@ -131,18 +131,19 @@ fn warm_users_have_their_connections_before_the_load() {
 
 #[test]
 fn held_response_delays_others_only_without_multiplexing() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
-    for (protocol, verdict) in [
-        (Protocol::H1, ": it waited for it\n"),
-        (Protocol::H2c, ": it did not wait for it\n"),
-    ] {
-        let url = server.url(protocol) + "/?delay=400ms";
-        let arguments = ["--hold", "/", "-c", "1"];
-        let (output, _) = load(home.path(), protocol, &arguments, &url);
-        assert!(stdout(&output).contains(verdict), "{}", stdout(&output));
-    }
+    alone_if_it_fails(seat(), || {
+        let home = TempDir::new().expect("a temporary folder");
+        let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
+        for (protocol, verdict) in [
+            (Protocol::H1, ": it waited for it\n"),
+            (Protocol::H2c, ": it did not wait for it\n"),
+        ] {
+            let url = server.url(protocol) + "/?delay=400ms";
+            let arguments = ["--hold", "/", "-c", "1"];
+            let (output, _) = load(home.path(), protocol, &arguments, &url);
+            assert!(stdout(&output).contains(verdict), "{}", stdout(&output));
+        }
+    });
 }
 
 #[test]
@@ -368,13 +369,16 @@ fn failures_are_counted_by_kind() {
     drop(stranger);
 
     let child = squall(home.path())
-        .args(["load", "--rate", "200", "-D", "3s", "-c", "2"])
+        .args(["load", "--rate", "200", "-D", "6s", "-c", "2"])
         .args(["--output", "requests.parquet", &url])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("squall starts");
-    thread::sleep(Duration::from_millis(1_500));
+    wait_for("the first save", || {
+        let parts = parts_of(home.path().join("requests.parquet"));
+        (!parts.expect("its parts").is_empty()).then_some(())
+    });
     drop(server);
     let output = child.wait_with_output().expect("it ends");
     let shown = stdout(&output);
@@ -382,7 +386,7 @@ fn failures_are_counted_by_kind() {
     assert!(shown.contains("without a connection"), "{shown}");
     let rows = read_requests(home.path().join("requests.parquet")).expect("rows");
     let with = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
-    assert_eq!(rows.len(), 600);
+    assert_eq!(rows.len(), 1_200);
     assert!(with(Outcome::Answered) > 100 && with(Outcome::ConnectFailed) > 100);
 
     let output = run_squall(home.path(), ["load", "http://nobody.invalid/"]);

@@ -110,13 +110,13 @@ fn requests_without_a_response_by_the_end_of_the_drain_fail() {
     let url = falls_silent();
     let load = |arguments: &[&str]| -> Output {
         squall(home.path())
-            .args(["load", "--rate", "50", "-D", "500ms", "-c", "4"])
+            .args(["load", "--rate", "50", "-c", "4"])
             .args(arguments)
             .arg(&url)
             .output()
             .expect("squall starts")
     };
-    let output = load(&["--drain", "200ms"]);
+    let output = load(&["-D", "500ms", "--drain", "3s"]);
     let shown = stdout(&output);
     assert!(
         shown.contains("4 succeeded (16.0 %), 21 unfinished (84.0 %)"),
@@ -128,7 +128,7 @@ fn requests_without_a_response_by_the_end_of_the_drain_fail() {
     );
     assert_eq!(output.status.code(), Some(1), "{shown}");
     // A load that does not wait does not count them as failures.
-    let output = load(&["--drain", "0s"]);
+    let output = load(&["-D", "3s", "--drain", "0s"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     // A load on a slow server succeeds if it waits long enough.
     let server = Serving::start(home.path(), &["--h1", "0"]);

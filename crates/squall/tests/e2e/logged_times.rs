@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::raw_http2::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, frame, read_frame};
 use crate::served::{self, ask};
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::{seat, stderr};
+use crate::support::{alone_if_it_fails, seat, stderr};
 
 /// How long a client pauses in the middle of what it sends.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -188,57 +188,60 @@ fn read_answer(stream: &TcpStream) -> usize {
 #[test]
 fn logged_time_starts_at_the_first_byte_of_the_head() {
     const HEAD: &[u8] = b"GET /first HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    let _seat = seat();
-    // After the first byte, within a field, and before the last byte.
-    for at in [1, 25, HEAD.len() - 1] {
-        head_in_pieces("h1", HEAD.split_at(at));
-    }
-    // Split within its payload.
-    let whole = frame(HEADERS, END_STREAM | END_HEADERS, 1, HEAD_2);
-    head_in_pieces("h2c", whole.split_at(10));
-    head_in_pieces("h2c", whole.split_at(whole.len() - 1));
-    let (first, rest) = HEAD_2.split_at(3);
-    let first = frame(HEADERS, END_STREAM, 1, first);
-    let rest = frame(CONTINUATION, END_HEADERS, 1, rest);
-    head_in_pieces("h2c", (&first, &rest));
+    alone_if_it_fails(seat(), || {
+        // After the first byte, within a field, and before the last byte.
+        for at in [1, 25, HEAD.len() - 1] {
+            head_in_pieces("h1", HEAD.split_at(at));
+        }
+        // Split within its payload.
+        let whole = frame(HEADERS, END_STREAM | END_HEADERS, 1, HEAD_2);
+        head_in_pieces("h2c", whole.split_at(10));
+        head_in_pieces("h2c", whole.split_at(whole.len() - 1));
+        let (first, rest) = HEAD_2.split_at(3);
+        let first = frame(HEADERS, END_STREAM, 1, first);
+        let rest = frame(CONTINUATION, END_HEADERS, 1, rest);
+        head_in_pieces("h2c", (&first, &rest));
+    });
 }
 
 #[test]
 fn logged_time_ends_when_the_last_byte_is_written() {
-    let _seat = seat();
-    let target = format!("/?size={LARGE_BYTES}");
-    for kind in ["h1", "h2c"] {
-        let (log, most) = log_of(kind, |serving| {
-            let mut stream = connect(serving.address(kind));
-            let began = Instant::now();
-            if kind == "h1" {
-                let head = format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-                stream.write_all(head.as_bytes()).expect("it reads");
-            } else {
-                let len = u8::try_from(target.len()).expect("a short target");
-                let head = [
-                    &[0x82, 0x86, 0x04, len][..],
-                    target.as_bytes(),
-                    b"\x41\x01a",
-                ];
-                let head = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head.concat());
-                let sent = [PREFACE, NO_LIMIT, &head].concat();
-                stream.write_all(&sent).expect("it reads");
-            }
-            thread::sleep(PAUSE);
-            let body = match kind {
-                "h2c" => read_answer(&stream),
-                _ => {
-                    let answer = read_to_end(&mut stream);
-                    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
-                    answer.len() - head.expect("a head") - 4
+    alone_if_it_fails(seat(), || {
+        let target = format!("/?size={LARGE_BYTES}");
+        for kind in ["h1", "h2c"] {
+            let (log, most) = log_of(kind, |serving| {
+                let mut stream = connect(serving.address(kind));
+                let began = Instant::now();
+                if kind == "h1" {
+                    let head =
+                        format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+                    stream.write_all(head.as_bytes()).expect("it reads");
+                } else {
+                    let len = u8::try_from(target.len()).expect("a short target");
+                    let head = [
+                        &[0x82, 0x86, 0x04, len][..],
+                        target.as_bytes(),
+                        b"\x41\x01a",
+                    ];
+                    let head = frame(HEADERS, END_STREAM | END_HEADERS, 1, &head.concat());
+                    let sent = [PREFACE, NO_LIMIT, &head].concat();
+                    stream.write_all(&sent).expect("it reads");
                 }
-            };
-            assert_eq!(body, LARGE_BYTES, "{kind}");
-            began
-        });
-        let logged = Logged::find(&log, format!("a slow reader, {kind}"), &target);
-        logged.check(PAUSE - LATE, most);
-        assert_eq!(logged.response_bytes, LARGE_BYTES as u64, "{kind}");
-    }
+                thread::sleep(PAUSE);
+                let body = match kind {
+                    "h2c" => read_answer(&stream),
+                    _ => {
+                        let answer = read_to_end(&mut stream);
+                        let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
+                        answer.len() - head.expect("a head") - 4
+                    }
+                };
+                assert_eq!(body, LARGE_BYTES, "{kind}");
+                began
+            });
+            let logged = Logged::find(&log, format!("a slow reader, {kind}"), &target);
+            logged.check(PAUSE - LATE, most);
+            assert_eq!(logged.response_bytes, LARGE_BYTES as u64, "{kind}");
+        }
+    });
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use squall_base::record::{Direction, Fate, Outcome};
 
 use crate::support::{
-    FinishedRun, H1, H2C_X1, OtherWork, TrialFiles, bench, is_root, joined, quantile, recipe,
-    run_until_valid, say_disturbed, seat, stdout,
+    FinishedRun, H1, H2C_X1, TrialFiles, alone_if_it_fails, is_root, joined, quantile, recipe,
+    run_until_valid, seat, stdout,
 };
 use crate::{bulk, h2load};
 
@@ -36,66 +36,68 @@ fn median_of_trials(run: &FinishedRun, variant: &str, q: f64) -> f64 {
 
 #[test]
 fn one_connection_saturates_at_the_throughput_of_one_tcp_flow() {
-    let _seat = seat();
-    // A lost SYN is retransmitted after 1 s (RFC 6298, section 2), and again 2 s later; the drain is long enough for
-    // both.
-    let profile = "warmup = \"1s\"\nduration = \"9s\"\ndrain = \"4s\"\nrepetitions = 3";
-    // The kernel determines how much one flow can carry, so bulk TCP over the same link measures it. It needs little
-    // CPU, so it runs during the trials.
-    let bulk = is_root().then(|| {
-        thread::spawn(|| -> Vec<f64> {
-            let flows = 1..=3;
-            flows
-                .map(|seed| bulk::bytes_per_s(seed, Duration::from_secs(10)))
-                .collect()
-        })
-    });
-    let run = run_until_valid(&recipe("1000/s", LOSSY, &[H1, H2C_X1], profile), &[]);
-    for trial in run.of_variant("h1") {
-        assert!(
-            trial
-                .requests
-                .iter()
-                .all(|request| request.outcome == Outcome::Answered)
-        );
-    }
-    within_20_percent("HTTP/1.1 p50", median_of_trials(&run, "h1", 0.5), 21.0);
-    within_20_percent("HTTP/1.1 p99", median_of_trials(&run, "h1", 0.99), 256.0);
-    within_20_percent("HTTP/1.1 p99.9", median_of_trials(&run, "h1", 0.999), 480.0);
+    alone_if_it_fails(seat(), || {
+        // A lost SYN is retransmitted after 1 s (RFC 6298, section 2), and again 2 s later; the drain is long enough for
+        // both.
+        let profile = "warmup = \"1s\"\nduration = \"9s\"\ndrain = \"4s\"\nrepetitions = 3";
+        // The kernel determines how much one flow can carry, so bulk TCP over the same link measures it. It needs little
+        // CPU, so it runs during the trials.
+        let bulk = is_root().then(|| {
+            thread::spawn(|| -> Vec<f64> {
+                let flows = 1..=3;
+                flows
+                    .map(|seed| bulk::bytes_per_s(seed, Duration::from_secs(10)))
+                    .collect()
+            })
+        });
+        let run = run_until_valid(&recipe("1000/s", LOSSY, &[H1, H2C_X1], profile), &[]);
+        for trial in run.of_variant("h1") {
+            assert!(
+                trial
+                    .requests
+                    .iter()
+                    .all(|request| request.outcome == Outcome::Answered)
+            );
+        }
+        within_20_percent("HTTP/1.1 p50", median_of_trials(&run, "h1", 0.5), 21.0);
+        within_20_percent("HTTP/1.1 p99", median_of_trials(&run, "h1", 0.99), 256.0);
+        within_20_percent("HTTP/1.1 p99.9", median_of_trials(&run, "h1", 0.999), 480.0);
 
-    let rates: Vec<f64> = run
-        .of_variant("h2c x1")
-        .map(payload_up_bytes_per_s)
-        .collect();
-    assert_eq!(rates.len(), 3);
-    for trial in run.of_variant("h2c x1") {
-        let health = &trial.record.health;
+        let rates: Vec<f64> = run
+            .of_variant("h2c x1")
+            .map(payload_up_bytes_per_s)
+            .collect();
+        assert_eq!(rates.len(), 3);
+        for trial in run.of_variant("h2c x1") {
+            let health = &trial.record.health;
+            assert!(
+                health.rate_achieved_per_s < 0.7 * health.rate_asked_per_s,
+                "it should saturate"
+            );
+            assert!(
+                trial
+                    .requests
+                    .iter()
+                    .any(|request| request.outcome == Outcome::Censored)
+            );
+        }
+        // squall draws conclusions from valid trials only.
         assert!(
-            health.rate_achieved_per_s < 0.7 * health.rate_asked_per_s,
-            "it should saturate"
+            run.has_disturbed_trials()
+                || stdout(&run.output).contains("h2c x1 cannot carry the load"),
+            "{}",
+            stdout(&run.output)
         );
-        assert!(
-            trial
-                .requests
-                .iter()
-                .any(|request| request.outcome == Outcome::Censored)
+        let Some(bulk) = bulk else { return };
+        let bulk = bulk.join().expect("the flows end");
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        eprintln!("HTTP/2 over one connection: {rates:.0?} bytes/s; bulk TCP: {bulk:.0?} bytes/s");
+        within_20_percent(
+            "HTTP/2's bytes/s over one connection",
+            mean(&rates),
+            mean(&bulk),
         );
-    }
-    // squall draws conclusions from valid trials only.
-    assert!(
-        run.has_disturbed_trials() || stdout(&run.output).contains("h2c x1 cannot carry the load"),
-        "{}",
-        stdout(&run.output)
-    );
-    let Some(bulk) = bulk else { return };
-    let bulk = bulk.join().expect("the flows end");
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    eprintln!("HTTP/2 over one connection: {rates:.0?} bytes/s; bulk TCP: {bulk:.0?} bytes/s");
-    within_20_percent(
-        "HTTP/2's bytes/s over one connection",
-        mean(&rates),
-        mean(&bulk),
-    );
+    });
 }
 
 /// TCP payload per second that the link delivered towards the server, retransmissions included.
@@ -195,10 +197,8 @@ impl BelowSaturation {
     }
 
     /// The trials of squall and those of h2load and nghttpd are not apart: not all of one kind are above all of the other.
-    fn check_alike(&self) -> Result<(), String> {
-        let Some(h2load) = &self.h2load else {
-            return Ok(());
-        };
+    fn check_alike(&self) {
+        let Some(h2load) = &self.h2load else { return };
         for q in [0.5, 0.95, 0.99] {
             let (ours, theirs) = (quantiles(&self.h2c, q), quantiles(h2load, q));
             let said = format!(
@@ -207,11 +207,9 @@ impl BelowSaturation {
             );
             eprintln!("{said}");
             let last = TRIALS as usize - 1;
-            if ours[0] > theirs[last] || theirs[0] > ours[last] {
-                return Err(format!("they differ: {said}"));
-            }
+            let is_apart = ours[0] > theirs[last] || theirs[0] > ours[last];
+            assert!(!is_apart, "they differ: {said}");
         }
-        Ok(())
     }
 }
 
@@ -224,22 +222,10 @@ fn quantiles(trials: &[Vec<f64>], q: f64) -> Vec<f64> {
 
 #[test]
 fn below_saturation_http2_has_a_worse_median_and_a_better_tail() {
-    let seat = seat();
-    let measured = BelowSaturation::measure();
-    measured.check_versions();
-    let Err(said) = measured.check_alike() else {
-        return;
-    };
-    // Real programs wait for a processor where squall's threads need not, and each request waits for those before it.
-    say_disturbed(&format!("{said}; measured once more, alone"));
-    // In this order, because a test that waits for the whole machine must not have a seat.
-    drop(seat);
-    let _alone = bench();
-    let other_work = OtherWork::watch();
-    let measured = BelowSaturation::measure();
-    measured.check_versions();
-    if let Err(said) = measured.check_alike() {
-        assert!(other_work.disturbs_a_second(), "{said}");
-        say_disturbed(&said);
-    }
+    alone_if_it_fails(seat(), || {
+        let measured = BelowSaturation::measure();
+        measured.check_versions();
+        // Real programs wait for a processor where squall's threads need not, and each request waits for those before it.
+        measured.check_alike();
+    });
 }

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::other_work::{OtherWork, has_disturbed_trial, watch_hypervisor};
+use crate::other_work::{OtherWork, has_disturbed_trial, has_stolen_moment, watch_hypervisor};
 
 /// Tests that need a quiet machine use a sixth of two processors each, so three of them leave half of it idle.
 const QUIET_SEATS: usize = 3;
@@ -123,7 +123,11 @@ impl Drop for MachineUse {
         let seconds = self.since.elapsed().as_secs_f64();
         let test = thread::current();
         let test = test.name().unwrap_or("");
-        let is_disturbed = || has_disturbed_trial() || self.other_work.disturbs_a_second();
+        let is_disturbed = || {
+            has_disturbed_trial()
+                || has_stolen_moment(self.since)
+                || self.other_work.disturbs_a_second()
+        };
         let end = if thread::panicking() && is_disturbed() {
             FAILED_BESIDE_OTHER_WORK
         } else {

@@ -13,8 +13,8 @@ use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
 use crate::support::{
-    H1, H2C_X1, check_exit_code, check_validity, have, is_root, only_run, peers, read_trials,
-    recipe, seat, stderr, stdout,
+    H1, H2C_X1, alone_if_it_fails, check_exit_code, check_validity, have, is_root, only_run, peers,
+    read_trials, recipe, seat, stderr, stdout,
 };
 
 const NOBODY: u32 = 65_534;
@@ -213,27 +213,28 @@ fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
     if !is_root() || !have(&["h2load", "haproxy", "nghttpx", "nghttpd"]) {
         return;
     }
-    let _seat = seat();
-    let _open = TunMode::set(0o666);
-    let home = Home::of_nobody();
-    home.write_recipe(
+    alone_if_it_fails(seat(), || {
+        let _open = TunMode::set(0o666);
+        let home = Home::of_nobody();
+        home.write_recipe(
         "name = \"test\"\nquestion = \"?\"\n[load]\nkind = \"closed\"\nusers = 4\nwarmup = \"0s\"\n\
          duration = \"500ms\"\ndrain = \"1s\"\n[conditions]\ndelay = \"5ms\"\n\
          [[variant]]\nname = \"h2load\"\npath = \"client(h2load) -h1-> haproxy ~h1~> server\"\n\
          [[variant]]\nname = \"nghttpd\"\npath = \"client ~h1~> nghttpx -h2c-> nghttpd\"\n",
     );
-    let output = home.run_with_programs();
-    let trials = read_trials(&only_run(home.path()));
-    check_exit_code(&output, &trials);
-    assert_eq!(trials.len(), 2, "{}", stderr(&output));
-    for trial in &trials {
-        let name = &trial.record.trial.variant.name;
-        // 4 at a time, each for at least a round trip of 10 ms: 200 at most.
-        let rows = trial.requests.iter();
-        let answered: Vec<_> = rows.filter(|it| it.outcome == Outcome::Answered).collect();
-        assert!(answered.len() > 20, "{name}: {}", answered.len());
-        assert!(answered.iter().all(|it| it.succeeded()), "{name}");
-    }
+        let output = home.run_with_programs();
+        let trials = read_trials(&only_run(home.path()));
+        check_exit_code(&output, &trials);
+        assert_eq!(trials.len(), 2, "{}", stderr(&output));
+        for trial in &trials {
+            let name = &trial.record.trial.variant.name;
+            // 4 at a time, each for at least a round trip of 10 ms: 200 at most.
+            let rows = trial.requests.iter();
+            let answered: Vec<_> = rows.filter(|it| it.outcome == Outcome::Answered).collect();
+            assert!(answered.len() > 20, "{name}: {}", answered.len());
+            assert!(answered.iter().all(|it| it.succeeded()), "{name}");
+        }
+    });
 }
 
 /// ping opens such a socket where it has no rights for a raw one.

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Write as _};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -69,33 +69,57 @@ impl OtherWork {
 
 /// A hypervisor that stops the processors for a moment hardly changes the average of a minute, but it ruins a measurement.
 const SECOND: Duration = Duration::from_secs(1);
+const MOMENTS_OF_A_SECOND: u32 = 10;
 
 /// When the hypervisor took more than [`OTHERS_AT_MOST`] for a second.
 static STOLEN_SECONDS: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
+/// When it did so for a tenth of a second.
+static STOLEN_MOMENTS: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
 
-/// Watches what the hypervisor takes each second, until this process ends. Once it has taken much of one, idle processors are
+/// What the hypervisor has taken until an instant.
+#[derive(Clone, Copy)]
+struct Taken(Instant, SharedCounters);
+
+impl Taken {
+    fn now() -> Taken {
+        Taken(Instant::now(), SharedCounters::read())
+    }
+
+    /// Whether it was too much since `before`.
+    fn is_much_since(&self, before: Taken) -> bool {
+        let stolen = self.1.since(before.1).stolen.unwrap_or_default();
+        stolen.as_secs_f64() > OTHERS_AT_MOST * (self.0 - before.0).as_secs_f64()
+    }
+}
+
+fn locked(times: &'static Mutex<Vec<Instant>>) -> MutexGuard<'static, Vec<Instant>> {
+    times.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches what the hypervisor takes, until this process ends. Once it has taken much of a second, idle processors are
 /// kept awake: on a busy host, a virtual processor that sleeps waits for a real one at each wake-up. On a quiet host they may
 /// sleep, because one that never does uses up its share (benches/RESULTS.md, "Processors that sleep").
 pub(crate) fn watch_hypervisor() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         thread::spawn(|| {
-            let mut before = (Instant::now(), SharedCounters::read());
             let mut awake = None;
+            let mut last = Taken::now();
             loop {
-                thread::sleep(SECOND);
-                let now = (Instant::now(), SharedCounters::read());
-                let stolen = now.1.since(before.1).stolen.unwrap_or_default();
-                if stolen.as_secs_f64() > OTHERS_AT_MOST * (now.0 - before.0).as_secs_f64() {
-                    let mut seconds = STOLEN_SECONDS
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
-                    seconds.push(now.0);
-                    drop(seconds);
+                let before = last;
+                for _ in 0..MOMENTS_OF_A_SECOND {
+                    thread::sleep(SECOND / MOMENTS_OF_A_SECOND);
+                    let now = Taken::now();
+                    if now.is_much_since(last) {
+                        locked(&STOLEN_MOMENTS).push(now.0);
+                    }
+                    last = now;
+                }
+                if last.is_much_since(before) {
+                    locked(&STOLEN_SECONDS).push(last.0);
                     // Without the right to it, or an idle state that polls, they sleep as before.
                     awake = awake.or_else(|| SleepInhibitor::acquire().ok());
                 }
-                before = now;
             }
         });
     });
@@ -103,10 +127,18 @@ pub(crate) fn watch_hypervisor() {
 
 fn has_stolen_second(since: Instant) -> bool {
     thread::sleep(SECOND + SECOND / 10);
-    let seconds = STOLEN_SECONDS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    seconds.iter().any(|second| *second >= since)
+    locked(&STOLEN_SECONDS)
+        .iter()
+        .any(|second| *second >= since)
+}
+
+/// Whether the hypervisor took much of a tenth of a second since then. Less than that disturbs no test, but it is reason enough to
+/// run one again that failed.
+pub(crate) fn has_stolen_moment(since: Instant) -> bool {
+    thread::sleep(SECOND / MOMENTS_OF_A_SECOND);
+    locked(&STOLEN_MOMENTS)
+        .iter()
+        .any(|moment| *moment >= since)
 }
 
 /// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::raw_http2::{HEADERS, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, read_frame};
 use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::serve;
-use crate::support::{seat, squall, stderr, stdout, stdout_json};
+use crate::support::{alone_if_it_fails, seat, squall, stderr, stdout, stdout_json};
 
 /// More than any of these probes may take on a busy machine; their own limit is `--duration`.
 const MOST: Duration = Duration::from_secs(40);
@@ -70,27 +70,28 @@ pub(crate) const TCP: [&str; 2] = ["--http", "1.1,2"];
 
 #[test]
 fn server_without_a_fault_has_none() {
-    let _seat = seat();
-    let home = home();
-    let listeners = joined(&[&["--https", "0", "--sink"], &WIDE]);
-    let server = Serving::start(home.path(), &listeners);
-    let url = format!("https://{}/?size=1MiB", server.address("https"));
-    let flags = joined(&[
-        &["--cacert", CERTIFICATE, "--upload", "2MB"],
-        &TCP,
-        &[url.as_str()],
-    ]);
-    let output = probe(&home, &flags);
-    let (said, announced) = (stdout(&output), stderr(&output));
-    assert!(output.status.success(), "{announced}");
-    assert!(said.starts_with("Nothing is wrong\n"), "{said}");
-    assert!(announced.starts_with("squall probe sends "), "{announced}");
-    assert!(announced.contains("POST requests"), "{announced}");
-    for row in ["HTTP/1.1", "HTTP/2"] {
-        assert!(said.contains(row), "{said}");
-    }
-    let is_narrow = said.lines().all(|line| line.chars().count() <= 80);
-    assert!(is_narrow, "{said}");
+    alone_if_it_fails(seat(), || {
+        let home = home();
+        let listeners = joined(&[&["--https", "0", "--sink"], &WIDE]);
+        let server = Serving::start(home.path(), &listeners);
+        let url = format!("https://{}/?size=1MiB", server.address("https"));
+        let flags = joined(&[
+            &["--cacert", CERTIFICATE, "--upload", "2MB"],
+            &TCP,
+            &[url.as_str()],
+        ]);
+        let output = probe(&home, &flags);
+        let (said, announced) = (stdout(&output), stderr(&output));
+        assert!(output.status.success(), "{announced}");
+        assert!(said.starts_with("Nothing is wrong\n"), "{said}");
+        assert!(announced.starts_with("squall probe sends "), "{announced}");
+        assert!(announced.contains("POST requests"), "{announced}");
+        for row in ["HTTP/1.1", "HTTP/2"] {
+            assert!(said.contains(row), "{said}");
+        }
+        let is_narrow = said.lines().all(|line| line.chars().count() <= 80);
+        assert!(is_narrow, "{said}");
+    });
 }
 
 #[test]
@@ -122,22 +123,23 @@ fn connection_window_below_the_streams_is_named_first() {
 
 #[test]
 fn window_that_is_never_opened_is_named_first() {
-    let _seat = seat();
-    let server = [
-        "--sink",
-        "--set",
-        "http2.window_updates=never",
-        "--set",
-        "http2.connection_window=16MiB",
-    ];
-    let result = probed(
-        &server,
-        "/",
-        &["--upload", "1MB", "--http", "2", "--duration", "3s"],
-    );
-    assert_eq!(faults(&result)[0], "stream_window", "{result}");
-    let said = result["verdict"]["sentence"].as_str().expect("a sentence");
-    assert!(said.contains("stops after 65,535 bytes"), "{said}");
+    alone_if_it_fails(seat(), || {
+        let server = [
+            "--sink",
+            "--set",
+            "http2.window_updates=never",
+            "--set",
+            "http2.connection_window=16MiB",
+        ];
+        let result = probed(
+            &server,
+            "/",
+            &["--upload", "1MB", "--http", "2", "--duration", "3s"],
+        );
+        assert_eq!(faults(&result)[0], "stream_window", "{result}");
+        let said = result["verdict"]["sentence"].as_str().expect("a sentence");
+        assert!(said.contains("stops after 65,535 bytes"), "{said}");
+    });
 }
 
 #[test]
@@ -322,20 +324,21 @@ fn losses_over_http3_behind_a_link_are_named() {
 #[test]
 fn server_without_a_fault_has_none_from_afar_either() {
     const RUNS: usize = 3;
-    let _seat = seat();
-    let home = home();
-    let listeners = joined(&[&["--h2c", "0", "--sink"], &WIDE]);
-    let server = Serving::start(home.path(), &listeners);
-    let url = format!(
-        "http://localhost:{}/?size=200kB",
-        server.address("h2c").port()
-    );
-    let asks = ["--json", "--http", "2", "--upload", "1MB"];
-    for _ in 0..RUNS {
-        let flags = joined(&[&["--behind", "delay 15ms"], &asks, &[url.as_str()]]);
-        let result = stdout_json(&probe(&home, &flags));
-        assert_eq!(faults(&result), [""; 0], "{result}");
-    }
+    alone_if_it_fails(seat(), || {
+        let home = home();
+        let listeners = joined(&[&["--h2c", "0", "--sink"], &WIDE]);
+        let server = Serving::start(home.path(), &listeners);
+        let url = format!(
+            "http://localhost:{}/?size=200kB",
+            server.address("h2c").port()
+        );
+        let asks = ["--json", "--http", "2", "--upload", "1MB"];
+        for _ in 0..RUNS {
+            let flags = joined(&[&["--behind", "delay 15ms"], &asks, &[url.as_str()]]);
+            let result = stdout_json(&probe(&home, &flags));
+            assert_eq!(faults(&result), [""; 0], "{result}");
+        }
+    });
 }
 
 /// The port of another protocol is a mistake that users make.

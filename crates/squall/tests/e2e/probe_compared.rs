@@ -15,7 +15,7 @@ use crate::probe::{TCP, WIDE, faults, home, joined, probe};
 use crate::served::Serving;
 use crate::serving::Serving as Proxying;
 use crate::stand_ins::serve;
-use crate::support::{seat, squall, stdout, stdout_json};
+use crate::support::{alone_if_it_fails, seat, squall, stdout, stdout_json};
 
 /// The versions of connections, in the order in which they began to speak.
 type Order = Mutex<Vec<&'static str>>;
@@ -113,42 +113,43 @@ fn cells<'a>(said: &'a str, name: &str) -> Vec<&'a str> {
 /// A is `squall proxy` in front of B, as AWS's load balancer behaves.
 #[test]
 fn endpoint_behind_a_load_balancer_differs_from_the_server_itself() {
-    let _seat = seat();
-    let home = home();
-    let listeners = joined(&[&["--h1", "0", "--h2c", "0", "--sink"], &WIDE]);
-    let server = Serving::start(home.path(), &listeners);
-    let to = format!("http://{}", server.address("h1"));
-    let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
-    let balanced = format!("http://{}/", proxy.address("h2c"));
-    let direct = format!("http://{}/", server.address("h2c"));
-    let asks = [
-        "--http",
-        "2",
-        "--upload",
-        "1MB",
-        balanced.as_str(),
-        direct.as_str(),
-    ];
-    let output = probe(&home, &joined(&[&["--json"], &asks]));
-    let result = stdout_json(&output);
-    let (a, b) = (&result[0], &result[1]);
-    assert!(faults(a).contains(&"stream_window"), "{a}");
-    assert_eq!(faults(b), [""; 0], "{b}");
-    let window = |of: &Value| of["endpoint"]["upload_windows"]["stream_bytes"].as_u64();
-    assert_eq!((window(a), window(b)), (Some(65_535), Some(16 << 20)));
-    let said = stdout(&probe(&home, &asks));
-    let windows = cells(&said, "stream window");
-    assert_eq!(windows.len(), 2, "{said}");
-    // It gives back as much for a short frame as for a long one, so the window may grow beyond its initial size.
-    let largest: u64 = windows[0].replace(',', "").parse().expect("a number");
-    assert!((65_535..1 << 20).contains(&largest), "{said}");
-    assert_eq!(windows[1], "16,777,216", "{said}");
-    let found = cells(&said, "faults");
-    assert_eq!(found.len(), 2, "{said}");
-    assert!(found[0] != "0" && found[1] == "0", "{said}");
-    let uploads = cells(&said, "HTTP/2 upload");
-    let units = uploads.iter().filter(|word| **word == "Mbit/s");
-    assert_eq!(units.count(), 2, "{said}");
+    alone_if_it_fails(seat(), || {
+        let home = home();
+        let listeners = joined(&[&["--h1", "0", "--h2c", "0", "--sink"], &WIDE]);
+        let server = Serving::start(home.path(), &listeners);
+        let to = format!("http://{}", server.address("h1"));
+        let proxy = Proxying::of("proxy", &["h2c"], &["--like", "alb", "--to", &to]);
+        let balanced = format!("http://{}/", proxy.address("h2c"));
+        let direct = format!("http://{}/", server.address("h2c"));
+        let asks = [
+            "--http",
+            "2",
+            "--upload",
+            "1MB",
+            balanced.as_str(),
+            direct.as_str(),
+        ];
+        let output = probe(&home, &joined(&[&["--json"], &asks]));
+        let result = stdout_json(&output);
+        let (a, b) = (&result[0], &result[1]);
+        assert!(faults(a).contains(&"stream_window"), "{a}");
+        assert_eq!(faults(b), [""; 0], "{b}");
+        let window = |of: &Value| of["endpoint"]["upload_windows"]["stream_bytes"].as_u64();
+        assert_eq!((window(a), window(b)), (Some(65_535), Some(16 << 20)));
+        let said = stdout(&probe(&home, &asks));
+        let windows = cells(&said, "stream window");
+        assert_eq!(windows.len(), 2, "{said}");
+        // It gives back as much for a short frame as for a long one, so the window may grow beyond its initial size.
+        let largest: u64 = windows[0].replace(',', "").parse().expect("a number");
+        assert!((65_535..1 << 20).contains(&largest), "{said}");
+        assert_eq!(windows[1], "16,777,216", "{said}");
+        let found = cells(&said, "faults");
+        assert_eq!(found.len(), 2, "{said}");
+        assert!(found[0] != "0" && found[1] == "0", "{said}");
+        let uploads = cells(&said, "HTTP/2 upload");
+        let units = uploads.iter().filter(|word| **word == "Mbit/s");
+        assert_eq!(units.count(), 2, "{said}");
+    });
 }
 
 #[test]

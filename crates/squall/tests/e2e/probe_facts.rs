@@ -13,7 +13,7 @@ use crate::probe::home;
 use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::serve;
-use crate::support::{is_root, seat, squall, stderr, stdout_json};
+use crate::support::{alone_if_it_fails, is_root, seat, squall, stderr, stdout_json};
 
 /// Runs a probe with one round that watches idle connections for a second.
 fn probe(home: &TempDir, arguments: &[&str]) -> Output {
@@ -95,34 +95,35 @@ fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
 
 #[test]
 fn records_that_grow_and_what_packets_show_are_facts() {
-    let _seat = seat();
-    let home = home();
-    let records = "tls.records={small=\"1300\",warmup=\"64KiB\",idle=\"1s\"}";
-    let server = Serving::start(home.path(), &["--https", "0", "--set", records]);
-    let url = format!("https://{}/?size=200KiB", server.address("https"));
-    let output = squall(home.path())
-        .args(["probe", "--rounds", "1", "--idle", "0s", "--json"])
-        .args(["--cacert", CERTIFICATE, "--http", "2", &url])
-        .stdin(Stdio::null())
-        .output()
-        .expect("squall starts");
-    let facts = endpoint(&output);
-    let sizes = of(&facts["record_sizes"], "HTTP/2");
-    assert!(sizes["largest_bytes"].as_u64() > Some(8_000), "{sizes}");
-    let first = &sizes["first"];
-    let each = first["record_bytes"].as_u64();
-    assert!(each > Some(1_000) && each <= Some(1_300), "{sizes}");
-    let bytes = first["bytes"].as_u64();
-    assert!(bytes > Some(60_000) && bytes < Some(80_000), "{sizes}");
-    assert_eq!(sizes["small_after_pause"], true, "{sizes}");
-    // The name of the URL is an address.
-    assert!(facts["https_records"].is_null(), "{facts}");
-    let packets = &facts["packets"];
-    if is_root() {
-        assert!(packets["received"].as_u64() > Some(20), "{packets}");
-    } else {
-        assert!(packets.is_null(), "{packets}");
-    }
+    alone_if_it_fails(seat(), || {
+        let home = home();
+        let records = "tls.records={small=\"1300\",warmup=\"64KiB\",idle=\"1s\"}";
+        let server = Serving::start(home.path(), &["--https", "0", "--set", records]);
+        let url = format!("https://{}/?size=200KiB", server.address("https"));
+        let output = squall(home.path())
+            .args(["probe", "--rounds", "1", "--idle", "0s", "--json"])
+            .args(["--cacert", CERTIFICATE, "--http", "2", &url])
+            .stdin(Stdio::null())
+            .output()
+            .expect("squall starts");
+        let facts = endpoint(&output);
+        let sizes = of(&facts["record_sizes"], "HTTP/2");
+        assert!(sizes["largest_bytes"].as_u64() > Some(8_000), "{sizes}");
+        let first = &sizes["first"];
+        let each = first["record_bytes"].as_u64();
+        assert!(each > Some(1_000) && each <= Some(1_300), "{sizes}");
+        let bytes = first["bytes"].as_u64();
+        assert!(bytes > Some(60_000) && bytes < Some(80_000), "{sizes}");
+        assert_eq!(sizes["small_after_pause"], true, "{sizes}");
+        // The name of the URL is an address.
+        assert!(facts["https_records"].is_null(), "{facts}");
+        let packets = &facts["packets"];
+        if is_root() {
+            assert!(packets["received"].as_u64() > Some(20), "{packets}");
+        } else {
+            assert!(packets.is_null(), "{packets}");
+        }
+    });
 }
 
 #[test]

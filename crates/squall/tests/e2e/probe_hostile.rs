@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::probe::{home, probe};
 use crate::raw_http2::{PING, PREFACE, SETTINGS, frame};
 use crate::stand_ins::{ReceivedRequest, serve};
-use crate::support::{seat, stderr, stdout};
+use crate::support::{alone_if_it_fails, seat, stderr, stdout};
 
 /// More than a probe of one second takes on a busy machine.
 const MOST: Duration = Duration::from_secs(15);
@@ -135,13 +135,14 @@ fn drip(mut stream: TcpStream) -> io::Result<()> {
 
 #[test]
 fn body_that_comes_byte_by_byte_is_said_to_be_incomplete() {
-    let _seat = seat();
-    let (code, said) = brief(&format!("http://{}/", serve(drip)), "1.1");
-    assert_eq!(code, Some(0), "{said}");
-    for part in [
-        "HTTP/1.1: the first response was not complete: no complete response in time.",
-        "1s was too short for all steps",
-    ] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    alone_if_it_fails(seat(), || {
+        let (code, said) = brief(&format!("http://{}/", serve(drip)), "1.1");
+        assert_eq!(code, Some(0), "{said}");
+        for part in [
+            "HTTP/1.1: the first response was not complete: no complete response in time.",
+            "1s was too short for all steps",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    });
 }

@@ -17,7 +17,7 @@ use crate::result_files::check;
 use crate::served::{CERTIFICATE, Serving};
 use crate::serving::Serving as Proxying;
 use crate::stand_ins::{ReceivedRequest, serve};
-use crate::support::{seat, stderr, stdout_json};
+use crate::support::{alone_if_it_fails, seat, stderr, stdout_json};
 
 /// A server of HTTP/1.1 that keeps what it receives.
 struct Site {
@@ -92,41 +92,42 @@ fn about_robots(result: &Value) -> Vec<&str> {
 
 #[test]
 fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
-    let _seat = seat();
-    let home = home();
-    let site = Site::start(None);
-    let url = format!("http://{}/", site.address);
-    let asks = ["--http", "1.1", "--upload", "100kB", "--upload-as"];
-    let output = probe(&home, &[&asks[..], &["multipart", url.as_str()]].concat());
-    let announced = stderr(&output);
-    assert!(
-        announced.contains(" in all as multipart/form-data, to "),
-        "{announced}"
-    );
-    let result = result(&output);
-    let loaded = result["endpoint"]["connect_uploading_ns"].as_u64();
-    assert!(loaded > Some(0), "{result}");
-    let asked = site.asked.lock().expect("no panic");
-    let uploads: Vec<&ReceivedRequest> = asked.iter().filter(|it| it.is("POST", "/")).collect();
-    assert_eq!(uploads.len(), 2);
-    for (upload, size) in uploads.iter().zip([1_000, 100_000]) {
-        let kind = upload.field("content-type").expect("a content type");
-        let boundary = kind.strip_prefix("multipart/form-data; boundary=");
-        let boundary = boundary.expect("a form");
-        let body = String::from_utf8_lossy(&upload.body);
-        // What follows the form on the connection is the next request, so content-length is right.
+    alone_if_it_fails(seat(), || {
+        let home = home();
+        let site = Site::start(None);
+        let url = format!("http://{}/", site.address);
+        let asks = ["--http", "1.1", "--upload", "100kB", "--upload-as"];
+        let output = probe(&home, &[&asks[..], &["multipart", url.as_str()]].concat());
+        let announced = stderr(&output);
         assert!(
-            body.starts_with(&format!("--{boundary}\r\n")),
-            "{body:.300}"
+            announced.contains(" in all as multipart/form-data, to "),
+            "{announced}"
         );
-        assert!(body.ends_with(&format!("\r\n--{boundary}--\r\n")));
-        assert!(body.contains("name=\"file\"; filename=\"upload.bin\"\r\n"));
-        let content = body.split("\r\n").max_by_key(|part| part.len());
-        assert_eq!(content.map(str::len), Some(size));
-    }
-    let is_request =
-        |asked: &ReceivedRequest| ["GET", "HEAD", "POST"].contains(&asked.method.as_str());
-    assert!(asked.iter().all(is_request));
+        let result = result(&output);
+        let loaded = result["endpoint"]["connect_uploading_ns"].as_u64();
+        assert!(loaded > Some(0), "{result}");
+        let asked = site.asked.lock().expect("no panic");
+        let uploads: Vec<&ReceivedRequest> = asked.iter().filter(|it| it.is("POST", "/")).collect();
+        assert_eq!(uploads.len(), 2);
+        for (upload, size) in uploads.iter().zip([1_000, 100_000]) {
+            let kind = upload.field("content-type").expect("a content type");
+            let boundary = kind.strip_prefix("multipart/form-data; boundary=");
+            let boundary = boundary.expect("a form");
+            let body = String::from_utf8_lossy(&upload.body);
+            // What follows the form on the connection is the next request, so content-length is right.
+            assert!(
+                body.starts_with(&format!("--{boundary}\r\n")),
+                "{body:.300}"
+            );
+            assert!(body.ends_with(&format!("\r\n--{boundary}--\r\n")));
+            assert!(body.contains("name=\"file\"; filename=\"upload.bin\"\r\n"));
+            let content = body.split("\r\n").max_by_key(|part| part.len());
+            assert_eq!(content.map(str::len), Some(size));
+        }
+        let is_request =
+            |asked: &ReceivedRequest| ["GET", "HEAD", "POST"].contains(&asked.method.as_str());
+        assert!(asked.iter().all(is_request));
+    });
 }
 
 #[test]
@@ -248,37 +249,39 @@ fn concurrency(url: &str) -> (Vec<String>, Value) {
 
 #[test]
 fn server_that_works_on_one_request_at_a_time_is_named() {
-    let _seat = seat();
-    let address = serve(|stream| {
-        serve_in_turn(stream, |stream, request| {
-            thread::sleep(SLOW);
-            let flags = END_HEADERS | END_STREAM;
-            stream.write_all(&frame(HEADERS, flags, request.stream, &[OK]))
-        })
+    alone_if_it_fails(seat(), || {
+        let address = serve(|stream| {
+            serve_in_turn(stream, |stream, request| {
+                thread::sleep(SLOW);
+                let flags = END_HEADERS | END_STREAM;
+                stream.write_all(&frame(HEADERS, flags, request.stream, &[OK]))
+            })
+        });
+        let (faults, pairs) = concurrency(&format!("http://{address}/"));
+        assert!(
+            faults.contains(&"no_concurrency".to_owned()),
+            "{faults:?} {pairs}"
+        );
+        assert_eq!(pairs[0]["version"], "HTTP/2", "{pairs}");
+        assert_eq!(pairs[0]["is_concurrent"], false, "{pairs}");
+        let second = pairs[0]["second_ns"].as_u64();
+        assert!(second > Some(500_000_000), "{pairs}");
     });
-    let (faults, pairs) = concurrency(&format!("http://{address}/"));
-    assert!(
-        faults.contains(&"no_concurrency".to_owned()),
-        "{faults:?} {pairs}"
-    );
-    assert_eq!(pairs[0]["version"], "HTTP/2", "{pairs}");
-    assert_eq!(pairs[0]["is_concurrent"], false, "{pairs}");
-    let second = pairs[0]["second_ns"].as_u64();
-    assert!(second > Some(500_000_000), "{pairs}");
 }
 
 /// A busy machine may make times unclear, but never a concurrent server look like a serial one.
 #[test]
 fn slow_server_that_works_on_requests_together_is_not() {
-    let _seat = seat();
-    let folder = home();
-    let server = Serving::start(folder.path(), &["--h2c", "0"]);
-    let delay = SLOW.as_millis();
-    let url = format!("http://{}/?delay={delay}ms", server.address("h2c"));
-    let (faults, pairs) = concurrency(&url);
-    assert!(
-        !faults.contains(&"no_concurrency".to_owned()),
-        "{faults:?} {pairs}"
-    );
-    assert_ne!(pairs[0]["is_concurrent"], false, "{pairs}");
+    alone_if_it_fails(seat(), || {
+        let folder = home();
+        let server = Serving::start(folder.path(), &["--h2c", "0"]);
+        let delay = SLOW.as_millis();
+        let url = format!("http://{}/?delay={delay}ms", server.address("h2c"));
+        let (faults, pairs) = concurrency(&url);
+        assert!(
+            !faults.contains(&"no_concurrency".to_owned()),
+            "{faults:?} {pairs}"
+        );
+        assert_ne!(pairs[0]["is_concurrent"], false, "{pairs}");
+    });
 }

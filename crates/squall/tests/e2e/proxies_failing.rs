@@ -14,7 +14,7 @@ use crate::raw_http2::{
     serve_in_turn,
 };
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::{seat, stderr};
+use crate::support::{alone_if_it_fails, seat, stderr};
 
 #[test]
 fn unreachable_or_dying_upstream_yields_502() {
@@ -59,22 +59,23 @@ fn upstream_that_aborts_mid_response_is_not_mistaken_for_a_complete_one() {
 
 #[test]
 fn silent_upstream_yields_504() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let (address, _heard) = upstream(|stream, _| {
-        thread::sleep(Duration::from_secs(3));
-        drop(stream);
+    alone_if_it_fails(seat(), || {
+        let home = TempDir::new().expect("a temporary folder");
+        let (address, _heard) = upstream(|stream, _| {
+            thread::sleep(Duration::from_secs(3));
+            drop(stream);
+        });
+        let proxy = proxy(&["h2c"], "h1", address, &["--answer-timeout", "300ms"]);
+        let began = Instant::now();
+        let output = fetch(&home, &proxy, "h2c", "/", &[]);
+        assert!(stderr(&output).contains("504"), "{}", stderr(&output));
+        let took = began.elapsed();
+        assert!(
+            took >= Duration::from_millis(300) && took < Duration::from_secs(2),
+            "{took:?}"
+        );
+        proxy.check_ends_well();
     });
-    let proxy = proxy(&["h2c"], "h1", address, &["--answer-timeout", "300ms"]);
-    let began = Instant::now();
-    let output = fetch(&home, &proxy, "h2c", "/", &[]);
-    assert!(stderr(&output).contains("504"), "{}", stderr(&output));
-    let took = began.elapsed();
-    assert!(
-        took >= Duration::from_millis(300) && took < Duration::from_secs(2),
-        "{took:?}"
-    );
-    proxy.check_ends_well();
 }
 
 #[test]
@@ -140,31 +141,32 @@ fn early_response_is_forwarded() {
 
 #[test]
 fn upstream_connection_closes_when_the_client_disconnects() {
-    let _seat = seat();
-    let (sender, told) = std::sync::mpsc::channel();
-    let (address, heard) = upstream(move |mut stream, _| {
-        // Sends no response: the connection ends when the client disconnects.
-        let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
-        let _ = sender.send(ended);
-    });
-    for front in ["h1", "h2c"] {
-        let proxy = proxy(&[front], "h1", address, &[]);
-        let mut client = connect(proxy.address(front));
-        let ask: &[u8] = match front {
+    alone_if_it_fails(seat(), || {
+        let (sender, told) = std::sync::mpsc::channel();
+        let (address, heard) = upstream(move |mut stream, _| {
+            // Sends no response: the connection ends when the client disconnects.
+            let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
+            let _ = sender.send(ended);
+        });
+        for front in ["h1", "h2c"] {
+            let proxy = proxy(&[front], "h1", address, &[]);
+            let mut client = connect(proxy.address(front));
+            let ask: &[u8] = match front {
             "h1" => b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
             // The preface, SETTINGS, and HEADERS of GET http / for "a" (RFC 7541, appendices A and C).
             _ => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a",
         };
-        client.write_all(ask).expect("it reads");
-        heard
-            .recv_timeout(Duration::from_secs(5))
-            .expect("a request");
-        let began = Instant::now();
-        drop(client);
-        assert!(told.recv_timeout(Duration::from_secs(4)).expect("it ends"));
-        assert!(began.elapsed() < Duration::from_secs(2), "{front}");
-        proxy.check_ends_well();
-    }
+            client.write_all(ask).expect("it reads");
+            heard
+                .recv_timeout(Duration::from_secs(5))
+                .expect("a request");
+            let began = Instant::now();
+            drop(client);
+            assert!(told.recv_timeout(Duration::from_secs(4)).expect("it ends"));
+            assert!(began.elapsed() < Duration::from_secs(2), "{front}");
+            proxy.check_ends_well();
+        }
+    });
 }
 
 #[test]

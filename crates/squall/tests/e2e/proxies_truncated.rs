@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::proxies::{KINDS, fetch, proxy};
 use crate::serving::{Serving, connect};
-use crate::support::{seat, stderr};
+use crate::support::{alone_if_it_fails, seat, stderr};
 use crate::truncated_clients::{UPLOADS, Upload, has_succeeded};
 use crate::truncated_servers::{BODIES, Body, is_whole, start};
 
@@ -96,14 +96,15 @@ fn check_upstream(body: Body, cut: Cut) {
 
 #[test]
 fn truncated_upstream_response_looks_complete_to_no_client() {
-    let _seat = seat();
-    for cut in CUTS {
-        thread::scope(|scope| {
-            for body in BODIES {
-                scope.spawn(move || check_upstream(body, cut));
-            }
-        });
-    }
+    alone_if_it_fails(seat(), || {
+        for cut in CUTS {
+            thread::scope(|scope| {
+                for body in BODIES {
+                    scope.spawn(move || check_upstream(body, cut));
+                }
+            });
+        }
+    });
 }
 
 const OLD: &[u8] = b"GET / HTTP/1.0\r\nhost: a\r\n\r\n";
@@ -164,81 +165,83 @@ fn http10_client_sees_a_clean_end_only_if_the_upstream_ended_cleanly() {
 /// and must not end like complete ones.
 #[test]
 fn http10_client_that_half_closes_gets_no_complete_response() {
-    let _seat = seat();
-    for body in BODIES.iter().filter(|body| body.name != "a length") {
-        let name = body.name;
-        let upstream = start(*body, Cut::HalfRecordAndSilence, TlsVersion::Tls13);
-        let proxy = proxy(&["h1"], kind_of(body.alpn), upstream, &[]);
-        let mut client = connect(proxy.address("h1"));
-        client.write_all(OLD).expect("it reads");
-        let mut heard = Vec::new();
-        while !heard.ends_with(b"abc") {
-            let mut byte = [0];
-            client.read_exact(&mut byte).expect("it answers");
-            heard.extend(byte);
+    alone_if_it_fails(seat(), || {
+        for body in BODIES.iter().filter(|body| body.name != "a length") {
+            let name = body.name;
+            let upstream = start(*body, Cut::HalfRecordAndSilence, TlsVersion::Tls13);
+            let proxy = proxy(&["h1"], kind_of(body.alpn), upstream, &[]);
+            let mut client = connect(proxy.address("h1"));
+            client.write_all(OLD).expect("it reads");
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"abc") {
+                let mut byte = [0];
+                client.read_exact(&mut byte).expect("it answers");
+                heard.extend(byte);
+            }
+            client.shutdown(Shutdown::Write).expect("it is open");
+            let began = Instant::now();
+            let (more, is_ended) = hear_as_of_old(&mut client);
+            assert_eq!((more.as_slice(), is_ended), (&[][..], false), "{name}");
+            assert!(began.elapsed() < SOON, "{name}: {:?}", began.elapsed());
+            let log = proxy.end_well();
+            assert!(log.contains("; 1 client gone"), "{name}: {log}");
         }
-        client.shutdown(Shutdown::Write).expect("it is open");
-        let began = Instant::now();
-        let (more, is_ended) = hear_as_of_old(&mut client);
-        assert_eq!((more.as_slice(), is_ended), (&[][..], false), "{name}");
-        assert!(began.elapsed() < SOON, "{name}: {:?}", began.elapsed());
-        let log = proxy.end_well();
-        assert!(log.contains("; 1 client gone"), "{name}: {log}");
-    }
+    });
 }
 
 /// close_notify announces that no request follows, not that no response is wanted (RFC 8446, section 6.1). The end of
 /// TCP after it cannot be distinguished from a client that has gone.
 #[test]
 fn client_that_sends_close_notify_still_gets_its_response() {
-    let _seat = seat();
-    let server = Serving::start(&["h1", "h2"], &[]);
-    for back in ["h1", "h2"] {
-        for front in ["h1s", "h2"] {
-            let proxy = proxy(&["h1", front], back, server.address(back), &[]);
-            let (alpn, ask): (_, &[u8]) = match front {
-                "h1s" => (
-                    "http/1.1",
-                    b"GET /?delay=300ms&size=9 HTTP/1.1\r\nhost: a\r\n\r\n",
-                ),
-                // HEADERS (GET, https, the path above, "a") with END_STREAM.
-                _ => (
-                    "h2",
-                    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
+    alone_if_it_fails(seat(), || {
+        let server = Serving::start(&["h1", "h2"], &[]);
+        for back in ["h1", "h2"] {
+            for front in ["h1s", "h2"] {
+                let proxy = proxy(&["h1", front], back, server.address(back), &[]);
+                let (alpn, ask): (_, &[u8]) = match front {
+                    "h1s" => (
+                        "http/1.1",
+                        b"GET /?delay=300ms&size=9 HTTP/1.1\r\nhost: a\r\n\r\n",
+                    ),
+                    // HEADERS (GET, https, the path above, "a") with END_STREAM.
+                    _ => (
+                        "h2",
+                        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
                       \0\0\x1b\x01\x05\0\0\0\x01\x82\x87\x04\x14/?delay=300ms&size=9\x41\x01a",
-                ),
-            };
-            for (cut, is_answered) in [
-                (Cut::CloseNotifyAndSilence, true),
-                (Cut::CloseNotify, false),
-                (Cut::Fin, false),
-            ] {
-                let name = format!("{front} to {back}, {cut:?}");
-                let address = proxy.address(front);
-                let mut tls = BareTls::client(address, TlsVersion::Tls13, alpn);
-                tls.say(ask);
-                let began = Instant::now();
-                let cut = tls.cut(cut, b"").expect("it reads");
-                let mut tls = cut.expect("it is heard on");
-                let end = tls.hear_end();
-                assert!(began.elapsed() < SOON, "{name}: {:?}", began.elapsed());
-                let heard = tls.heard();
-                assert_eq!(has_succeeded(alpn, heard), is_answered, "{name}: {heard:?}");
-                assert_eq!(
-                    heard.windows(9).any(|bytes| bytes == b"abcdefghi"),
-                    is_answered,
-                    "{name}: {heard:?}"
-                );
-                if is_answered {
-                    assert_eq!(end, End::CloseNotify, "{name}");
+                    ),
+                };
+                for (cut, is_answered) in [
+                    (Cut::CloseNotifyAndSilence, true),
+                    (Cut::CloseNotify, false),
+                    (Cut::Fin, false),
+                ] {
+                    let name = format!("{front} to {back}, {cut:?}");
+                    let address = proxy.address(front);
+                    let mut tls = BareTls::client(address, TlsVersion::Tls13, alpn);
+                    tls.say(ask);
+                    let began = Instant::now();
+                    let cut = tls.cut(cut, b"").expect("it reads");
+                    let mut tls = cut.expect("it is heard on");
+                    let end = tls.hear_end();
+                    assert!(began.elapsed() < SOON, "{name}: {:?}", began.elapsed());
+                    let heard = tls.heard();
+                    assert_eq!(has_succeeded(alpn, heard), is_answered, "{name}: {heard:?}");
+                    assert_eq!(
+                        heard.windows(9).any(|bytes| bytes == b"abcdefghi"),
+                        is_answered,
+                        "{name}: {heard:?}"
+                    );
+                    if is_answered {
+                        assert_eq!(end, End::CloseNotify, "{name}");
+                    }
                 }
+                proxy.check_answers();
+                let log = proxy.end_well();
+                assert!(log.contains("; 2 client gone"), "{front} to {back}: {log}");
             }
-            proxy.check_answers();
-            let log = proxy.end_well();
-            assert!(log.contains("; 2 client gone"), "{front} to {back}: {log}");
         }
-    }
-    server.check_ends_well();
+        server.check_ends_well();
+    });
 }
 
 /// Cuts off an upload through a proxy; the client's connection must end in time.
@@ -261,39 +264,40 @@ fn cut_upload(proxy: &Serving, upload: &Upload, cut: Cut) {
 
 #[test]
 fn truncated_upload_looks_complete_to_no_upstream() {
-    let _seat = seat();
-    for back in ["h1", "h1s", "h2", "h3"] {
-        let home = TempDir::new().expect("a temporary folder");
-        let log = home.path().join("server.log");
-        let log = log.to_str().expect("UTF-8");
-        let server = Serving::start(&[back], &["--sink", "--access-log", log]);
-        let fronts = ["h1", "h1s", "h2"];
-        let proxy = proxy(
-            &fronts,
-            back,
-            server.address(back),
-            &["--idle-timeout", IDLE],
-        );
-        thread::scope(|scope| {
-            for upload in &UPLOADS {
-                for cut in CUTS {
-                    let proxy = &proxy;
-                    scope.spawn(move || cut_upload(proxy, upload, cut));
+    alone_if_it_fails(seat(), || {
+        for back in ["h1", "h1s", "h2", "h3"] {
+            let home = TempDir::new().expect("a temporary folder");
+            let log = home.path().join("server.log");
+            let log = log.to_str().expect("UTF-8");
+            let server = Serving::start(&[back], &["--sink", "--access-log", log]);
+            let fronts = ["h1", "h1s", "h2"];
+            let proxy = proxy(
+                &fronts,
+                back,
+                server.address(back),
+                &["--idle-timeout", IDLE],
+            );
+            thread::scope(|scope| {
+                for upload in &UPLOADS {
+                    for cut in CUTS {
+                        let proxy = &proxy;
+                        scope.spawn(move || cut_upload(proxy, upload, cut));
+                    }
                 }
-            }
-        });
-        proxy.check_answers();
-        proxy.check_ends_well();
-        server.check_ends_well();
-        let log = fs::read_to_string(log).expect("the access log");
-        let (whole, cut): (Vec<_>, Vec<_>) = (log.lines().filter(|line| line.contains("POST")))
-            .partition(|line| line.contains("\" 200 "));
-        assert_eq!(whole, [""; 0], "{back}: {log}");
-        // One line for each cut of each upload, except for resets that arrived before the request was forwarded.
-        let all = UPLOADS.len() * CUTS.len();
-        assert!(
-            (all - UPLOADS.len()..=all).contains(&cut.len()),
-            "{back}: {log}"
-        );
-    }
+            });
+            proxy.check_answers();
+            proxy.check_ends_well();
+            server.check_ends_well();
+            let log = fs::read_to_string(log).expect("the access log");
+            let (whole, cut): (Vec<_>, Vec<_>) = (log.lines().filter(|line| line.contains("POST")))
+                .partition(|line| line.contains("\" 200 "));
+            assert_eq!(whole, [""; 0], "{back}: {log}");
+            // One line for each cut of each upload, except for resets that arrived before the request was forwarded.
+            let all = UPLOADS.len() * CUTS.len();
+            assert!(
+                (all - UPLOADS.len()..=all).contains(&cut.len()),
+                "{back}: {log}"
+            );
+        }
+    });
 }

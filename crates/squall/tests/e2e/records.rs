@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::capture::{Capture, tls_fields};
 use crate::served::{Serving, ask, write_body};
-use crate::support::{have, is_root, seat, stderr};
+use crate::support::{alone_if_it_fails, have, is_root, seat, stderr};
 
 /// The inner content type and the tag of AES-GCM (RFC 8446, section 5.2).
 const TLS13_BYTES: u64 = 1 + 16;
@@ -378,28 +378,29 @@ fn dynamic_records_start_small_again_after_idle_time() {
     if !have_tools() {
         return;
     }
-    let _seat = seat();
-    // The server's delay lets both sides go idle between two exchanges on one connection.
-    for (delay, warmups) in [("0ms", 1), ("600ms", 2)] {
-        let query = format!("size=300KiB&delay={delay}");
-        let records = capture(
-            "load",
-            Protocol::H1s,
-            &[DYNAMIC],
-            300 * KIB,
-            &["-n", "2"],
-            &query,
-        )
-        .records(TLS13_BYTES);
-        for side in [&records.client, &records.server] {
-            let small = side.iter().filter(|length| **length == 1_300).count();
-            let expected = WARMUP_RECORDS.start() * warmups..=WARMUP_RECORDS.end() * warmups;
-            assert!(
-                expected.contains(&small),
-                "delay {delay}: {small}: {side:?}"
-            );
+    alone_if_it_fails(seat(), || {
+        // The server's delay lets both sides go idle between two exchanges on one connection.
+        for (delay, warmups) in [("0ms", 1), ("600ms", 2)] {
+            let query = format!("size=300KiB&delay={delay}");
+            let records = capture(
+                "load",
+                Protocol::H1s,
+                &[DYNAMIC],
+                300 * KIB,
+                &["-n", "2"],
+                &query,
+            )
+            .records(TLS13_BYTES);
+            for side in [&records.client, &records.server] {
+                let small = side.iter().filter(|length| **length == 1_300).count();
+                let expected = WARMUP_RECORDS.start() * warmups..=WARMUP_RECORDS.end() * warmups;
+                assert!(
+                    expected.contains(&small),
+                    "delay {delay}: {small}: {side:?}"
+                );
+            }
         }
-    }
+    });
 }
 
 /// Record settings from `--preset` work like those from `--set`: the configured number of small ones, and then large

@@ -10,7 +10,7 @@ use squall_base::record::SideCounts;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask};
-use crate::support::{TrialFiles, recipe, run_recipe, seat, stderr};
+use crate::support::{TrialFiles, alone_if_it_fails, recipe, run_recipe, seat, stderr};
 
 const OFF: &[&str] = &["--set", "tls.resumption=false"];
 
@@ -51,17 +51,18 @@ fn handshakes(protocol: Protocol, client: &[&str], server: &[&str]) -> (u64, u64
 
 #[test]
 fn load_resumes_sessions_unless_either_side_disables_it() {
-    let _seat = seat();
-    for protocol in [Protocol::H1s, Protocol::H2, Protocol::H3] {
-        let (full, resumed) = handshakes(protocol, &[], &[]);
-        // On a disturbed machine some open simultaneously, without the tickets of others.
-        assert_eq!(full + resumed, CONNECTIONS, "{protocol}");
-        assert!(full >= 1 && resumed >= 1, "{protocol}: {full}, {resumed}");
-        for (client, server) in [(OFF, &[][..]), (&[], OFF), (OFF, OFF)] {
-            let found = handshakes(protocol, client, server);
-            assert_eq!(found, (CONNECTIONS, 0), "{protocol}: {client:?} {server:?}");
+    alone_if_it_fails(seat(), || {
+        for protocol in [Protocol::H1s, Protocol::H2, Protocol::H3] {
+            let (full, resumed) = handshakes(protocol, &[], &[]);
+            // On a disturbed machine some open simultaneously, without the tickets of others.
+            assert_eq!(full + resumed, CONNECTIONS, "{protocol}");
+            assert!(full >= 1 && resumed >= 1, "{protocol}: {full}, {resumed}");
+            for (client, server) in [(OFF, &[][..]), (&[], OFF), (OFF, OFF)] {
+                let found = handshakes(protocol, client, server);
+                assert_eq!(found, (CONNECTIONS, 0), "{protocol}: {client:?} {server:?}");
+            }
         }
-    }
+    });
 }
 
 /// What both sides of a trial's hop counted.
@@ -72,14 +73,14 @@ fn counts(trial: &TrialFiles) -> [&SideCounts; 2] {
 
 #[test]
 fn trial_resumes_sessions_unless_either_side_disables_it() {
-    let _seat = seat();
-    let sides = [
-        ("on", ""),
-        ("client", "client = { tls = { resumption = false } }\n"),
-        ("server", "server = { tls = { resumption = false } }\n"),
-    ];
-    // Connections are opened one by one, by requests that find all others busy.
-    let variants: Vec<String> = [Protocol::H2, Protocol::H3]
+    alone_if_it_fails(seat(), || {
+        let sides = [
+            ("on", ""),
+            ("client", "client = { tls = { resumption = false } }\n"),
+            ("server", "server = { tls = { resumption = false } }\n"),
+        ];
+        // Connections are opened one by one, by requests that find all others busy.
+        let variants: Vec<String> = [Protocol::H2, Protocol::H3]
         .iter()
         .flat_map(|protocol| {
             sides.map(|(name, side)| {
@@ -90,22 +91,23 @@ fn trial_resumes_sessions_unless_either_side_disables_it() {
             })
         })
         .collect();
-    let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-    let text = recipe(
-        "20/s",
-        "delay = \"2ms\"",
-        &variants,
-        "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
-    );
-    let run = run_recipe(&text, &[]);
-    assert_eq!(run.trials.len(), variants.len());
-    for trial in &run.trials {
-        let name = &trial.record.trial.variant.name;
-        for counts in counts(trial) {
-            let (full, resumed) = (counts.tls_full, counts.tls_resumed);
-            assert_eq!(full + resumed, CONNECTIONS, "{name}");
-            let is_on = name.ends_with(" on");
-            assert_eq!(resumed > 0, is_on, "{name}: {full} full, {resumed} resumed");
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        let text = recipe(
+            "20/s",
+            "delay = \"2ms\"",
+            &variants,
+            "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"2s\"",
+        );
+        let run = run_recipe(&text, &[]);
+        assert_eq!(run.trials.len(), variants.len());
+        for trial in &run.trials {
+            let name = &trial.record.trial.variant.name;
+            for counts in counts(trial) {
+                let (full, resumed) = (counts.tls_full, counts.tls_resumed);
+                assert_eq!(full + resumed, CONNECTIONS, "{name}");
+                let is_on = name.ends_with(" on");
+                assert_eq!(resumed > 0, is_on, "{name}: {full} full, {resumed} resumed");
+            }
         }
-    }
+    });
 }

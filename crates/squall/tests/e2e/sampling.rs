@@ -8,7 +8,7 @@ use squall_base::record::{Side, SocketRecord, Validity};
 use squall_record::{RunFolder, read_sockets};
 use tempfile::TempDir;
 
-use crate::support::{run_recipe, run_squall, seat, stderr};
+use crate::support::{alone_if_it_fails, run_recipe, run_squall, seat, stderr};
 
 /// The socket samples of a two-second trial of this protocol on one connection, with this line in the recipe.
 fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketRecord>) {
@@ -30,25 +30,26 @@ fn samples(protocol: &str, line: &str) -> (squall_base::Duration, Vec<SocketReco
 /// they fall below the limits here.
 #[test]
 fn trial_samples_sockets_at_the_recipes_interval() {
-    let _seat = seat();
-    for protocol in ["h1", "h3"] {
-        let (usual, seldom) = samples(protocol, "");
-        assert_eq!(usual, SAMPLE_EVERY);
-        let (asked, often) = samples(protocol, "sample_every = \"10ms\"");
-        assert_eq!(asked.to_string(), "10ms");
-        for side in Side::ALL {
-            let count = |rows: &[SocketRecord]| rows.iter().filter(|r| r.side == side).count();
-            let (seldom, often) = (count(&seldom), count(&often));
-            assert!((10..40).contains(&seldom), "{protocol}, {side:?}: {seldom}");
-            assert!(
-                often > 3 * seldom,
-                "{protocol}, {side:?}: {often} of {seldom}"
-            );
+    alone_if_it_fails(seat(), || {
+        for protocol in ["h1", "h3"] {
+            let (usual, seldom) = samples(protocol, "");
+            assert_eq!(usual, SAMPLE_EVERY);
+            let (asked, often) = samples(protocol, "sample_every = \"10ms\"");
+            assert_eq!(asked.to_string(), "10ms");
+            for side in Side::ALL {
+                let count = |rows: &[SocketRecord]| rows.iter().filter(|r| r.side == side).count();
+                let (seldom, often) = (count(&seldom), count(&often));
+                assert!((10..40).contains(&seldom), "{protocol}, {side:?}: {seldom}");
+                assert!(
+                    often > 3 * seldom,
+                    "{protocol}, {side:?}: {often} of {seldom}"
+                );
+            }
+            // Each side's one connection has one sample at its end.
+            let last = often.iter().filter(|row| row.is_last).count();
+            assert_eq!(last, 2, "{protocol}");
         }
-        // Each side's one connection has one sample at its end.
-        let last = often.iter().filter(|row| row.is_last).count();
-        assert_eq!(last, 2, "{protocol}");
-    }
+    });
 }
 
 /// A program that uses a processor as long as this exists.

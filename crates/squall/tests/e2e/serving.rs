@@ -110,8 +110,18 @@ impl Serving {
         support::memory_kib(&self.child, "RssAnon:").expect("it still runs")
     }
 
-    /// Checks that a new HTTP/1.1 client gets a prompt response.
+    /// Checks that a new HTTP/1.1 client gets a prompt response. On a busy machine, one of them may have to wait for a
+    /// processor.
     pub(crate) fn check_answers(&self) {
+        let times: Vec<Duration> = (0..3)
+            .map(|_| self.time_of_answer())
+            .take_while(|took| *took >= SOON)
+            .collect();
+        assert!(times.len() < 3, "{times:?}");
+    }
+
+    /// How long a new HTTP/1.1 client waits for its response, which is checked.
+    fn time_of_answer(&self) -> Duration {
         let began = Instant::now();
         let mut stream = connect(self.address("h1"));
         let request = b"GET /?size=5 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -119,7 +129,7 @@ impl Serving {
         let answer = read_to_end(&mut stream);
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{answer:?}");
         assert!(answer.ends_with(b"abcde"), "{answer:?}");
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+        began.elapsed()
     }
 
     /// Stops it as Ctrl-C does, and checks that it reports no errors.

@@ -12,7 +12,7 @@ use squall_record::read_frames;
 use tempfile::TempDir;
 
 use crate::served::{Serving, ask, speaking, write_body};
-use crate::support::{have, seat, squall, stderr, stdout};
+use crate::support::{alone_if_it_fails, have, seat, squall, stderr, stdout};
 
 /// One line of `ss` for each established socket of this port.
 fn sockets_of(port: u16) -> Vec<String> {
@@ -195,65 +195,66 @@ fn window_updates_follow_the_configured_policy() {
 
 #[test]
 fn upload_without_window_updates_stalls_until_the_timeout() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    write_body(home.path(), "body.bin", 200_000);
-    let never = [
-        "--h2c",
-        "0",
-        "--sink",
-        "--set",
-        "http2.window_updates=never",
-    ];
-    let server = Serving::start(home.path(), &never);
-    let url = server.url(Protocol::H2c);
-    let arguments = ["-v", "-d", "body.bin", "--timeout", "1s"];
-    let output = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(
-        said.lines().last(),
-        Some("squall: no whole answer within 1s")
-    );
-    let sent: u64 = said
-        .lines()
-        .filter(|line| line.contains("send DATA frame"))
-        .filter_map(|line| {
-            line.split("<length=")
-                .nth(1)?
-                .split(',')
-                .next()?
-                .parse::<u64>()
-                .ok()
-        })
-        .sum();
-    assert_eq!(sent, 65_535, "{said}");
+    alone_if_it_fails(seat(), || {
+        let home = TempDir::new().expect("a temporary folder");
+        write_body(home.path(), "body.bin", 200_000);
+        let never = [
+            "--h2c",
+            "0",
+            "--sink",
+            "--set",
+            "http2.window_updates=never",
+        ];
+        let server = Serving::start(home.path(), &never);
+        let url = server.url(Protocol::H2c);
+        let arguments = ["-v", "-d", "body.bin", "--timeout", "1s"];
+        let output = ask(home.path(), "fetch", Protocol::H2c, &arguments, &url);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(
+            said.lines().last(),
+            Some("squall: no whole answer within 1s")
+        );
+        let sent: u64 = said
+            .lines()
+            .filter(|line| line.contains("send DATA frame"))
+            .filter_map(|line| {
+                line.split("<length=")
+                    .nth(1)?
+                    .split(',')
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            })
+            .sum();
+        assert_eq!(sent, 65_535, "{said}");
 
-    // The load records the stall as well, as a censored request.
-    let child = squall(home.path())
-        .args(["load", "-n", "1", "-d", "body.bin", "--frames-to", "frames"])
-        .args(speaking(Protocol::H2c))
-        .arg(&url)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("squall starts");
-    thread::sleep(Duration::from_secs(1));
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("the load is there");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130));
-    assert!(
-        stdout(&output).contains("0 succeeded (0 %), 1 unfinished (100 %)\n"),
-        "{}",
-        stdout(&output)
-    );
-    let frames = read_frames(home.path().join("frames")).expect("the frames");
-    let data: u64 = frames
-        .iter()
-        .filter(|row| name_of(row) == "DATA")
-        .map(|row| row.frame.length)
-        .sum();
-    assert_eq!(data, 65_535);
-    assert!(increments(&frames, |_| true).is_empty());
+        // The load records the stall as well, as a censored request.
+        let child = squall(home.path())
+            .args(["load", "-n", "1", "-d", "body.bin", "--frames-to", "frames"])
+            .args(speaking(Protocol::H2c))
+            .arg(&url)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        thread::sleep(Duration::from_secs(1));
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("the load is there");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130));
+        assert!(
+            stdout(&output).contains("0 succeeded (0 %), 1 unfinished (100 %)\n"),
+            "{}",
+            stdout(&output)
+        );
+        let frames = read_frames(home.path().join("frames")).expect("the frames");
+        let data: u64 = frames
+            .iter()
+            .filter(|row| name_of(row) == "DATA")
+            .map(|row| row.frame.length)
+            .sum();
+        assert_eq!(data, 65_535);
+        assert!(increments(&frames, |_| true).is_empty());
+    });
 }
 
 #[test]

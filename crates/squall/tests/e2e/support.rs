@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::{self, ScopedJoinHandle};
@@ -408,6 +409,25 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
 /// The text as an error, unless the condition holds.
 pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text()) }
+}
+
+/// Runs a check of times that other tests on the same processors may lengthen. If it fails beside them, it runs once more, with
+/// the machine for itself, and must hold there.
+pub(crate) fn alone_if_it_fails(seat: MachineUse, check: impl Fn()) {
+    let checked = || catch_unwind(AssertUnwindSafe(&check));
+    let Err(panic) = checked() else {
+        return;
+    };
+    let said = panic.downcast_ref::<String>().map(String::as_str);
+    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+    let said = said.unwrap_or("it failed");
+    say_disturbed(&format!("{said}; once more, alone"));
+    // In this order, because a test that waits for the whole machine must not have a seat.
+    drop(seat);
+    let _alone = bench();
+    if let Err(panic) = checked() {
+        resume_unwind(panic);
+    }
 }
 
 /// Checks a run whose figures mean something only on a quiet machine, as the times of real programs. If the check fails beside

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::bare_tls::{BareTls, CUTS, Cut, End};
 use crate::serving::{Serving, connect};
-use crate::support::{OtherWork, say_disturbed, seat};
+use crate::support::{OtherWork, alone_if_it_fails, say_disturbed, seat};
 
 /// The server's idle timeout, and the time by which an idle client must be disconnected: the server checks once a
 /// second.
@@ -116,36 +116,37 @@ fn cut_off(serving: &Serving, upload: &Upload, cut: Cut, version: TlsVersion) {
 
 #[test]
 fn partial_upload_is_never_taken_for_a_whole_one() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let log = home.path().join("access.log");
-    let log = log.to_str().expect("UTF-8");
-    let serving = serving(&["--sink", "--access-log", log]);
-    thread::scope(|scope| {
-        for upload in &UPLOADS {
-            for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-                for cut in CUTS {
-                    let serving = &serving;
-                    scope.spawn(move || cut_off(serving, upload, cut, version));
+    alone_if_it_fails(seat(), || {
+        let home = TempDir::new().expect("a temporary folder");
+        let log = home.path().join("access.log");
+        let log = log.to_str().expect("UTF-8");
+        let serving = serving(&["--sink", "--access-log", log]);
+        thread::scope(|scope| {
+            for upload in &UPLOADS {
+                for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+                    for cut in CUTS {
+                        let serving = &serving;
+                        scope.spawn(move || cut_off(serving, upload, cut, version));
+                    }
                 }
             }
+            thread::sleep(Duration::from_millis(500));
+            serving.check_answers();
+        });
+        // A complete upload, to show that one would be recognised.
+        for upload in &UPLOADS {
+            let address = serving.address(upload.kind);
+            let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
+            tls.say(upload.begins);
+            tls.say(upload.more);
+            tls.flush().expect("it reads");
+            let answered = tls.hear_until(|heard| has_succeeded(upload.alpn, heard));
+            answered.expect("an answer");
         }
-        thread::sleep(Duration::from_millis(500));
         serving.check_answers();
+        serving.check_ends_well();
+        check_log(&fs::read_to_string(log).expect("the access log"));
     });
-    // A complete upload, to show that one would be recognised.
-    for upload in &UPLOADS {
-        let address = serving.address(upload.kind);
-        let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
-        tls.say(upload.begins);
-        tls.say(upload.more);
-        tls.flush().expect("it reads");
-        let answered = tls.hear_until(|heard| has_succeeded(upload.alpn, heard));
-        answered.expect("an answer");
-    }
-    serving.check_answers();
-    serving.check_ends_well();
-    check_log(&fs::read_to_string(log).expect("the access log"));
 }
 
 /// Each cut of an upload has a line without a status and with the 3 bytes of "abc"; the complete upload has one line.
@@ -172,45 +173,46 @@ fn check_log(log: &str) {
 #[test]
 fn echo_of_a_partial_body_does_not_end_like_a_complete_response() {
     const ASK: &[u8] = b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc";
-    let _seat = seat();
-    let serving = serving(&["--echo"]);
-    for cut in [
-        Cut::Fin,
-        Cut::CloseNotify,
-        Cut::CloseNotifyAndSilence,
-        Cut::HalfRecordAndSilence,
-        Cut::HalfRecordAndFin,
-        Cut::BadRecord,
-    ] {
-        let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
-        tls.say(ASK);
-        tls.flush().expect("it reads");
-        let echoed = tls.hear_until(|heard| heard.ends_with(b"\r\n\r\nabc"));
-        echoed.expect("the echo begins");
-        let head = String::from_utf8_lossy(tls.heard()).into_owned();
-        assert!(!head.contains("content-length"), "{head}");
-        let began = Instant::now();
-        let tls = tls.cut(cut, b"def").expect("it reads");
-        let end = tls.expect("it is heard on").hear_end();
-        assert_ne!(end, End::CloseNotify, "{cut:?}");
-        assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
-    }
-    // In cleartext, by the end of TCP or by silence.
-    for ends in [Some(Shutdown::Write), None] {
-        let mut stream = connect(serving.address("h1"));
-        stream.write_all(ASK).expect("it reads");
-        let mut heard = [0; 4_096];
-        let mut len = 0;
-        while !heard[..len].ends_with(b"abc") {
-            len += stream.read(&mut heard[len..]).expect("the echo begins");
+    alone_if_it_fails(seat(), || {
+        let serving = serving(&["--echo"]);
+        for cut in [
+            Cut::Fin,
+            Cut::CloseNotify,
+            Cut::CloseNotifyAndSilence,
+            Cut::HalfRecordAndSilence,
+            Cut::HalfRecordAndFin,
+            Cut::BadRecord,
+        ] {
+            let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
+            tls.say(ASK);
+            tls.flush().expect("it reads");
+            let echoed = tls.hear_until(|heard| heard.ends_with(b"\r\n\r\nabc"));
+            echoed.expect("the echo begins");
+            let head = String::from_utf8_lossy(tls.heard()).into_owned();
+            assert!(!head.contains("content-length"), "{head}");
+            let began = Instant::now();
+            let tls = tls.cut(cut, b"def").expect("it reads");
+            let end = tls.expect("it is heard on").hear_end();
+            assert_ne!(end, End::CloseNotify, "{cut:?}");
+            assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
         }
-        if let Some(how) = ends {
-            stream.shutdown(how).expect("it is open");
+        // In cleartext, by the end of TCP or by silence.
+        for ends in [Some(Shutdown::Write), None] {
+            let mut stream = connect(serving.address("h1"));
+            stream.write_all(ASK).expect("it reads");
+            let mut heard = [0; 4_096];
+            let mut len = 0;
+            while !heard[..len].ends_with(b"abc") {
+                len += stream.read(&mut heard[len..]).expect("the echo begins");
+            }
+            if let Some(how) = ends {
+                stream.shutdown(how).expect("it is open");
+            }
+            let ended = stream.read(&mut heard).map_err(|error| error.kind());
+            assert_eq!(ended, Err(ErrorKind::ConnectionReset), "{ends:?}");
         }
-        let ended = stream.read(&mut heard).map_err(|error| error.kind());
-        assert_eq!(ended, Err(ErrorKind::ConnectionReset), "{ends:?}");
-    }
-    serving.check_ends_well();
+        serving.check_ends_well();
+    });
 }
 
 /// Sends these bytes and nothing more. Returns how long the server takes to close.
@@ -259,44 +261,45 @@ fn stalled_handshakes_time_out() {
 /// Each half record makes the server keep the buffer of a whole one.
 #[test]
 fn many_half_records_time_out_without_using_much_memory() {
-    let _seat = seat();
-    let idle_timeout = format!("{}s", LONG_IDLE_TIME.as_secs());
-    let serving = Serving::start(
-        &["h1", "h1s", "h2", "https"],
-        &["--idle-timeout", &idle_timeout],
-    );
-    let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
-    // Nearly a full record, of which only the first half is sent.
-    let more = vec![b'x'; 16_000];
-    let other_work = OtherWork::watch();
-    let began = Instant::now();
-    // One after the other: on a busy machine the server's time for the first may be over before the last has come.
-    let cut_off = || {
-        let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
-        tls.say(head);
-        tls.flush().expect("it reads");
-        let cut = tls.cut(Cut::HalfRecordAndSilence, &more);
-        cut.expect("it reads").expect("it is heard on")
-    };
-    let clients: Vec<_> = (0..MANY).map(|_| cut_off()).collect();
-    let took = began.elapsed();
-    eprintln!("{MANY} after {took:?}");
-    if took >= LONG_IDLE_TIME {
-        assert!(
-            other_work.disturbs_a_second(),
-            "not all are there at once: {took:?}"
+    alone_if_it_fails(seat(), || {
+        let idle_timeout = format!("{}s", LONG_IDLE_TIME.as_secs());
+        let serving = Serving::start(
+            &["h1", "h1s", "h2", "https"],
+            &["--idle-timeout", &idle_timeout],
         );
-        say_disturbed(&format!("not all are there at once: {took:?}"));
-    }
-    serving.check_answers();
-    let began = Instant::now();
-    for mut tls in clients {
-        assert_eq!(tls.hear_end(), End::CloseNotify);
-    }
-    let given_up = LONG_IDLE_TIME + (GIVEN_UP - IDLE_TIME);
-    assert!(began.elapsed() < given_up, "{:?}", began.elapsed());
-    serving.check_answers();
-    let peak_kib = serving.peak_kib();
-    assert!(peak_kib < MOST_KIB, "{peak_kib} KiB");
-    serving.check_ends_well();
+        let head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n";
+        // Nearly a full record, of which only the first half is sent.
+        let more = vec![b'x'; 16_000];
+        let other_work = OtherWork::watch();
+        let began = Instant::now();
+        // One after the other: on a busy machine the server's time for the first may be over before the last has come.
+        let cut_off = || {
+            let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
+            tls.say(head);
+            tls.flush().expect("it reads");
+            let cut = tls.cut(Cut::HalfRecordAndSilence, &more);
+            cut.expect("it reads").expect("it is heard on")
+        };
+        let clients: Vec<_> = (0..MANY).map(|_| cut_off()).collect();
+        let took = began.elapsed();
+        eprintln!("{MANY} after {took:?}");
+        if took >= LONG_IDLE_TIME {
+            assert!(
+                other_work.disturbs_a_second(),
+                "not all are there at once: {took:?}"
+            );
+            say_disturbed(&format!("not all are there at once: {took:?}"));
+        }
+        serving.check_answers();
+        let began = Instant::now();
+        for mut tls in clients {
+            assert_eq!(tls.hear_end(), End::CloseNotify);
+        }
+        let given_up = LONG_IDLE_TIME + (GIVEN_UP - IDLE_TIME);
+        assert!(began.elapsed() < given_up, "{:?}", began.elapsed());
+        serving.check_answers();
+        let peak_kib = serving.peak_kib();
+        assert!(peak_kib < MOST_KIB, "{peak_kib} KiB");
+        serving.check_ends_well();
+    });
 }

@@ -14,7 +14,7 @@ use squall_base::plan::{Protocol, Version};
 use squall_base::record::{Cause, CausesRecord, RequestRecord, TrialRecord};
 use squall_record::{RunFolder, TrialFolder, read_causes};
 
-use crate::support::{FinishedRun, TrialFiles, run_until_valid, seat};
+use crate::support::{FinishedRun, TrialFiles, alone_if_it_fails, run_until_valid, seat};
 
 /// Twice the delay of every recipe here.
 pub(crate) const ROUND_TRIP_NS: u64 = 20_000_000;
@@ -170,105 +170,112 @@ pub(crate) fn check_trial(trial: &TrialFiles, folder: &TrialFolder, name: &str, 
 /// Slow start sends 10 segments (RFC 6928), then 20, then 40: what fits into three flights waits for two round trips.
 #[test]
 fn slow_start_is_reported_as_cwnd() {
-    let _seat = seat();
-    let load = Load {
-        warmup: "0s",
-        duration: "1600ms",
-        ..Load::both_ways("5/s", "60kB")
-    };
-    let quic = "http3 = { pacing = false }";
-    let run = load.run(&direct(&ALL, FRESH, WIDE, quic));
-    check(&run, &[(Cause::Cwnd, 4 * ROUND_TRIP_NS)]);
+    alone_if_it_fails(seat(), || {
+        let load = Load {
+            warmup: "0s",
+            duration: "1600ms",
+            ..Load::both_ways("5/s", "60kB")
+        };
+        let quic = "http3 = { pacing = false }";
+        let run = load.run(&direct(&ALL, FRESH, WIDE, quic));
+        check(&run, &[(Cause::Cwnd, 4 * ROUND_TRIP_NS)]);
+    });
 }
 
 /// Four windows of data in each direction wait for three updates each.
 #[test]
 fn small_stream_window_is_reported_as_window_stream() {
-    let _seat = seat();
-    let load = Load::both_ways("4/s", "32768");
-    let protocols = &ALL[1..];
-    let variants = direct(protocols, KEPT, STREAM_OF_8_KIB, QUIC_STREAM_OF_8_KIB);
-    check(
-        &load.run(&variants),
-        &[(Cause::WindowStream, 6 * ROUND_TRIP_NS)],
-    );
+    alone_if_it_fails(seat(), || {
+        let load = Load::both_ways("4/s", "32768");
+        let protocols = &ALL[1..];
+        let variants = direct(protocols, KEPT, STREAM_OF_8_KIB, QUIC_STREAM_OF_8_KIB);
+        check(
+            &load.run(&variants),
+            &[(Cause::WindowStream, 6 * ROUND_TRIP_NS)],
+        );
+    });
 }
 
 /// HTTP/2 allows no connection window below 65,535 bytes (RFC 9113, section 6.9.2); QUIC does.
 #[test]
 fn small_connection_window_is_reported_as_window_connection() {
-    let _seat = seat();
-    let known = [(Cause::WindowConnection, 6 * ROUND_TRIP_NS)];
-    let load = Load {
-        warmup: "1s",
-        ..Load::both_ways("4/s", "262140")
-    };
-    let http2 = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
+    alone_if_it_fails(seat(), || {
+        let known = [(Cause::WindowConnection, 6 * ROUND_TRIP_NS)];
+        let load = Load {
+            warmup: "1s",
+            ..Load::both_ways("4/s", "262140")
+        };
+        let http2 = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
          window_updates = { every = \"65535\" } }\ntcp = { slow_start_after_idle = false }";
-    check(&load.run(&direct(&HTTP2, KEPT, http2, "")), &known);
-    // Less than QUIC's initial congestion window of 13,500 bytes.
-    let load = Load::both_ways("4/s", "48000");
-    let http3 = "http3 = { connection_window = \"12000\" }";
-    check(&load.run(&direct(&[Protocol::H3], KEPT, "", http3)), &known);
+        check(&load.run(&direct(&HTTP2, KEPT, http2, "")), &known);
+        // Less than QUIC's initial congestion window of 13,500 bytes.
+        let load = Load::both_ways("4/s", "48000");
+        let http3 = "http3 = { connection_window = \"12000\" }";
+        check(&load.run(&direct(&[Protocol::H3], KEPT, "", http3)), &known);
+    });
 }
 
 /// A receive buffer offers no more than its size, so 12 kB wait for at least two round trips.
 #[test]
 fn small_receive_buffer_is_reported_as_window_receive() {
-    let _seat = seat();
-    let load = Load::both_ways("3/s", "12kB");
-    let connections = format!("{KEPT}\ntcp = {{ receive_buffer = \"4KiB\" }}");
-    let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
-    check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
+    alone_if_it_fails(seat(), || {
+        let load = Load::both_ways("3/s", "12kB");
+        let connections = format!("{KEPT}\ntcp = {{ receive_buffer = \"4KiB\" }}");
+        let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
+        check(&run, &[(Cause::WindowReceive, 4 * ROUND_TRIP_NS)]);
+    });
 }
 
 /// 12 kB take 48 ms in each direction, and leave their sender immediately.
 #[test]
 fn transmission_time_is_reported_as_link() {
-    let _seat = seat();
-    let load = Load {
-        link: "rate 2mbit",
-        ..Load::both_ways("4/s", "12kB")
-    };
-    let run = load.run(&direct(&ALL, KEPT, WIDE, ""));
-    check(&run, &[(Cause::Link, 96_000_000)]);
+    alone_if_it_fails(seat(), || {
+        let load = Load {
+            link: "rate 2mbit",
+            ..Load::both_ways("4/s", "12kB")
+        };
+        let run = load.run(&direct(&ALL, KEPT, WIDE, ""));
+        check(&run, &[(Cause::Link, 96_000_000)]);
+    });
 }
 
 /// At least three segments follow the fourth data segment, so it arrives a round trip late (RFC 6675).
 #[test]
 fn lost_segment_is_reported_as_loss_until_its_retransmission() {
-    let _seat = seat();
-    let fresh = |bodies, link| Load {
-        warmup: "0s",
-        duration: "1600ms",
-        bodies,
-        link,
-        ..Load::both_ways("5/s", "")
-    };
-    let run = fresh(("10kB", "10kB"), "drop data 4").run(&direct(&OVER_TCP, FRESH, WIDE, ""));
-    check(&run, &[(Cause::Loss, 2 * ROUND_TRIP_NS)]);
-    // The link cannot see which QUIC packets carry data; in the direction with a body, the eighth is part of it.
-    for bodies in [("10kB", "0"), ("0", "10kB")] {
-        let run = fresh(bodies, "drop 8").run(&direct(&[Protocol::H3], FRESH, "", ""));
-        check(&run, &[(Cause::Loss, ROUND_TRIP_NS)]);
-    }
+    alone_if_it_fails(seat(), || {
+        let fresh = |bodies, link| Load {
+            warmup: "0s",
+            duration: "1600ms",
+            bodies,
+            link,
+            ..Load::both_ways("5/s", "")
+        };
+        let run = fresh(("10kB", "10kB"), "drop data 4").run(&direct(&OVER_TCP, FRESH, WIDE, ""));
+        check(&run, &[(Cause::Loss, 2 * ROUND_TRIP_NS)]);
+        // The link cannot see which QUIC packets carry data; in the direction with a body, the eighth is part of it.
+        for bodies in [("10kB", "0"), ("0", "10kB")] {
+            let run = fresh(bodies, "drop 8").run(&direct(&[Protocol::H3], FRESH, "", ""));
+            check(&run, &[(Cause::Loss, ROUND_TRIP_NS)]);
+        }
+    });
 }
 
 /// A request that opens the connection between two proxies waits for it: this is `connect`, not the first proxy's time.
 #[test]
 fn connection_that_a_proxy_opens_is_reported_as_connect() {
-    let _seat = seat();
-    let path = "client -h1-> proxy ~h1~> proxy -h1-> server";
-    let variants = format!("[[variant]]\nname = \"h1\"\npath = \"{path}\"\n");
-    let load = Load {
-        warmup: "0s",
-        ..Load::both_ways("5/s", "1KiB")
-    };
-    let run = load.run(&variants);
-    let trial = run.only("h1");
-    let rows = measured(trial, &folder_of(&run, &trial.record));
-    let first = rows.iter().find(|(request, _)| request.request == 0);
-    let (request, row) = first.expect("the first request");
-    let connect = row.spans[Cause::Connect].as_nanos();
-    assert!(connect >= ROUND_TRIP_NS, "{request:?} {row:?}");
+    alone_if_it_fails(seat(), || {
+        let path = "client -h1-> proxy ~h1~> proxy -h1-> server";
+        let variants = format!("[[variant]]\nname = \"h1\"\npath = \"{path}\"\n");
+        let load = Load {
+            warmup: "0s",
+            ..Load::both_ways("5/s", "1KiB")
+        };
+        let run = load.run(&variants);
+        let trial = run.only("h1");
+        let rows = measured(trial, &folder_of(&run, &trial.record));
+        let first = rows.iter().find(|(request, _)| request.request == 0);
+        let (request, row) = first.expect("the first request");
+        let connect = row.spans[Cause::Connect].as_nanos();
+        assert!(connect >= ROUND_TRIP_NS, "{request:?} {row:?}");
+    });
 }

@@ -7,7 +7,7 @@
 use squall_base::plan::Protocol;
 use squall_base::record::Cause;
 
-use crate::support::seat;
+use crate::support::{alone_if_it_fails, seat};
 use crate::truth_holds::{
     FRESH, KEPT, Known, Load, QUIC_STREAM_OF_8_KIB, ROUND_TRIP_NS, STREAM_OF_8_KIB, WIDE, check,
     check_trial, direct, folder_of,
@@ -20,11 +20,12 @@ pub(crate) const OVER_TCP: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protoco
 
 #[test]
 fn capped_congestion_window_is_reported_as_cwnd() {
-    let _seat = seat();
-    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
-    let connections = format!("{KEPT}\n{FLIGHTS_OF_FOUR}");
-    let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
-    check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
+    alone_if_it_fails(seat(), || {
+        let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+        let connections = format!("{KEPT}\n{FLIGHTS_OF_FOUR}");
+        let run = load.run(&direct(&OVER_TCP, &connections, WIDE, ""));
+        check(&run, &[(Cause::Cwnd, 6 * ROUND_TRIP_NS)]);
+    });
 }
 
 /// At 2 Mbit/s, which is 250 bytes per millisecond, all but the last two segments of 20 kB take 68.416 ms. After an
@@ -32,14 +33,15 @@ fn capped_congestion_window_is_reported_as_cwnd() {
 /// net/ipv4/tcp_output.c).
 #[test]
 fn known_pace_is_reported_as_pacing() {
-    let _seat = seat();
-    let load = Load {
-        warmup: "1s",
-        ..Load::both_ways("3/s", "20kB")
-    };
-    let pace = "tcp = { slow_start_after_idle = false, max_pacing_rate = \"2mbit\" }";
-    let run = load.run(&direct(&OVER_TCP, &format!("{KEPT}\n{pace}"), WIDE, ""));
-    check(&run, &[(Cause::Pacing, 2 * (68_416_000 - 5_792_000))]);
+    alone_if_it_fails(seat(), || {
+        let load = Load {
+            warmup: "1s",
+            ..Load::both_ways("3/s", "20kB")
+        };
+        let pace = "tcp = { slow_start_after_idle = false, max_pacing_rate = \"2mbit\" }";
+        let run = load.run(&direct(&OVER_TCP, &format!("{KEPT}\n{pace}"), WIDE, ""));
+        check(&run, &[(Cause::Pacing, 2 * (68_416_000 - 5_792_000))]);
+    });
 }
 
 const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";
@@ -71,110 +73,117 @@ fn on_fresh_connections(bodies: (&'static str, &'static str), link: &'static str
 
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_capped_congestion_window() {
-    let _seat = seat();
-    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FLIGHTS_OF_FOUR));
-    let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
-    check_beside_delay(&hops, &load, (Cause::Cwnd, 6 * ROUND_TRIP_NS));
+    alone_if_it_fails(seat(), || {
+        let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FLIGHTS_OF_FOUR));
+        let load = Load::both_ways("4/s", BODY_OF_FOUR_FLIGHTS);
+        check_beside_delay(&hops, &load, (Cause::Cwnd, 6 * ROUND_TRIP_NS));
+    });
 }
 
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_stream_window() {
-    let _seat = seat();
-    let hops = [
-        ("h2c", STREAM_OF_8_KIB),
-        ("h2", STREAM_OF_8_KIB),
-        ("h3", QUIC_STREAM_OF_8_KIB),
-    ];
-    let load = Load::both_ways("4/s", "32768");
-    check_beside_delay(&hops, &load, (Cause::WindowStream, 6 * ROUND_TRIP_NS));
+    alone_if_it_fails(seat(), || {
+        let hops = [
+            ("h2c", STREAM_OF_8_KIB),
+            ("h2", STREAM_OF_8_KIB),
+            ("h3", QUIC_STREAM_OF_8_KIB),
+        ];
+        let load = Load::both_ways("4/s", "32768");
+        check_beside_delay(&hops, &load, (Cause::WindowStream, 6 * ROUND_TRIP_NS));
+    });
 }
 
 /// An upload of four of HTTP/2's smallest windows does not fit into the first proxy, which reads it only as the windows
 /// behind it open. So the upload also waits for these windows on the hop before the link.
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_connection_window() {
-    let _seat = seat();
-    let hops = ["h2c", "h2"].map(|protocol| (protocol, CONNECTION_OF_64_KIB));
-    let load = Load {
-        warmup: "1s",
-        ..Load::both_ways("4/s", "262140")
-    };
-    check_beside_delay(&hops, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
-    let quic = [("h3", "http3 = { connection_window = \"12000\" }")];
-    let load = Load::both_ways("4/s", "48000");
-    check_beside_delay(&quic, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
+    alone_if_it_fails(seat(), || {
+        let hops = ["h2c", "h2"].map(|protocol| (protocol, CONNECTION_OF_64_KIB));
+        let load = Load {
+            warmup: "1s",
+            ..Load::both_ways("4/s", "262140")
+        };
+        check_beside_delay(&hops, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
+        let quic = [("h3", "http3 = { connection_window = \"12000\" }")];
+        let load = Load::both_ways("4/s", "48000");
+        check_beside_delay(&quic, &load, (Cause::WindowConnection, 6 * ROUND_TRIP_NS));
+    });
 }
 
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_receive_window() {
-    let _seat = seat();
-    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, RECEIVE_BUFFER));
-    let load = Load::both_ways("3/s", "12kB");
-    check_beside_delay(&hops, &load, (Cause::WindowReceive, 4 * ROUND_TRIP_NS));
+    alone_if_it_fails(seat(), || {
+        let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, RECEIVE_BUFFER));
+        let load = Load::both_ways("3/s", "12kB");
+        check_beside_delay(&hops, &load, (Cause::WindowReceive, 4 * ROUND_TRIP_NS));
+    });
 }
 
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_lost_packet() {
-    let _seat = seat();
-    let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FRESH));
-    let load = on_fresh_connections(("10kB", "10kB"), "drop data 4");
-    check_beside_delay(&hops, &load, (Cause::Loss, 2 * ROUND_TRIP_NS));
-    let load = on_fresh_connections(("10kB", "0"), "drop 8");
-    check_beside_delay(&[("h3", FRESH)], &load, (Cause::Loss, ROUND_TRIP_NS));
+    alone_if_it_fails(seat(), || {
+        let hops = ["h1", "h2c", "h2"].map(|protocol| (protocol, FRESH));
+        let load = on_fresh_connections(("10kB", "10kB"), "drop data 4");
+        check_beside_delay(&hops, &load, (Cause::Loss, 2 * ROUND_TRIP_NS));
+        let load = on_fresh_connections(("10kB", "0"), "drop 8");
+        check_beside_delay(&[("h3", FRESH)], &load, (Cause::Loss, ROUND_TRIP_NS));
+    });
 }
 
 #[test]
 fn proxy_delay_is_reported_as_host_with_a_rate_limited_link() {
-    let _seat = seat();
-    let hops = ["h1", "h2c", "h2", "h3"].map(|protocol| (protocol, KEPT));
-    let load = Load {
-        link: "rate 2mbit",
-        ..Load::both_ways("4/s", "12kB")
-    };
-    check_beside_delay(&hops, &load, (Cause::Link, 96_000_000));
+    alone_if_it_fails(seat(), || {
+        let hops = ["h1", "h2c", "h2", "h3"].map(|protocol| (protocol, KEPT));
+        let load = Load {
+            link: "rate 2mbit",
+            ..Load::both_ways("4/s", "12kB")
+        };
+        check_beside_delay(&hops, &load, (Cause::Link, 96_000_000));
+    });
 }
 
 /// The proxy before the link delays the response to an upload that was held before. A response body would wait behind
 /// its own head, without window updates, and merge both holds into one.
 #[test]
 fn proxy_delay_is_reported_as_host_after_a_held_upload() {
-    let _seat = seat();
-    for (protocol, settings, body, known) in [
-        (
-            "h1",
-            FLIGHTS_OF_FOUR,
-            BODY_OF_FOUR_FLIGHTS,
-            (Cause::Cwnd, 3 * ROUND_TRIP_NS),
-        ),
-        (
-            "h2c",
-            STREAM_OF_8_KIB,
-            "32768",
-            (Cause::WindowStream, 3 * ROUND_TRIP_NS),
-        ),
-        (
-            "h3",
-            QUIC_STREAM_OF_8_KIB,
-            "32768",
-            (Cause::WindowStream, 3 * ROUND_TRIP_NS),
-        ),
-    ] {
-        let variant = format!(
-            "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
+    alone_if_it_fails(seat(), || {
+        for (protocol, settings, body, known) in [
+            (
+                "h1",
+                FLIGHTS_OF_FOUR,
+                BODY_OF_FOUR_FLIGHTS,
+                (Cause::Cwnd, 3 * ROUND_TRIP_NS),
+            ),
+            (
+                "h2c",
+                STREAM_OF_8_KIB,
+                "32768",
+                (Cause::WindowStream, 3 * ROUND_TRIP_NS),
+            ),
+            (
+                "h3",
+                QUIC_STREAM_OF_8_KIB,
+                "32768",
+                (Cause::WindowStream, 3 * ROUND_TRIP_NS),
+            ),
+        ] {
+            let variant = format!(
+                "[[variant]]\nname = \"{protocol}\"\npath = \"client -h1-> proxy ~{protocol}~> proxy -h1-> server\"\n\
              [variant.hop.1]\nproxy_delay = \"20ms\"\n[variant.hop.2]\n{settings}\n"
-        );
-        let load = Load {
-            bodies: (body, "0"),
-            ..Load::both_ways("4/s", "")
-        };
-        let run = load.run(&variant);
-        let trial = run.only(protocol);
-        let folder = folder_of(&run, &trial.record);
-        check_trial(
-            trial,
-            &folder,
-            protocol,
-            &[(Cause::Host, 20_000_000), known],
-        );
-    }
+            );
+            let load = Load {
+                bodies: (body, "0"),
+                ..Load::both_ways("4/s", "")
+            };
+            let run = load.run(&variant);
+            let trial = run.only(protocol);
+            let folder = folder_of(&run, &trial.record);
+            check_trial(
+                trial,
+                &folder,
+                protocol,
+                &[(Cause::Host, 20_000_000), known],
+            );
+        }
+    });
 }

@@ -10,7 +10,9 @@ use squall_record::{RunFolder, TrialFolder, read_causes, read_drops};
 
 use crate::explain::{explain, unbroken};
 use crate::findings::shown;
-use crate::support::{FinishedRun, TrialFiles, quantile, recipe, run_recipe, seat, stderr, stdout};
+use crate::support::{
+    FinishedRun, TrialFiles, alone_if_it_fails, quantile, recipe, run_recipe, seat, stderr, stdout,
+};
 
 const TWO: &str =
     "[[variant]]\nname = \"two\"\npath = \"client ~h2~> balancer(alb) ~h1~> server\"\n";
@@ -74,48 +76,49 @@ fn check_links(trial: &TrialFiles, delays_ms: &[(u8, f64)]) {
 
 #[test]
 fn each_link_delays_by_its_own_conditions_and_each_hop_has_its_own_causes() {
-    let _seat = seat();
-    let conditions = "delay = \"5ms\"\n[[conditions.next_link]]\ndelay = \"20ms\"";
-    let text = recipe("100/s", conditions, &[TWO, THREE], PROFILE);
-    let run = run_recipe(&text, &["--pcap"]);
-    let both: [(&str, &[(u8, f64)]); 2] = [
-        ("two", &[(1, 5.0), (2, 20.0)]),
-        // The third link has no table, so it has the conditions of the first.
-        ("three", &[(1, 5.0), (2, 20.0), (4, 5.0)]),
-    ];
-    for (variant, delays_ms) in both {
-        let trial = run.only(variant);
-        check_links(trial, delays_ms);
-        let round_trip_ms = delays_ms.iter().map(|(_, delay)| 2.0 * delay).sum::<f64>();
-        let latencies = trial.latencies_ms();
-        let median = quantile(&latencies, 0.5);
-        assert!(latencies[0] >= round_trip_ms, "{variant}: {}", latencies[0]);
-        assert!(median < round_trip_ms + 5.0, "{variant}: {median}");
+    alone_if_it_fails(seat(), || {
+        let conditions = "delay = \"5ms\"\n[[conditions.next_link]]\ndelay = \"20ms\"";
+        let text = recipe("100/s", conditions, &[TWO, THREE], PROFILE);
+        let run = run_recipe(&text, &["--pcap"]);
+        let both: [(&str, &[(u8, f64)]); 2] = [
+            ("two", &[(1, 5.0), (2, 20.0)]),
+            // The third link has no table, so it has the conditions of the first.
+            ("three", &[(1, 5.0), (2, 20.0), (4, 5.0)]),
+        ];
+        for (variant, delays_ms) in both {
+            let trial = run.only(variant);
+            check_links(trial, delays_ms);
+            let round_trip_ms = delays_ms.iter().map(|(_, delay)| 2.0 * delay).sum::<f64>();
+            let latencies = trial.latencies_ms();
+            let median = quantile(&latencies, 0.5);
+            assert!(latencies[0] >= round_trip_ms, "{variant}: {}", latencies[0]);
+            assert!(median < round_trip_ms + 5.0, "{variant}: {median}");
 
-        let folder = folder_of(&run, trial);
-        let drops = read_drops(folder.drops()).expect("drops.parquet");
-        assert_eq!(drops, [], "{variant}");
-        let causes = causes(trial, &folder);
-        for row in causes.values().flatten() {
-            assert!(row.spans[Cause::Unknown].is_zero(), "{variant}: {row:?}");
-        }
-        let distance = median_ms(&causes[&0], Cause::Distance);
-        assert!(
-            (distance - round_trip_ms).abs() < 0.5,
-            "{variant}: {distance}"
-        );
-        for (hop, delay) in delays_ms {
-            let distance = median_ms(&causes[hop], Cause::Distance);
+            let folder = folder_of(&run, trial);
+            let drops = read_drops(folder.drops()).expect("drops.parquet");
+            assert_eq!(drops, [], "{variant}");
+            let causes = causes(trial, &folder);
+            for row in causes.values().flatten() {
+                assert!(row.spans[Cause::Unknown].is_zero(), "{variant}: {row:?}");
+            }
+            let distance = median_ms(&causes[&0], Cause::Distance);
             assert!(
-                (distance - 2.0 * delay).abs() < 0.5,
+                (distance - round_trip_ms).abs() < 0.5,
                 "{variant}: {distance}"
             );
+            for (hop, delay) in delays_ms {
+                let distance = median_ms(&causes[hop], Cause::Distance);
+                assert!(
+                    (distance - 2.0 * delay).abs() < 0.5,
+                    "{variant}: {distance}"
+                );
+            }
+            for link in 0..delays_ms.len() {
+                let bytes = folder.capture_of(link).metadata().expect("a capture").len();
+                assert!(bytes > 10_000, "{variant}: link {link} has {bytes} bytes");
+            }
         }
-        for link in 0..delays_ms.len() {
-            let bytes = folder.capture_of(link).metadata().expect("a capture").len();
-            assert!(bytes > 10_000, "{variant}: link {link} has {bytes} bytes");
-        }
-    }
+    });
 }
 
 #[test]

@@ -13,8 +13,8 @@ use squall_record::read_plan;
 use tempfile::TempDir;
 
 use super::support::{
-    FinishedRun, TrialFiles, have, only_run, run_recipe, run_recipe_in, run_recipe_with,
-    run_squall, seat, stderr,
+    FinishedRun, TrialFiles, alone_if_it_fails, have, only_run, run_recipe, run_recipe_in,
+    run_recipe_with, run_squall, seat, stderr,
 };
 
 const VARIANTS: &str = "[conditions]\ndelay = \"5ms\"\n\
@@ -437,55 +437,57 @@ fn page_resources_wait_for_their_dependencies_and_page_times_are_reported() {
 
 #[test]
 fn tile_pages_use_as_many_connections_as_a_browser() {
-    let _seat = seat();
-    let run = run_recipe(
-        &text(
-            "[load]\nkind = \"tiles\"\ntiles = 30\ntile = \"/tile-{}.png?size=1kB\"\nduration = \"500ms\"\npages = 3\ndrain = \"2s\"\n\
+    alone_if_it_fails(seat(), || {
+        let run = run_recipe(
+            &text(
+                "[load]\nkind = \"tiles\"\ntiles = 30\ntile = \"/tile-{}.png?size=1kB\"\nduration = \"500ms\"\npages = 3\ndrain = \"2s\"\n\
             [request]\ntarget = \"/?size=2kB\"",
-        ),
-        &[],
-    );
-    let [h1, h2c] = both(&run);
-    for (trial, connections) in [(h1, 6), (h2c, 1)] {
-        let page: Vec<&RequestRecord> =
-            trial.requests.iter().filter(|it| it.request < 31).collect();
-        assert_eq!(page.len(), 31);
-        let document = page.iter().find(|request| request.what == 0).unwrap();
-        assert!(
-            page.iter()
-                .filter(|it| it.what > 0)
-                .all(|tile| tile.intended == document.end)
+            ),
+            &[],
         );
-        assert_eq!(trial.record.connections_opened, connections);
-    }
-    // 30 tiles over 6 connections need 5 rounds; over one connection with streams they need one.
-    let median = |trial: &TrialFiles| trial.record.pages.unwrap().median.unwrap();
-    assert!(median(h1) >= ms(60), "{}", median(h1));
-    assert!(median(h2c) < median(h1), "{} {}", median(h2c), median(h1));
+        let [h1, h2c] = both(&run);
+        for (trial, connections) in [(h1, 6), (h2c, 1)] {
+            let page: Vec<&RequestRecord> =
+                trial.requests.iter().filter(|it| it.request < 31).collect();
+            assert_eq!(page.len(), 31);
+            let document = page.iter().find(|request| request.what == 0).unwrap();
+            assert!(
+                page.iter()
+                    .filter(|it| it.what > 0)
+                    .all(|tile| tile.intended == document.end)
+            );
+            assert_eq!(trial.record.connections_opened, connections);
+        }
+        // 30 tiles over 6 connections need 5 rounds; over one connection with streams they need one.
+        let median = |trial: &TrialFiles| trial.record.pages.unwrap().median.unwrap();
+        assert!(median(h1) >= ms(60), "{}", median(h1));
+        assert!(median(h2c) < median(h1), "{} {}", median(h2c), median(h1));
+    });
 }
 
 #[test]
 fn held_request_blocks_the_other_unless_they_are_multiplexed() {
-    let _seat = seat();
-    let run = run_recipe(
-        &text(
-            "[load]\nkind = \"hold\"\nother = \"/\"\npages = 2\nduration = \"1s\"\ndrain = \"2s\"\n\
+    alone_if_it_fails(seat(), || {
+        let run = run_recipe(
+            &text(
+                "[load]\nkind = \"hold\"\nother = \"/\"\npages = 2\nduration = \"1s\"\ndrain = \"2s\"\n\
             [request]\ntarget = \"/?delay=200ms\"",
-        ),
-        &[],
-    );
-    let [h1, h2c] = both(&run);
-    for (trial, waits) in [(h1, true), (h2c, false)] {
-        assert_eq!(trial.record.connections_opened, 1);
-        for other in trial.requests.iter().filter(|request| request.what == 1) {
-            let took = other.response_time();
-            assert_eq!(took > ms(150), waits, "{took}");
+            ),
+            &[],
+        );
+        let [h1, h2c] = both(&run);
+        for (trial, waits) in [(h1, true), (h2c, false)] {
+            assert_eq!(trial.record.connections_opened, 1);
+            for other in trial.requests.iter().filter(|request| request.what == 1) {
+                let took = other.response_time();
+                assert_eq!(took > ms(150), waits, "{took}");
+            }
         }
-    }
-    let said = stderr(&run.output);
-    for line in [": it waited for it", ": it did not wait for it"] {
-        assert_eq!(said.matches(line).count(), 1, "{said}");
-    }
+        let said = stderr(&run.output);
+        for line in [": it waited for it", ": it did not wait for it"] {
+            assert_eq!(said.matches(line).count(), 1, "{said}");
+        }
+    });
 }
 
 #[test]
@@ -516,23 +518,25 @@ fn form_and_file_uploads_are_sent_and_kept_in_the_run_folder() {
 
 #[test]
 fn external_load_generator_runs_a_closed_load_with_marked_warm_up() {
-    let _seat = seat();
-    if !have(&["h2load"]) {
-        return;
-    }
-    let lines = "name = \"test\"\nquestion = \"?\"\n[load]\nkind = \"closed\"\nusers = 4\nwarmup = \"300ms\"\n\
+    alone_if_it_fails(seat(), || {
+        if !have(&["h2load"]) {
+            return;
+        }
+        let lines = "name = \"test\"\nquestion = \"?\"\n[load]\nkind = \"closed\"\nusers = 4\nwarmup = \"300ms\"\n\
         duration = \"700ms\"\ndrain = \"2s\"\n[conditions]\ndelay = \"5ms\"\n\
         [[variant]]\nname = \"v\"\npath = \"client(h2load) ~h2c~> server\"\n";
-    let run = run_recipe(lines, &[]);
-    let trial = run.only("v");
-    let answered: Vec<&RequestRecord> = trial.requests.iter().filter(|it| it.succeeded()).collect();
-    // 4 at a time for a second, each taking a round trip of 10 ms: 400 at most. Requests in flight at the end get no
-    // response.
-    assert!((100..=400).contains(&answered.len()), "{}", answered.len());
-    for request in &trial.requests {
-        let is_early = request.intended < start(trial) + ms(300);
-        assert_eq!(request.phase == Phase::Warmup, is_early);
-    }
+        let run = run_recipe(lines, &[]);
+        let trial = run.only("v");
+        let answered: Vec<&RequestRecord> =
+            trial.requests.iter().filter(|it| it.succeeded()).collect();
+        // 4 at a time for a second, each taking a round trip of 10 ms: 400 at most. Requests in flight at the end get no
+        // response.
+        assert!((100..=400).contains(&answered.len()), "{}", answered.len());
+        for request in &trial.requests {
+            let is_early = request.intended < start(trial) + ms(300);
+            assert_eq!(request.phase == Phase::Warmup, is_early);
+        }
+    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
@@ -235,9 +236,11 @@ fn response_in_progress_survives_a_goaway() {
 
 #[test]
 fn abandoned_request_is_cancelled_upstream_and_recorded() {
-    let between = Between::start(|listener| {
+    let (sender, has_arrived) = mpsc::channel();
+    let between = Between::start(move |listener| {
         let mut wire = Wire::accept(&listener);
         let stream = wire.wait_for_request();
+        sender.send(()).unwrap();
         let reset = wire.wait_for(RST_STREAM);
         // CANCEL (RFC 9113, section 7).
         assert_eq!((reset.stream, reset.payload), (stream, vec![0, 0, 0, 8]));
@@ -248,7 +251,7 @@ fn abandoned_request_is_cancelled_upstream_and_recorded() {
     });
     let mut client = between.connect();
     client.write_all(&request("GET", "\r\n")).unwrap();
-    thread::sleep(StdDuration::from_millis(100));
+    has_arrived.recv().unwrap();
     drop(client);
     let answer = ask(&between, &request("GET", "connection: close\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

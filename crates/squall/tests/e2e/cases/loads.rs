@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{Ended, run};
 use crate::served::{Serving, ask};
-use crate::support::{seat, stderr, stdout};
+use crate::support::{alone_if_it_fails, seat, stderr, stdout};
 
 /// Runs a load whose figures are printed as JSON.
 fn figures(home: &Path, arguments: &[&str], url: &str) -> (Ended, Value) {
@@ -23,45 +23,46 @@ fn figures(home: &Path, arguments: &[&str], url: &str) -> (Ended, Value) {
 
 #[test]
 fn few_requests_are_not_faster_than_asked() {
-    let _seat = seat();
-    let home = TempDir::new().expect("a temporary folder");
-    let server = Serving::start(home.path(), &["--h1", "0"]);
-    let url = server.url(Protocol::H1);
-    // Each with the rate that was asked for, in a second, and the requests.
-    let rows: [(&[&str], f64, u64); 7] = [
-        // rate-above-asked.
-        (&["--rate", "1", "-D", "5s"], 1.0, 5),
-        (&["--rate", "10", "-D", "1s"], 10.0, 10),
-        (&["--rate", "120/m", "-D", "1s"], 2.0, 2),
-        (&["--rate", "10", "-n", "5"], 10.0, 5),
-        (
-            &["--rate", "10", "-D", "1s", "-c", "2", "-t", "2"],
-            10.0,
-            10,
-        ),
-        (
-            &["--rate", "10", "-D", "500ms", "--warm-up-time", "500ms"],
-            10.0,
-            5,
-        ),
-        (&["--stages", "4/s 500ms, 0 500ms, 8/s 500ms"], 4.0, 6),
-    ];
-    // They mostly sleep, so they run at the same time.
-    thread::scope(|scope| {
-        for (arguments, rate, count) in rows {
-            let (home, url) = (home.path(), &url);
-            scope.spawn(move || {
-                let more = format!("requests:rate>={}", rate * 1.2);
-                let arguments = [arguments, &["--threshold", more.as_str()]].concat();
-                let (ended, figures) = figures(home, &arguments, url);
-                assert_eq!(ended.code, Some(99), "{arguments:?}: {}", ended.stderr);
-                assert_eq!(figures["requests"]["succeeded"], count, "{arguments:?}");
-                let achieved = figures["rates"]["achieved_per_s"].as_f64();
-                let achieved = achieved.expect("a rate");
-                let is_as_asked = (achieved - rate).abs() < 0.01 * rate;
-                assert!(is_as_asked, "{arguments:?}: {achieved} a second");
-            });
-        }
+    alone_if_it_fails(seat(), || {
+        let home = TempDir::new().expect("a temporary folder");
+        let server = Serving::start(home.path(), &["--h1", "0"]);
+        let url = server.url(Protocol::H1);
+        // Each with the rate that was asked for, in a second, and the requests.
+        let rows: [(&[&str], f64, u64); 7] = [
+            // rate-above-asked.
+            (&["--rate", "1", "-D", "5s"], 1.0, 5),
+            (&["--rate", "10", "-D", "1s"], 10.0, 10),
+            (&["--rate", "120/m", "-D", "1s"], 2.0, 2),
+            (&["--rate", "10", "-n", "5"], 10.0, 5),
+            (
+                &["--rate", "10", "-D", "1s", "-c", "2", "-t", "2"],
+                10.0,
+                10,
+            ),
+            (
+                &["--rate", "10", "-D", "500ms", "--warm-up-time", "500ms"],
+                10.0,
+                5,
+            ),
+            (&["--stages", "4/s 500ms, 0 500ms, 8/s 500ms"], 4.0, 6),
+        ];
+        // They mostly sleep, so they run at the same time.
+        thread::scope(|scope| {
+            for (arguments, rate, count) in rows {
+                let (home, url) = (home.path(), &url);
+                scope.spawn(move || {
+                    let more = format!("requests:rate>={}", rate * 1.2);
+                    let arguments = [arguments, &["--threshold", more.as_str()]].concat();
+                    let (ended, figures) = figures(home, &arguments, url);
+                    assert_eq!(ended.code, Some(99), "{arguments:?}: {}", ended.stderr);
+                    assert_eq!(figures["requests"]["succeeded"], count, "{arguments:?}");
+                    let achieved = figures["rates"]["achieved_per_s"].as_f64();
+                    let achieved = achieved.expect("a rate");
+                    let is_as_asked = (achieved - rate).abs() < 0.01 * rate;
+                    assert!(is_as_asked, "{arguments:?}: {achieved} a second");
+                });
+            }
+        });
     });
 }
 

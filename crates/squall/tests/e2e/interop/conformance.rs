@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::interop::support::program::have;
 use crate::interop::support::{Http, Peer, h2spec, squall};
-use crate::support::seat;
+use crate::support::{alone_if_it_fails, seat};
 
 /// Cases that fail although the behaviour is correct under RFC 9113.
 const NOT_DEMANDED: [&str; 6] = [
@@ -85,34 +85,38 @@ fn check(peer: &Peer, http: Http) {
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_server_in_cleartext() {
-    let _seat = seat();
-    if have(&["h2spec", "openssl"]) {
-        check(&squall::serve(&[]), Http::H2c);
-    }
+    alone_if_it_fails(seat(), || {
+        if have(&["h2spec", "openssl"]) {
+            check(&squall::serve(&[]), Http::H2c);
+        }
+    });
 }
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_server_over_tls() {
-    let _seat = seat();
-    if have(&["h2spec", "openssl"]) {
-        check(&squall::serve(&[]), Http::H2);
-    }
+    alone_if_it_fails(seat(), || {
+        if have(&["h2spec", "openssl"]) {
+            check(&squall::serve(&[]), Http::H2);
+        }
+    });
 }
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_proxy_in_cleartext() {
-    let _seat = seat();
-    if have(&["h2spec", "openssl"]) {
-        let server = squall::serve(&[]);
-        check(&squall::proxy(server.upstream(Http::H1)), Http::H2c);
-    }
+    alone_if_it_fails(seat(), || {
+        if have(&["h2spec", "openssl"]) {
+            let server = squall::serve(&[]);
+            check(&squall::proxy(server.upstream(Http::H1)), Http::H2c);
+        }
+    });
 }
 
 #[test]
 fn h2spec_finds_only_known_failures_of_the_proxy_over_tls() {
-    let _seat = seat();
-    if have(&["h2spec", "openssl"]) {
-        let server = squall::serve(&[]);
-        check(&squall::proxy(server.upstream(Http::H1)), Http::H2);
-    }
+    alone_if_it_fails(seat(), || {
+        if have(&["h2spec", "openssl"]) {
+            let server = squall::serve(&[]);
+            check(&squall::proxy(server.upstream(Http::H1)), Http::H2);
+        }
+    });
 }

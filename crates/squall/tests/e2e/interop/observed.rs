@@ -20,7 +20,7 @@ use crate::interop::support::program::{PATIENCE, command, have, run};
 use crate::interop::support::{Http, nginx, pycurl, squall};
 use crate::observed::{Imported, Rows, check_same};
 use crate::scheduled::Watching;
-use crate::support::seat;
+use crate::support::{alone_if_it_fails, seat};
 
 /// Whether captures are possible. If not, prints why.
 pub(crate) fn can_capture() -> bool {
@@ -37,49 +37,50 @@ pub(crate) fn can_capture() -> bool {
 
 #[test]
 fn import_of_nginx_responses_matches_the_clients_record() {
-    let _seat = seat();
-    if !can_capture() || !have(&["nginx"]) {
-        return;
-    }
-    let nginx = nginx::start(&[("file", &content(40_000))]);
-    for http in [Http::H1, Http::H1s, Http::H2c, Http::H2] {
-        let home = TempDir::new().expect("a temporary folder");
-        let port = nginx.address(http).port();
-        let capture = Capture::start(home.path(), &format!("tcp port {port}"));
-        let mut load = Command::new(env!("CARGO_BIN_EXE_squall"));
-        load.current_dir(home.path())
-            .args([
-                "load",
-                "--insecure",
-                "--http",
-                http.name(),
-                "-n",
-                "60",
-                "-c",
-                "3",
-                "-m",
-                "4",
-            ])
-            .args([
-                "--exchanges-to",
-                "exchanges",
-                "--frames-to",
-                "frames",
-                "--key-log",
-                "keys.log",
-            ])
-            .arg(nginx.url(http, "/file"));
-        let watching = Watching::start();
-        run(&mut load);
-        let schedule = watching.and_then(Watching::end);
-        let capture = capture.end(port);
-        let keys = home.path().join("keys.log");
-        let keys = http.is_tls().then_some(keys.as_path());
-        let observed = Imported::of(home.path(), &capture, keys);
-        let station = Rows::read(&home.path().join("exchanges"), &home.path().join("frames"));
-        assert_eq!(station.exchanges.len(), 60, "{}", http.name());
-        check_same(&station, &observed, schedule.as_ref());
-    }
+    alone_if_it_fails(seat(), || {
+        if !can_capture() || !have(&["nginx"]) {
+            return;
+        }
+        let nginx = nginx::start(&[("file", &content(40_000))]);
+        for http in [Http::H1, Http::H1s, Http::H2c, Http::H2] {
+            let home = TempDir::new().expect("a temporary folder");
+            let port = nginx.address(http).port();
+            let capture = Capture::start(home.path(), &format!("tcp port {port}"));
+            let mut load = Command::new(env!("CARGO_BIN_EXE_squall"));
+            load.current_dir(home.path())
+                .args([
+                    "load",
+                    "--insecure",
+                    "--http",
+                    http.name(),
+                    "-n",
+                    "60",
+                    "-c",
+                    "3",
+                    "-m",
+                    "4",
+                ])
+                .args([
+                    "--exchanges-to",
+                    "exchanges",
+                    "--frames-to",
+                    "frames",
+                    "--key-log",
+                    "keys.log",
+                ])
+                .arg(nginx.url(http, "/file"));
+            let watching = Watching::start();
+            run(&mut load);
+            let schedule = watching.and_then(Watching::end);
+            let capture = capture.end(port);
+            let keys = home.path().join("keys.log");
+            let keys = http.is_tls().then_some(keys.as_path());
+            let observed = Imported::of(home.path(), &capture, keys);
+            let station = Rows::read(&home.path().join("exchanges"), &home.path().join("frames"));
+            assert_eq!(station.exchanges.len(), 60, "{}", http.name());
+            check_same(&station, &observed, schedule.as_ref());
+        }
+    });
 }
 
 /// `openssl s_server`, killed on drop.
@@ -220,93 +221,97 @@ fn import_decrypts_libcurls_http3_with_its_key_log() {
 
 #[test]
 fn import_follows_a_hello_retry_request() {
-    let _seat = seat();
-    if can_capture() {
-        let server = Server::start(&[
-            "-www",
-            "-groups",
-            "P-384",
-            "-ciphersuites",
-            "TLS_AES_256_GCM_SHA384",
-        ]);
-        let observed = server.capture(|server| server.ask(&[], &[GET]));
-        check_answered(&observed, 1);
-        let tls = &observed.connections()[0]["tls"];
-        assert_eq!(
-            (&tls["retried"], &tls["cipher"]),
-            (&true.into(), &0x1302.into())
-        );
-    }
+    alone_if_it_fails(seat(), || {
+        if can_capture() {
+            let server = Server::start(&[
+                "-www",
+                "-groups",
+                "P-384",
+                "-ciphersuites",
+                "TLS_AES_256_GCM_SHA384",
+            ]);
+            let observed = server.capture(|server| server.ask(&[], &[GET]));
+            check_answered(&observed, 1);
+            let tls = &observed.connections()[0]["tls"];
+            assert_eq!(
+                (&tls["retried"], &tls["cipher"]),
+                (&true.into(), &0x1302.into())
+            );
+        }
+    });
 }
 
 #[test]
 fn import_follows_tls_key_updates() {
-    let _seat = seat();
-    if can_capture() {
-        let server = Server::start(&["-www", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"]);
-        // K: a KeyUpdate that requests one in return; k: one that does not. (openssl 3.0 sends no response after both.)
-        let observed = server.capture(|server| {
-            server.ask(&[], &["K\n", GET]);
-            server.ask(&[], &["k\n", GET]);
-        });
-        check_answered(&observed, 2);
-        assert_eq!(observed.connections()[0]["tls"]["cipher"], 0x1303);
-    }
+    alone_if_it_fails(seat(), || {
+        if can_capture() {
+            let server = Server::start(&["-www", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"]);
+            // K: a KeyUpdate that requests one in return; k: one that does not. (openssl 3.0 sends no response after both.)
+            let observed = server.capture(|server| {
+                server.ask(&[], &["K\n", GET]);
+                server.ask(&[], &["k\n", GET]);
+            });
+            check_answered(&observed, 2);
+            assert_eq!(observed.connections()[0]["tls"]["cipher"], 0x1303);
+        }
+    });
 }
 
 #[test]
 fn import_detects_resumed_tls_sessions() {
-    let _seat = seat();
-    if !can_capture() {
-        return;
-    }
-    for (version, number) in [("-tls1_2", 0x0303), ("-tls1_3", 0x0304)] {
-        let server = Server::start(&["-www"]);
-        let observed = server.capture(|server| {
-            server.ask(&[version, "-sess_out", "session"], &[GET]);
-            server.ask(&[version, "-sess_in", "session"], &[GET]);
-        });
-        check_answered(&observed, 2);
-        let found = observed.connections();
-        let resumed = [0, 1].map(|at: usize| found[at]["tls"]["resumed"].as_bool());
-        assert_eq!(resumed, [Some(false), Some(true)], "{version}");
-        assert_eq!(found[1]["tls"]["version"], number);
-    }
+    alone_if_it_fails(seat(), || {
+        if !can_capture() {
+            return;
+        }
+        for (version, number) in [("-tls1_2", 0x0303), ("-tls1_3", 0x0304)] {
+            let server = Server::start(&["-www"]);
+            let observed = server.capture(|server| {
+                server.ask(&[version, "-sess_out", "session"], &[GET]);
+                server.ask(&[version, "-sess_in", "session"], &[GET]);
+            });
+            check_answered(&observed, 2);
+            let found = observed.connections();
+            let resumed = [0, 1].map(|at: usize| found[at]["tls"]["resumed"].as_bool());
+            assert_eq!(resumed, [Some(false), Some(true)], "{version}");
+            assert_eq!(found[1]["tls"]["version"], number);
+        }
+    });
 }
 
 #[test]
 fn import_decrypts_early_data_whether_accepted_or_rejected() {
-    let _seat = seat();
-    if !can_capture() {
-        return;
-    }
-    // One server accepts early data. The other rejects it, so the client sends the request again after the handshake.
-    for (flags, is_taken) in [(&["-early_data"][..], true), (&[][..], false)] {
-        let server = Server::start(&[flags, &["-max_early_data", "4096"]].concat());
-        std::fs::write(server.home.path().join("early"), GET).expect("a file");
-        let more = if is_taken { &[][..] } else { &[GET][..] };
-        let observed = server.capture(|server| {
-            server.ask(&["-tls1_3", "-sess_out", "session"], &["a line\n"]);
-            server.ask(
-                &["-tls1_3", "-sess_in", "session", "-early_data", "early"],
-                more,
-            );
-        });
-        let connections = observed.connections();
-        assert_eq!(connections.len(), 2, "{}", observed.summary);
-        let tls = &connections[1]["tls"];
-        assert_eq!(tls["early_data"], is_taken, "{}", observed.summary);
-        assert_eq!(tls["deciphered"], true);
-        // The server sends no response; it prints what it reads.
-        let rows: Vec<_> = observed
-            .rows
-            .exchanges
-            .iter()
-            .filter(|row| row.connection as u64 == connections[1]["connection"])
-            .collect();
-        assert_eq!(rows.len(), 1, "{}", observed.summary);
-        let extent = rows[0].request_extent.expect("all of the request");
-        assert_eq!((extent.start, extent.end), (0, GET.len() as u64));
-        assert_eq!((extent.record_first, rows[0].status), (Some(0), None));
-    }
+    alone_if_it_fails(seat(), || {
+        if !can_capture() {
+            return;
+        }
+        // One server accepts early data. The other rejects it, so the client sends the request again after the handshake.
+        for (flags, is_taken) in [(&["-early_data"][..], true), (&[][..], false)] {
+            let server = Server::start(&[flags, &["-max_early_data", "4096"]].concat());
+            std::fs::write(server.home.path().join("early"), GET).expect("a file");
+            let more = if is_taken { &[][..] } else { &[GET][..] };
+            let observed = server.capture(|server| {
+                server.ask(&["-tls1_3", "-sess_out", "session"], &["a line\n"]);
+                server.ask(
+                    &["-tls1_3", "-sess_in", "session", "-early_data", "early"],
+                    more,
+                );
+            });
+            let connections = observed.connections();
+            assert_eq!(connections.len(), 2, "{}", observed.summary);
+            let tls = &connections[1]["tls"];
+            assert_eq!(tls["early_data"], is_taken, "{}", observed.summary);
+            assert_eq!(tls["deciphered"], true);
+            // The server sends no response; it prints what it reads.
+            let rows: Vec<_> = observed
+                .rows
+                .exchanges
+                .iter()
+                .filter(|row| row.connection as u64 == connections[1]["connection"])
+                .collect();
+            assert_eq!(rows.len(), 1, "{}", observed.summary);
+            let extent = rows[0].request_extent.expect("all of the request");
+            assert_eq!((extent.start, extent.end), (0, GET.len() as u64));
+            assert_eq!((extent.record_first, rows[0].status), (Some(0), None));
+        }
+    });
 }

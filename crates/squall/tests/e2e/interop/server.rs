@@ -9,7 +9,7 @@ use crate::interop::support::content::{LARGE_BYTES, LARGE_BYTES_IN_CHROMIUM, con
 use crate::interop::support::nghttp2::{self, Load, LoadCounts};
 use crate::interop::support::program::have;
 use crate::interop::support::{Http, Peer, curl, nginx, openssl, pycurl, squall, wrk};
-use crate::support::seat;
+use crate::support::{alone_if_it_fails, seat};
 
 /// Everything that Debian's curl speaks.
 const OF_CURL: [Http; 4] = [Http::H1, Http::H1s, Http::H2c, Http::H2];
@@ -315,11 +315,12 @@ fn h2load_carries_large_bodies_both_ways() {
 
 #[test]
 fn wrk_completes_a_load_on_squall() {
-    let _seat = seat();
-    if have(&["wrk", "openssl"]) {
-        let server = squall::serve(&[]);
-        assert!(wrk::load(server.address(Http::H1), "/", 10) > 1000);
-    }
+    alone_if_it_fails(seat(), || {
+        if have(&["wrk", "openssl"]) {
+            let server = squall::serve(&[]);
+            assert!(wrk::load(server.address(Http::H1), "/", 10) > 1000);
+        }
+    });
 }
 
 #[test]
