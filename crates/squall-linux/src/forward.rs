@@ -11,7 +11,7 @@ use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream,
     UdpSocket,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -29,17 +29,32 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_507;
 
-/// Makes `port` of this machine, TCP and UDP, reachable at `address` in `host`.
-pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<(), SetupError> {
-    let at = SocketAddrV4::new(address, port);
-    let (listener, datagrams) = host.run(|| {
-        let failed = SetupError::system("listen on the forwarded port");
-        let listener = TcpListener::bind(at).map_err(failed)?;
-        let datagrams = datagram_socket(at).map_err(failed)?;
-        Ok((listener, datagrams))
-    })?;
-    spawn(move || accept(&listener, port))?;
-    spawn(move || receive(&Arc::new(datagrams), port))
+/// A port that is forwarded until the process ends.
+#[derive(Debug)]
+pub struct Forwarder(Arc<Datagrams>);
+
+impl Forwarder {
+    /// Makes `port` of this machine, TCP and UDP, reachable at `address` in `host`.
+    pub fn start(host: &Host, address: Ipv4Addr, port: u16) -> Result<Forwarder, SetupError> {
+        let at = SocketAddrV4::new(address, port);
+        let (listener, near) = host.run(|| {
+            let failed = SetupError::system("listen on the forwarded port");
+            let listener = TcpListener::bind(at).map_err(failed)?;
+            let near = datagram_socket(at).map_err(failed)?;
+            Ok((listener, near))
+        })?;
+        let datagrams = Arc::new(Datagrams::new(near, port));
+        let receiving = datagrams.clone();
+        spawn(move || accept(&listener, port))?;
+        spawn(move || receiving.receive())?;
+        Ok(Forwarder(datagrams))
+    }
+
+    /// How many datagrams were dropped because they came faster than they were forwarded: no loss on the link, but the
+    /// programs cannot tell them apart.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped()
+    }
 }
 
 /// With the kernel's usual receive buffer of 208 KiB, a burst overflows it if this machine is busy for a millisecond, and that looks
@@ -101,65 +116,96 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     }
 }
 
-/// Sockets to the service, one for each sender in the host.
-type ServiceSockets = Arc<Mutex<BTreeMap<SocketAddr, Arc<UdpSocket>>>>;
-
-fn receive(near: &Arc<UdpSocket>, port: u16) {
-    let senders = ServiceSockets::default();
-    let mut datagram = [0; DATAGRAM_BYTES];
-    loop {
-        let Ok((length, sender)) = near.recv_from(&mut datagram) else {
-            continue;
-        };
-        if let Ok(service) = service_socket(near, &senders, sender, port) {
-            // A datagram that the service does not accept is lost, as datagrams may be.
-            let _ = service.send(&datagram[..length]);
-        }
-    }
-}
-
-fn service_socket(
-    near: &Arc<UdpSocket>,
-    senders: &ServiceSockets,
-    sender: SocketAddr,
+/// The datagrams of a forwarded port.
+#[derive(Debug)]
+struct Datagrams {
+    /// In the host.
+    near: UdpSocket,
     port: u16,
-) -> io::Result<Arc<UdpSocket>> {
-    let mut known = senders.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(service) = known.get(&sender) {
-        return Ok(service.clone());
-    }
-    let service = datagram_socket(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
-    service.connect((Ipv4Addr::LOCALHOST, port))?;
-    service.set_read_timeout(Some(IDLE_TIMEOUT))?;
-    let service = Arc::new(service);
-    known.insert(sender, service.clone());
-    let (near, senders, reply_socket) = (near.clone(), senders.clone(), service.clone());
-    thread::Builder::new()
-        .name("squall-forward".to_owned())
-        .spawn(move || relay_replies(&near, &senders, &reply_socket, sender))?;
-    Ok(service)
+    services: Mutex<Services>,
 }
 
-/// Carries the service's datagrams back, until it has been silent for too long.
-fn relay_replies(
-    near: &UdpSocket,
-    senders: &ServiceSockets,
-    service: &UdpSocket,
-    sender: SocketAddr,
-) {
-    let mut datagram = [0; DATAGRAM_BYTES];
-    loop {
-        match service.recv(&mut datagram) {
-            Ok(length) => {
-                let _ = near.send_to(&datagram[..length], sender);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // "Connection refused" means that the service was not listening a moment ago.
-            Err(_) => {}
+/// Sockets to the service.
+#[derive(Debug, Default)]
+struct Services {
+    /// One for each sender in the host.
+    by_sender: BTreeMap<SocketAddr, Arc<UdpSocket>>,
+    /// What those dropped whose senders are forgotten.
+    dropped_earlier: u64,
+}
+
+impl Datagrams {
+    fn new(near: UdpSocket, port: u16) -> Datagrams {
+        Datagrams {
+            near,
+            port,
+            services: Mutex::default(),
         }
     }
-    let mut known = senders.lock().unwrap_or_else(PoisonError::into_inner);
-    known.remove(&sender);
+
+    fn services(&self) -> MutexGuard<'_, Services> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dropped(&self) -> u64 {
+        let services = self.services();
+        let open = services.by_sender.values().map(AsRef::as_ref);
+        let sockets = open.chain([&self.near]);
+        services.dropped_earlier + sockets.map(dropped_by).sum::<u64>()
+    }
+
+    fn receive(self: &Arc<Self>) {
+        let mut datagram = [0; DATAGRAM_BYTES];
+        loop {
+            let Ok((length, sender)) = self.near.recv_from(&mut datagram) else {
+                continue;
+            };
+            if let Ok(service) = self.service_socket(sender) {
+                // A datagram that the service does not accept is lost, as datagrams may be.
+                let _ = service.send(&datagram[..length]);
+            }
+        }
+    }
+
+    fn service_socket(self: &Arc<Self>, sender: SocketAddr) -> io::Result<Arc<UdpSocket>> {
+        let mut services = self.services();
+        if let Some(service) = services.by_sender.get(&sender) {
+            return Ok(service.clone());
+        }
+        let service = datagram_socket(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        service.connect((Ipv4Addr::LOCALHOST, self.port))?;
+        service.set_read_timeout(Some(IDLE_TIMEOUT))?;
+        let service = Arc::new(service);
+        services.by_sender.insert(sender, service.clone());
+        let (datagrams, reply_socket) = (self.clone(), service.clone());
+        thread::Builder::new()
+            .name("squall-forward".to_owned())
+            .spawn(move || datagrams.relay_replies(&reply_socket, sender))?;
+        Ok(service)
+    }
+
+    /// Carries the service's datagrams back, until it has been silent for too long.
+    fn relay_replies(&self, service: &UdpSocket, sender: SocketAddr) {
+        let mut datagram = [0; DATAGRAM_BYTES];
+        loop {
+            match service.recv(&mut datagram) {
+                Ok(length) => {
+                    let _ = self.near.send_to(&datagram[..length], sender);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // "Connection refused" means that the service was not listening a moment ago.
+                Err(_) => {}
+            }
+        }
+        let mut services = self.services();
+        services.by_sender.remove(&sender);
+        services.dropped_earlier += dropped_by(service);
+    }
+}
+
+/// How many datagrams a socket has dropped; 0 if the kernel does not say.
+fn dropped_by(socket: &UdpSocket) -> u64 {
+    socket::receive_drops(socket).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -185,7 +231,7 @@ mod tests {
 
     #[test]
     fn bursts_in_both_directions_are_forwarded_whole_however_late() {
-        let near = Arc::new(datagram_socket(ANYWHERE).unwrap());
+        let near = datagram_socket(ANYWHERE).unwrap();
         if getsockopt(&near, sockopt::RcvBuf).unwrap() < BURST * KERNEL_BYTES {
             eprintln!("skipped: only root may exceed net.core.rmem_max");
             return;
@@ -198,12 +244,33 @@ mod tests {
         }
         // Only now does the forwarding begin.
         let port = service.local_addr().unwrap().port();
-        spawn(move || receive(&near, port)).unwrap();
+        let datagrams = Arc::new(Datagrams::new(near, port));
+        let receiving = datagrams.clone();
+        spawn(move || receiving.receive()).unwrap();
         let forwarder = service.peek_from(&mut [0; 1]).unwrap().1;
         assert_eq!(received(&service), BURST);
         for _ in 0..BURST {
             service.send_to(&DATAGRAM, forwarder).unwrap();
         }
         assert_eq!(received(&client), BURST);
+        assert_eq!(datagrams.dropped(), 0);
+    }
+
+    #[test]
+    fn datagrams_that_come_faster_than_they_are_forwarded_are_counted() {
+        let near = UdpSocket::bind(ANYWHERE).unwrap();
+        let service = datagram_socket(ANYWHERE).unwrap();
+        let client = UdpSocket::bind(ANYWHERE).unwrap();
+        client.connect(near.local_addr().unwrap()).unwrap();
+        for _ in 0..BURST {
+            client.send(&DATAGRAM).unwrap();
+        }
+        let port = service.local_addr().unwrap().port();
+        let datagrams = Arc::new(Datagrams::new(near, port));
+        let receiving = datagrams.clone();
+        spawn(move || receiving.receive()).unwrap();
+        let forwarded = received(&service);
+        assert!(forwarded < BURST, "the kernel's buffer has room for all");
+        assert_eq!(forwarded as u64 + datagrams.dropped(), BURST as u64);
     }
 }

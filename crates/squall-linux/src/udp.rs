@@ -16,7 +16,6 @@ use squall_base::Bytes;
 use squall_base::plan::{Http3Settings, PortRange};
 
 use crate::socket::{self, SocketError};
-use crate::sys::read_option;
 
 /// The largest UDP payload over IPv4, which bounds what one system call sends.
 const PAYLOAD_BYTES: usize = 65_507;
@@ -213,14 +212,9 @@ impl UdpSocket {
         self.gso && self.state.max_gso_segments() > 1
     }
 
-    /// Datagrams dropped since the socket was made because the receive buffer was full (SK_MEMINFO_DROPS,
-    /// include/uapi/linux/sock_diag.h).
+    /// Datagrams dropped since the socket was made because the receive buffer was full.
     pub fn receive_drops(&self) -> io::Result<u64> {
-        const DROPS: usize = 8;
-        let mut words = [[0; 4]; DROPS + 1];
-        let bytes = words.as_flattened_mut();
-        read_option(self, libc::SOL_SOCKET, libc::SO_MEMINFO, bytes)?;
-        Ok(u32::from_ne_bytes(words[DROPS]).into())
+        socket::receive_drops(self)
     }
 }
 

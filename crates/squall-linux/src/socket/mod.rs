@@ -19,6 +19,8 @@ use nix::sys::socket::{
 use rustix::net::{RecvFlags, SendFlags};
 use squall_base::plan::TcpSettings;
 
+use crate::sys::read_option;
+
 pub use error::SocketError;
 pub use options::{TcpOptions, read_back};
 pub(crate) use options::{
@@ -27,6 +29,16 @@ pub(crate) use options::{
 
 /// The accept backlog; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
+
+/// Datagrams that a socket has dropped since it was made because its receive buffer was full (SK_MEMINFO_DROPS,
+/// include/uapi/linux/sock_diag.h).
+pub(crate) fn receive_drops(socket: &impl AsFd) -> io::Result<u64> {
+    const DROPS: usize = 8;
+    let mut words = [[0; 4]; DROPS + 1];
+    let bytes = words.as_flattened_mut();
+    read_option(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, bytes)?;
+    Ok(u32::from_ne_bytes(words[DROPS]).into())
+}
 
 /// Starts connecting to `address`, IPv4 or IPv6. The socket becomes writable when the handshake has succeeded or failed:
 /// see `TcpStream::take_error`.

@@ -32,7 +32,19 @@ pub(super) struct Summary {
     wakeup: Lateness,
     /// The scheduling of that thread: `fifo` or `other`.
     scheduling: &'static str,
+    /// Datagrams that `--forward` dropped.
+    forward_drops: u64,
     validity: Validity,
+}
+
+/// What a link that has ended measured.
+pub(super) struct Measured<'a> {
+    pub(super) totals: &'a LinkTotals,
+    /// Of the client's host and the server's.
+    pub(super) counters: (HostCounters, HostCounters),
+    pub(super) report: &'a LinkReport,
+    pub(super) lasted: Duration,
+    pub(super) forward_drops: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,15 +78,10 @@ struct QueueSummary {
 }
 
 impl Summary {
-    pub(super) fn new(
-        plan: &Plan,
-        totals: &LinkTotals,
-        counters: (HostCounters, HostCounters),
-        report: &LinkReport,
-        lasted: Duration,
-    ) -> Summary {
+    pub(super) fn new(plan: &Plan, measured: &Measured<'_>) -> Summary {
+        let (totals, report) = (measured.totals, measured.report);
         let (settings, scheduling) = (&plan.settings, report.scheduling);
-        let (client, server) = counters;
+        let (client, server) = measured.counters;
         let health: Vec<_> = [
             (Direction::Up, client, server),
             (Direction::Down, server, client),
@@ -91,6 +98,7 @@ impl Summary {
         };
         let mut reasons = health::judge_records(&health, counter_sources);
         reasons.extend(health::judge_times(&health, &wakeup, scheduling));
+        reasons.extend(forward_drops_sentence(measured.forward_drops));
         Summary {
             seed: settings.seed,
             settings: settings
@@ -100,18 +108,24 @@ impl Summary {
                 .collect(),
             schedule: settings.schedule.iter().map(ToString::to_string).collect(),
             offload: plan.offload.name(),
-            lasted,
+            lasted: measured.lasted,
             directions: Direction::ALL
                 .map(|direction| DirectionSummary::new(direction, totals.of(direction)))
                 .into(),
             wakeup,
             scheduling: scheduling.name(),
+            forward_drops: measured.forward_drops,
             validity: if reasons.is_empty() {
                 Validity::Valid
             } else {
                 Validity::Invalid { reasons }
             },
         }
+    }
+
+    /// What `--forward` dropped, if it dropped anything.
+    pub(super) fn forward_drops_sentence(&self) -> Option<String> {
+        forward_drops_sentence(self.forward_drops)
     }
 
     pub(super) fn text(&self) -> String {
@@ -147,6 +161,16 @@ impl Summary {
         }
         text
     }
+}
+
+fn forward_drops_sentence(drops: u64) -> Option<String> {
+    let datagrams = if drops == 1 { "datagram" } else { "datagrams" };
+    (drops > 0).then(|| {
+        format!(
+            "--forward dropped {drops} {datagrams}, which looks like loss on the link: its buffers were full; an ordinary \
+             user's are limited by net.core.rmem_max"
+        )
+    })
 }
 
 fn both_directions(up: &str, down: &str) -> String {

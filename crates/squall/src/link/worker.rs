@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use squall_linux::forward::Forwarder;
 use squall_linux::host::Host;
 use squall_linux::link_thread::LinkThread;
 use squall_linux::privileges::{self, Rights};
 use squall_linux::program::{self, Identity, ProgramExit, SignalRequest, Signals};
 use squall_linux::stop::StopSignal;
-use squall_linux::{clock, forward, listening, process};
+use squall_linux::{clock, listening, process};
 
 use super::front::code_of;
 use super::hosts::{self, CLIENT_ADDRESS, DEVICE, SERVER_ADDRESS};
 use super::outputs::Outputs;
 use super::plan::{Plan, Starter};
-use super::summary::Summary;
+use super::summary::{Measured, Summary};
 use crate::outcome::CommandOutcome;
 use crate::output::eprint;
 
@@ -64,6 +65,7 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
         key_log: plan.key_log.clone(),
         server: None,
         ended: None,
+        forwarders: Vec::new(),
     };
     let result = programs.run(plan, &client, &server);
     programs.end_all();
@@ -73,10 +75,19 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     };
     let report = link.stop()?;
     let totals = outputs.finish(plan)?;
-    let counters = (client.counters(DEVICE)?, server.counters(DEVICE)?);
-    let summary = Summary::new(plan, &totals, counters, &report, clock::now().since(epoch));
+    let measured = Measured {
+        totals: &totals,
+        counters: (client.counters(DEVICE)?, server.counters(DEVICE)?),
+        report: &report,
+        lasted: clock::now().since(epoch),
+        forward_drops: programs.forward_drops(),
+    };
+    let summary = Summary::new(plan, &measured);
     if !plan.is_quiet {
         eprint(summary.text());
+    } else if let Some(said) = summary.forward_drops_sentence() {
+        // What looks like loss on the link must not stay unsaid.
+        eprint(format_args!("squall link: {said}\n"));
     }
     if let Some(path) = &plan.json {
         squall_record::write_json(path.clone(), &summary)?;
@@ -109,6 +120,8 @@ struct Programs {
     server: Option<u32>,
     /// The near program and how it ended.
     ended: Option<(u32, ProgramExit)>,
+    /// The forwarded ports.
+    forwarders: Vec<Forwarder>,
 }
 
 impl Programs {
@@ -124,8 +137,9 @@ impl Programs {
         }
         // After the wait; otherwise the forwarder would be mistaken for the far host's program.
         for port in &plan.forward {
-            forward::start(server, SERVER_ADDRESS, *port)
+            let forwarder = Forwarder::start(server, SERVER_ADDRESS, *port)
                 .with_context(|| format!("cannot forward port {port}"))?;
+            self.forwarders.push(forwarder);
         }
         let near = self.start(client, near_command(&plan.command))?;
         loop {
@@ -143,6 +157,11 @@ impl Programs {
                 _ => {}
             }
         }
+    }
+
+    /// How many datagrams squall itself dropped.
+    fn forward_drops(&self) -> u64 {
+        self.forwarders.iter().map(Forwarder::dropped).sum()
     }
 
     fn start(&self, host: &Host, mut command: Command) -> Result<u32> {

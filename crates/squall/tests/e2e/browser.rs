@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::support::{
-    TrialFiles, begin_run, check_exit_code, check_validity, have, is_root, only_run, read_trials,
-    run_recipe, say_disturbed, seat, squall, stderr, wait_for,
+    TrialFiles, alone_if_it_fails, begin_run, check_exit_code, check_validity, have, is_root,
+    only_run, read_trials, run_recipe, say_disturbed, seat, squall, stderr, wait_for,
 };
 
 /// A document and its tiles.
@@ -164,20 +164,21 @@ fn ordinary_user_can_run_the_browser() {
     if !is_root() || !have(&["chromium"]) {
         return;
     }
-    let _seat = seat();
-    let _open = TunMode::set(0o666);
-    let home = Home::of_nobody();
-    home.write_recipe(&text("2s", &["h3"]));
-    let output = home.squall(&["run", "./recipe.toml"]);
-    let trials = read_trials(&only_run(home.path()));
-    check_exit_code(&output, &trials);
-    let [trial] = &trials[..] else {
-        panic!("{}", stderr(&output));
-    };
-    assert!(trial.record.used.user_namespace);
-    check_validity(trial);
-    check_pages(trial, 1..=1);
-    assert!(trial.requests.iter().any(|it| it.phase == Phase::Measure));
+    alone_if_it_fails(seat(), || {
+        let _open = TunMode::set(0o666);
+        let home = Home::of_nobody();
+        home.write_recipe(&text("2s", &["h3"]));
+        let output = home.squall(&["run", "./recipe.toml"]);
+        let trials = read_trials(&only_run(home.path()));
+        check_exit_code(&output, &trials);
+        let [trial] = &trials[..] else {
+            panic!("{}", stderr(&output));
+        };
+        assert!(trial.record.used.user_namespace);
+        check_validity(trial);
+        check_pages(trial, 1..=1);
+        assert!(trial.requests.iter().any(|it| it.phase == Phase::Measure));
+    });
 }
 
 #[test]

@@ -360,9 +360,9 @@ fn slow_clients_time_out() {
     let _seat = seat();
     let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
     let slow = |address: SocketAddr, opening: &[u8], piece: &[u8]| {
+        let began = Instant::now();
         let mut stream = connect(address);
         stream.write_all(opening).expect("it reads");
-        let began = Instant::now();
         let step = Duration::from_millis(100);
         stream.set_read_timeout(Some(step)).expect("a timeout");
         let mut heard = Vec::new();

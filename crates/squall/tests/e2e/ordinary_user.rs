@@ -3,10 +3,12 @@
 //! As root, these tests become the user `nobody`. They need setpriv and unshare (util-linux).
 
 use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use nix::unistd::{Gid, Uid, chown};
 use squall_base::record::{Outcome, RequestRecord};
@@ -254,6 +256,58 @@ fn ordinary_user_pings_across_a_link() {
     let output = home.squall(&["link", "--delay", "2ms", "--", "python3", "-c", ping]);
     // Type 0 is the echo reply.
     assert_eq!(stdout(&output), "0 hello\n", "{}", stderr(&output));
+}
+
+/// Its buffers have the kernel's usual size, and a service's replies may come faster than they are forwarded.
+#[test]
+fn ordinary_user_is_told_what_forwarding_dropped() {
+    if !is_root() || !have(&["python3"]) {
+        return;
+    }
+    let _seat = seat();
+    let _open = TunMode::set(0o666);
+    let home = Home::of_nobody();
+    let service = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = service.local_addr().expect("its address").port();
+    let replying = thread::spawn(move || {
+        let (_, forwarder) = service.recv_from(&mut [0; 16]).expect("a datagram");
+        for _ in 0..20_000 {
+            service.send_to(&[7; 1_200], forwarder).expect("loopback");
+        }
+    });
+    let asks = format!(
+        "import socket, time\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         s.settimeout(20)\n\
+         s.sendto(b'all', ('server', {port}))\n\
+         s.recv(2000)\n\
+         time.sleep(1)\n"
+    );
+    let port = port.to_string();
+    let link = [
+        "link",
+        "--forward",
+        &port,
+        "--json",
+        "link.json",
+        "--quiet",
+        "--",
+        "python3",
+        "-c",
+        &asks,
+    ];
+    let output = home.squall(&link);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    replying.join().expect("all was sent");
+    let json = fs::read(home.path().join("link.json")).expect("link.json");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let drops = json["forward_drops"].as_u64().expect("a count");
+    assert!((1..20_000).contains(&drops), "{drops}");
+    let sentence =
+        format!("--forward dropped {drops} datagrams, which looks like loss on the link");
+    assert!(said.contains(&sentence), "{said}");
+    assert!(json["validity"].to_string().contains(&sentence), "{json}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use squall_record::{
     RunFolder, TrialFolder, read_exchanges, read_frames, read_requests, read_sockets,
 };
 
-use crate::support::{recipe, run_recipe, seat};
+use crate::support::{alone_if_it_fails, recipe, run_recipe, seat};
 
 /// 60 requests a second for two seconds: two HTTP/1.1 connections can carry 100 a second.
 const REQUESTS: u64 = 120;
@@ -52,38 +52,39 @@ impl Trial {
 
 #[test]
 fn tables_of_a_trial_agree_for_every_protocol() {
-    let _seat = seat();
-    let variants: Vec<String> = Protocol::ALL
-        .iter()
-        .map(|protocol| {
-            format!(
-                "[[variant]]\nname = \"{protocol}\"\npath = \"client ~{protocol}~> server\"\n\
+    alone_if_it_fails(seat(), || {
+        let variants: Vec<String> = Protocol::ALL
+            .iter()
+            .map(|protocol| {
+                format!(
+                    "[[variant]]\nname = \"{protocol}\"\npath = \"client ~{protocol}~> server\"\n\
                  connections = {CONNECTIONS}\n"
-            )
-        })
-        .collect();
-    let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-    let text = recipe(
-        "60/s",
-        "delay = \"10ms\"",
-        &variants,
-        "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"2s\"",
-    );
-    let run = run_recipe(&text, &[]);
-    let folder = RunFolder::open(&run.folder).expect("the run");
-    let folders = folder.complete_trials().expect("its trials");
-    assert_eq!(folders.len(), Protocol::ALL.len());
-    for trial in folders.iter().map(Trial::read) {
-        eprintln!("{}", trial.protocol);
-        assert_eq!(trial.record.requests, REQUESTS);
-        assert!(trial.requests.iter().all(RequestRecord::succeeded));
-        check_counts(&trial);
-        check_sides_agree(&trial);
-        check_times(&trial);
-        check_frames(&trial);
-        check_sockets(&trial);
-        check_keys(&trial);
-    }
+                )
+            })
+            .collect();
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        let text = recipe(
+            "60/s",
+            "delay = \"10ms\"",
+            &variants,
+            "warmup = \"0s\"\nduration = \"2s\"\ndrain = \"2s\"",
+        );
+        let run = run_recipe(&text, &[]);
+        let folder = RunFolder::open(&run.folder).expect("the run");
+        let folders = folder.complete_trials().expect("its trials");
+        assert_eq!(folders.len(), Protocol::ALL.len());
+        for trial in folders.iter().map(Trial::read) {
+            eprintln!("{}", trial.protocol);
+            assert_eq!(trial.record.requests, REQUESTS);
+            assert!(trial.requests.iter().all(RequestRecord::succeeded));
+            check_counts(&trial);
+            check_sides_agree(&trial);
+            check_times(&trial);
+            check_frames(&trial);
+            check_sockets(&trial);
+            check_keys(&trial);
+        }
+    });
 }
 
 fn check_counts(trial: &Trial) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::page_view::check_silent;
 use crate::page_view::chromium::{self, Page};
-use crate::support::{FinishedRun, have, run_until_valid, seat};
+use crate::support::{FinishedRun, alone_if_it_fails, have, run_until_valid, seat};
 
 const RECIPE: &str = r#"
 name = "report"
@@ -85,19 +85,20 @@ fn report_of_a_real_run_has_no_empty_section_and_opens_the_requests_that_are_cli
     if !have(&["chromium"]) {
         return;
     }
-    let _seat = seat();
-    let run = run_until_valid(RECIPE, &["--try-fix"]);
-    if run.has_disturbed_trials() {
-        return;
-    }
-    assert_eq!(run.trials.len(), 3 + 2, "with and without the fix");
-    let mut page = open(&run);
-    check_sections(&mut page);
-    check_plots(&mut page);
-    check_click_on_a_dot(&mut page);
-    check_evidence(&mut page);
-    check_all_details(&mut page);
-    check_silent(&mut page);
+    alone_if_it_fails(seat(), || {
+        let run = run_until_valid(RECIPE, &["--try-fix"]);
+        if run.has_disturbed_trials() {
+            return;
+        }
+        assert_eq!(run.trials.len(), 3 + 2, "with and without the fix");
+        let mut page = open(&run);
+        check_sections(&mut page);
+        check_plots(&mut page);
+        check_click_on_a_dot(&mut page);
+        check_evidence(&mut page);
+        check_all_details(&mut page);
+        check_silent(&mut page);
+    });
 }
 
 fn open(run: &FinishedRun) -> Page {

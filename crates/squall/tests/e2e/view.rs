@@ -16,7 +16,7 @@ use serde_json::Value;
 use squall_base::Time;
 
 use crate::constructed::recipe;
-use crate::support::{FinishedRun, TrialFiles, run_until_valid, seat, squall};
+use crate::support::{FinishedRun, TrialFiles, alone_if_it_fails, run_until_valid, seat, squall};
 
 /// Killed on drop.
 pub(crate) struct Viewing {
@@ -276,32 +276,33 @@ fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles)
 
 #[test]
 fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
-    let _seat = seat();
-    let (first, second) = (lossy(), lossy());
-    check_in_chinese(&[&second.folder, &first.folder], first.only("h2c"));
-    let viewing = Viewing::start(&[&second.folder, &first.folder]);
-    let list = viewing.get("/");
-    assert_eq!(list.matches("<li><p><a href=\"/runs/").count(), 2, "{list}");
-    // The earlier run is the first, wherever it was named.
-    let (before, after) = (list.find("/runs/2/\""), list.find("/runs/1/\""));
-    assert!(before < after && before.is_some(), "{list}");
-    assert!(list.contains("href=\"/runs/1/compare/2\""), "{list}");
-    assert!(list.contains("from run to run"), "{list}");
-    assert!(!list.contains("<script"));
-    let compared = viewing.get("/runs/1/compare/2");
-    assert!(compared.contains("before"), "{compared}");
-    assert!(list.contains("href=\"/compare/\""), "{list}");
-    let beside = viewing.get("/compare/");
-    for number in ["1", "2"] {
-        let link = format!("<li><a href=\"/runs/{number}/\">{number}: ");
-        assert!(beside.contains(&link), "{beside}");
-    }
-    let (status, head, _) = viewing.ask("GET /compare", &viewing.address.to_string());
-    assert_eq!(status, 302, "{head}");
-    assert!(viewing.get("/favicon.ico").starts_with("<svg "));
-    let runs = viewing.get_json("/runs.json");
-    assert_eq!(runs[1]["path"], "/runs/2/");
-    assert_eq!(runs[0]["recipe"], runs[1]["recipe"]);
+    alone_if_it_fails(seat(), || {
+        let (first, second) = (lossy(), lossy());
+        check_in_chinese(&[&second.folder, &first.folder], first.only("h2c"));
+        let viewing = Viewing::start(&[&second.folder, &first.folder]);
+        let list = viewing.get("/");
+        assert_eq!(list.matches("<li><p><a href=\"/runs/").count(), 2, "{list}");
+        // The earlier run is the first, wherever it was named.
+        let (before, after) = (list.find("/runs/2/\""), list.find("/runs/1/\""));
+        assert!(before < after && before.is_some(), "{list}");
+        assert!(list.contains("href=\"/runs/1/compare/2\""), "{list}");
+        assert!(list.contains("from run to run"), "{list}");
+        assert!(!list.contains("<script"));
+        let compared = viewing.get("/runs/1/compare/2");
+        assert!(compared.contains("before"), "{compared}");
+        assert!(list.contains("href=\"/compare/\""), "{list}");
+        let beside = viewing.get("/compare/");
+        for number in ["1", "2"] {
+            let link = format!("<li><a href=\"/runs/{number}/\">{number}: ");
+            assert!(beside.contains(&link), "{beside}");
+        }
+        let (status, head, _) = viewing.ask("GET /compare", &viewing.address.to_string());
+        assert_eq!(status, 302, "{head}");
+        assert!(viewing.get("/favicon.ico").starts_with("<svg "));
+        let runs = viewing.get_json("/runs.json");
+        assert_eq!(runs[1]["path"], "/runs/2/");
+        assert_eq!(runs[0]["recipe"], runs[1]["recipe"]);
+    });
 }
 
 /// Other sites' names can lead to 127.0.0.1, and paths can lead out of a folder.
