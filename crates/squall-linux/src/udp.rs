@@ -212,7 +212,7 @@ impl UdpSocket {
         self.gso && self.state.max_gso_segments() > 1
     }
 
-    /// Datagrams dropped since the socket was made because the receive buffer was full.
+    /// Datagrams dropped since the socket was made, because its receive buffer was full or their checksums were wrong.
     pub fn receive_drops(&self) -> io::Result<u64> {
         socket::receive_drops(self)
     }

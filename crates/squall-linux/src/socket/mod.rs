@@ -30,8 +30,8 @@ pub(crate) use options::{
 /// The accept backlog; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
-/// Datagrams that a socket has dropped since it was made because its receive buffer was full (SK_MEMINFO_DROPS,
-/// include/uapi/linux/sock_diag.h).
+/// Datagrams that a socket has dropped since it was made, because its receive buffer was full or their checksums were wrong
+/// (SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h; udp_recvmsg, net/ipv4/udp.c).
 pub(crate) fn receive_drops(socket: &impl AsFd) -> io::Result<u64> {
     const DROPS: usize = 8;
     let mut words = [[0; 4]; DROPS + 1];

@@ -167,8 +167,8 @@ fn forward_drops_sentence(drops: u64) -> Option<String> {
     let datagrams = if drops == 1 { "datagram" } else { "datagrams" };
     (drops > 0).then(|| {
         format!(
-            "--forward dropped {drops} {datagrams}, which looks like loss on the link: its buffers were full; an ordinary \
-             user's are limited by net.core.rmem_max"
+            "--forward dropped {drops} {datagrams} because its receive buffers were full; to the programs this looks like \
+             loss on the link. For an ordinary user, net.core.rmem_max limits these buffers"
         )
     })
 }

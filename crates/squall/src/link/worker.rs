@@ -68,6 +68,7 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
         forwarders: Vec::new(),
     };
     let result = programs.run(plan, &client, &server);
+    let forward_drops = programs.forward_drops(&server)?;
     programs.end_all();
     let result = match result {
         Ok(ended) => Ok(CommandOutcome::Code(code_of(ended))),
@@ -80,13 +81,13 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
         counters: (client.counters(DEVICE)?, server.counters(DEVICE)?),
         report: &report,
         lasted: clock::now().since(epoch),
-        forward_drops: programs.forward_drops(),
+        forward_drops,
     };
     let summary = Summary::new(plan, &measured);
     if !plan.is_quiet {
         eprint(summary.text());
     } else if let Some(said) = summary.forward_drops_sentence() {
-        // What looks like loss on the link must not stay unsaid.
+        // These drops look like loss on the link, so `--quiet` does not hide them.
         eprint(format_args!("squall link: {said}\n"));
     }
     if let Some(path) = &plan.json {
@@ -159,9 +160,15 @@ impl Programs {
         }
     }
 
-    /// How many datagrams squall itself dropped.
-    fn forward_drops(&self) -> u64 {
-        self.forwarders.iter().map(Forwarder::dropped).sum()
+    /// How many datagrams squall itself dropped. Its sockets also count those that the link corrupted, which the kernel drops
+    /// for their checksums.
+    fn forward_drops(&self, server: &Host) -> Result<u64> {
+        if self.forwarders.is_empty() {
+            return Ok(0);
+        }
+        let corrupted = server.protocol_counters()?.count("UdpInCsumErrors");
+        let dropped: u64 = self.forwarders.iter().map(Forwarder::dropped).sum();
+        Ok(dropped.saturating_sub(corrupted))
     }
 
     fn start(&self, host: &Host, mut command: Command) -> Result<u32> {

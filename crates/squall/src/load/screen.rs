@@ -192,7 +192,7 @@ impl Screen {
         });
         let up = match *drawn {
             0 => String::new(),
-            lines => format!("\x1b[{lines}A\x1b[J"),
+            lines => erasure(lines),
         };
         *drawn = lines.len();
         draw(format_args!("{up}{}\n", lines.join("\n")));
@@ -201,7 +201,12 @@ impl Screen {
 
 fn erase(drawn: &mut usize) {
     if *drawn > 0 {
-        draw(format_args!("\x1b[{drawn}A\x1b[J"));
+        draw(erasure(*drawn));
         *drawn = 0;
     }
+}
+
+/// What erases the lines above the cursor. Terminals echo keys, such as ^C, so the cursor may have left the first column.
+fn erasure(lines: usize) -> String {
+    format!("\r\x1b[{lines}A\x1b[J")
 }

@@ -3,16 +3,14 @@
 //! This module does not know the peers that they run against: see `hostile_servers` and `truncated_servers`.
 
 use std::fs::{self, File};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{bench, peak_kib, say_disturbed, seat};
+use crate::support::{peak_kib, seat};
 
 /// A client that has exited.
 pub(crate) struct ClientOutput {
@@ -57,38 +55,18 @@ pub(crate) fn run(client: &mut Command, home: &Path, most: Duration, name: &str)
     }
 }
 
-/// Checks up to `at_once` cases in parallel, each in its own folder. A case that fails beside others must hold alone, with the
-/// machine for itself.
+/// Checks up to `at_once` cases in parallel, each in its own folder.
 pub(crate) fn check_each<T: Sync>(cases: &[T], at_once: usize, check: impl Fn(&T, &Path) + Sync) {
-    let seat = seat();
-    let in_own_folder = |case: &T| {
-        let home = TempDir::new().expect("a temporary folder");
-        check(case, home.path());
-    };
-    let failed = Mutex::new(Vec::new());
+    let _seat = seat();
     for some in cases.chunks(at_once) {
         thread::scope(|scope| {
             for case in some {
-                let (failed, in_own_folder) = (&failed, &in_own_folder);
+                let check = &check;
                 scope.spawn(move || {
-                    if catch_unwind(AssertUnwindSafe(|| in_own_folder(case))).is_err() {
-                        failed.lock().expect("no panic").push(case);
-                    }
+                    let home = TempDir::new().expect("a temporary folder");
+                    check(case, home.path());
                 });
             }
         });
     }
-    let failed = failed.into_inner().expect("no panic");
-    if failed.is_empty() {
-        return;
-    }
-    say_disturbed(&format!(
-        "{} of {} cases failed beside others; once more, alone",
-        failed.len(),
-        cases.len()
-    ));
-    // In this order, because a test that waits for the whole machine must not have a seat.
-    drop(seat);
-    let _alone = bench();
-    failed.into_iter().for_each(in_own_folder);
 }

@@ -13,8 +13,7 @@ use tempfile::TempDir;
 
 use crate::processes::process_below;
 use crate::support::{
-    alone_if_it_fails, check_validity, have, is_root, read_trials, recipe, seat, squall, stderr,
-    stdout, write_recipe,
+    check_validity, have, is_root, read_trials, recipe, seat, squall, stderr, stdout, write_recipe,
 };
 
 /// Longer than programs on a busy machine take to start and to open connections.
@@ -66,54 +65,52 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
     if !is_root() || !have(&["nginx", "haproxy", "ss", "nsenter"]) {
         return;
     }
-    alone_if_it_fails(seat(), || {
-        let home = TempDir::new().expect("a temporary folder");
-        for (asked, path) in [
-            ("reno", "client -h1-> haproxy ~h1~> nginx"),
-            ("cubic", "client -h1-> nginx ~h1~> haproxy"),
-        ] {
-            let text = recipe(
-                "200/s",
-                "delay = \"5ms\"",
-                &[&format!(
-                    "[[variant]]\nname = \"{asked}\"\npath = \"{path}\"\ncongestion_control = \"{asked}\"\n"
-                )],
-                "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    for (asked, path) in [
+        ("reno", "client -h1-> haproxy ~h1~> nginx"),
+        ("cubic", "client -h1-> nginx ~h1~> haproxy"),
+    ] {
+        let text = recipe(
+            "200/s",
+            "delay = \"5ms\"",
+            &[&format!(
+                "[[variant]]\nname = \"{asked}\"\npath = \"{path}\"\ncongestion_control = \"{asked}\"\n"
+            )],
+            "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
+        );
+        write_recipe(home.path(), &text);
+        let child = squall(home.path())
+            .args(["run", "./recipe.toml", "--output", asked])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("squall starts");
+        let give_up = Instant::now() + PATIENCE;
+        // Checks sockets at both ends of the link while the load runs.
+        let mut seen = [false; 2];
+        while seen != [true; 2] {
+            assert!(
+                Instant::now() < give_up,
+                "{asked}: no connections were seen"
             );
-            write_recipe(home.path(), &text);
-            let child = squall(home.path())
-                .args(["run", "./recipe.toml", "--output", asked])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("squall starts");
-            let give_up = Instant::now() + PATIENCE;
-            // Checks sockets at both ends of the link while the load runs.
-            let mut seen = [false; 2];
-            while seen != [true; 2] {
-                assert!(
-                    Instant::now() < give_up,
-                    "{asked}: no connections were seen"
-                );
-                thread::sleep(Duration::from_millis(100));
-                let stations: Vec<&str> =
-                    path.split(' ').filter(|word| !word.contains('-')).collect();
-                let ends = [(stations[1], "dport = 8081"), (stations[3], "sport = 8081")];
-                for ((program, filter), seen) in ends.into_iter().zip(&mut seen) {
-                    let pid = process_below(child.id(), program);
-                    let Some(said) = pid.and_then(|pid| sockets_of(pid, filter)) else {
-                        continue;
-                    };
-                    for found in congestion_controls_between_hosts(&said) {
-                        assert_eq!(found, asked, "{program}: {said}");
-                        *seen = true;
-                    }
+            thread::sleep(Duration::from_millis(100));
+            let stations: Vec<&str> = path.split(' ').filter(|word| !word.contains('-')).collect();
+            let ends = [(stations[1], "dport = 8081"), (stations[3], "sport = 8081")];
+            for ((program, filter), seen) in ends.into_iter().zip(&mut seen) {
+                let pid = process_below(child.id(), program);
+                let Some(said) = pid.and_then(|pid| sockets_of(pid, filter)) else {
+                    continue;
+                };
+                for found in congestion_controls_between_hosts(&said) {
+                    assert_eq!(found, asked, "{program}: {said}");
+                    *seen = true;
                 }
             }
-            let output = child.wait_with_output().expect("the run ends");
-            check_recorded(&home.path().join(asked), asked, &output);
         }
-    });
+        let output = child.wait_with_output().expect("the run ends");
+        check_recorded(&home.path().join(asked), asked, &output);
+    }
 }
 
 /// The trial records what the kernel reported.

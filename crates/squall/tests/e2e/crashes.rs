@@ -12,9 +12,8 @@ use tempfile::TempDir;
 use crate::processes::process_below;
 use crate::stand_ins::{path_from, write_program};
 use crate::support::{
-    alone_if_it_fails, begin_run, check_exit_code, failed_attempts, only_run, profile, read_trials,
-    recipe, run_recipe_in, run_whatever, seat, squall, stderr, stdout, summary_of, wait_for,
-    write_recipe,
+    begin_run, check_exit_code, failed_attempts, only_run, profile, read_trials, recipe,
+    run_recipe_in, run_whatever, seat, squall, stderr, stdout, summary_of, wait_for, write_recipe,
 };
 
 /// A recipe whose server is a shell script, which serves nothing.
@@ -104,35 +103,34 @@ fn a_program_that_ends_before_it_is_ready_ends_the_run_and_its_logs_are_kept() {
 
 #[test]
 fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
-    alone_if_it_fails(seat(), || {
-        let home = TempDir::new().expect("a temporary folder");
-        let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> server\"\n";
-        let text = recipe(
-            "50/s",
-            "delay = \"5ms\"",
-            &[variant],
-            "duration = \"1s\"\ndrain = \"1s\"",
-        );
-        let child = begin_run(home.path(), &text);
-        let worker = wait_for("a worker", || process_below(child.id(), "squall"));
-        kill(Pid::from_raw(worker), Signal::SIGKILL).expect("it still ran");
-        let output = child.wait_with_output().expect("the run ends");
-        let (said, shown) = (stderr(&output), stdout(&output));
-        let folder = only_run(home.path());
-        let trials = read_trials(&folder);
-        check_exit_code(&output, &trials);
-        assert_eq!(trials.len(), 1);
-        assert!(
-            said.contains(
-                "squall's own process for the trial ended with signal: 9 (SIGKILL); trying again"
-            ),
-            "{said}"
-        );
-        assert!(shown.contains("did not finish"), "{shown}");
-        let kept = failed_attempts(&folder);
-        assert_eq!(kept.len(), 1);
-        assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
-    });
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> server\"\n";
+    let text = recipe(
+        "50/s",
+        "delay = \"5ms\"",
+        &[variant],
+        "duration = \"1s\"\ndrain = \"1s\"",
+    );
+    let child = begin_run(home.path(), &text);
+    let worker = wait_for("a worker", || process_below(child.id(), "squall"));
+    kill(Pid::from_raw(worker), Signal::SIGKILL).expect("it still ran");
+    let output = child.wait_with_output().expect("the run ends");
+    let (said, shown) = (stderr(&output), stdout(&output));
+    let folder = only_run(home.path());
+    let trials = read_trials(&folder);
+    check_exit_code(&output, &trials);
+    assert_eq!(trials.len(), 1);
+    assert!(
+        said.contains(
+            "squall's own process for the trial ended with signal: 9 (SIGKILL); trying again"
+        ),
+        "{said}"
+    );
+    assert!(shown.contains("did not finish"), "{shown}");
+    let kept = failed_attempts(&folder);
+    assert_eq!(kept.len(), 1);
+    assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
 }
 
 /// What stands in for nginx here. It tells its version before the run, is killed when the process of a trial asks for it,

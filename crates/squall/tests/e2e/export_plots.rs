@@ -9,7 +9,9 @@ use std::process::Command;
 
 use crate::constructed::recipe;
 use crate::export::{refused, written};
-use crate::support::{have, python_with, run_until_valid, seat, squall, stderr, stdout};
+use crate::support::{
+    alone_if_it_fails, have, python_with, run_until_valid, seat, squall, stderr, stdout,
+};
 
 /// Prints the name of the root and the title of each SVG; a file that is not well-formed is an error.
 const TITLES: &str = "import sys, xml.etree.ElementTree as tree\n\
@@ -31,25 +33,26 @@ fn plots_of_a_run_are_exported_as_svg_and_png() {
     if !have(&["chromium"]) {
         return;
     }
-    let _seat = seat();
-    let text = recipe(
-        &["h1", "h2"],
-        "40/s",
-        ("1KiB", "3kB"),
-        "drop every 41",
-        "1s",
-    );
-    let run = run_until_valid(&text, &[]);
-    let plots = written(&run.folder, "plots", &["--to", "svg"]);
-    check_svgs(&plots);
-    let one = ["--to", "png", "--plot", "condition-0-requests-h1"];
-    check_png(&written(&run.folder, "h1.png", &one));
-    let unknown = refused(&run.folder, &["--to", "svg", "--plot", "h1"]);
-    assert!(unknown.contains("has no plot \"h1\""), "{unknown}");
-    assert!(
-        unknown.contains("\n  condition-0-requests-h1\n"),
-        "{unknown}"
-    );
+    alone_if_it_fails(seat(), || {
+        let text = recipe(
+            &["h1", "h2"],
+            "40/s",
+            ("1KiB", "3kB"),
+            "drop every 41",
+            "1s",
+        );
+        let run = run_until_valid(&text, &[]);
+        let plots = written(&run.folder, "plots", &["--to", "svg"]);
+        check_svgs(&plots);
+        let one = ["--to", "png", "--plot", "condition-0-requests-h1"];
+        check_png(&written(&run.folder, "h1.png", &one));
+        let unknown = refused(&run.folder, &["--to", "svg", "--plot", "h1"]);
+        assert!(unknown.contains("has no plot \"h1\""), "{unknown}");
+        assert!(
+            unknown.contains("\n  condition-0-requests-h1\n"),
+            "{unknown}"
+        );
+    });
 }
 
 /// Every file is well-formed and has the title of its plot.

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use crate::processes::{self, worker_with_client};
 use crate::support::{
-    H1, H2C_X1, alone_if_it_fails, check_exit_code, check_validity, may_keep_awake, only_run,
-    profile, read_trials, recipe, seat, squall, stderr, stdout, summary_of, wait_for, write_recipe,
+    H1, H2C_X1, check_exit_code, check_validity, may_keep_awake, only_run, profile, read_trials,
+    recipe, seat, squall, stderr, stdout, summary_of, wait_for, write_recipe,
 };
 
 /// Longer than a runner takes to end on a busy machine.
@@ -175,29 +175,27 @@ fn interrupted_run_reports_its_complete_trials_and_can_be_resumed() {
 
 #[test]
 fn kill_9_of_the_runner_leaves_nothing_and_loses_only_the_running_trial() {
-    alone_if_it_fails(seat(), || {
-        let run = Interrupted::in_second_trial();
-        kill(Pid::from_raw(run.runner.id() as i32), Signal::SIGKILL).expect("the runner is there");
-        let (home, _) = run.ended();
-        resume(&home);
-    });
+    let _seat = seat();
+    let run = Interrupted::in_second_trial();
+    kill(Pid::from_raw(run.runner.id() as i32), Signal::SIGKILL).expect("the runner is there");
+    let (home, _) = run.ended();
+    resume(&home);
 }
 
 #[test]
 fn kill_9_of_the_worker_leaves_nothing_and_its_trial_is_repeated() {
-    alone_if_it_fails(seat(), || {
-        let run = Interrupted::in_second_trial();
-        kill(run.worker, Signal::SIGKILL).expect("the worker is there");
-        let (home, output) = run.ended();
-        let trials = read_trials(&only_run(home.path()));
-        check_exit_code(&output, &trials);
-        assert_eq!(trials.len(), 2);
-        let said = stderr(&output);
-        assert!(
-            said.contains("[2/2] h2c x1") && said.contains("(SIGKILL); trying again"),
-            "{said}"
-        );
-    });
+    let _seat = seat();
+    let run = Interrupted::in_second_trial();
+    kill(run.worker, Signal::SIGKILL).expect("the worker is there");
+    let (home, output) = run.ended();
+    let trials = read_trials(&only_run(home.path()));
+    check_exit_code(&output, &trials);
+    assert_eq!(trials.len(), 2);
+    let said = stderr(&output);
+    assert!(
+        said.contains("[2/2] h2c x1") && said.contains("(SIGKILL); trying again"),
+        "{said}"
+    );
 }
 
 /// nohup(1) ignores SIGHUP before it starts the program.

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -308,6 +308,42 @@ fn schedule_changes_the_running_link() {
         };
         assert_eq!(packet.fate, expected, "at {at_ms} ms");
     }
+}
+
+/// The kernel drops corrupted datagrams at the socket that forwards, which is no fault of `--forward`.
+#[test]
+fn corrupted_datagrams_are_not_taken_for_drops_of_forwarding() {
+    if !have(&["python3"]) {
+        return;
+    }
+    let _seat = seat();
+    let home = home();
+    let service = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = service.local_addr().expect("its address").port();
+    let sends = format!(
+        "import socket, time\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         for _ in range(200):\n s.sendto(b'x' * 500, ('server', {port}))\n time.sleep(0.001)\n"
+    );
+    let port = port.to_string();
+    let asks = [
+        "--corrupt",
+        "20%",
+        "--forward",
+        &port,
+        "--json",
+        "link.json",
+        "--",
+    ];
+    let output = link(&home, &[&asks[..], &["python3", "-c", &sends]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json = fs::read(home.path().join("link.json")).expect("link.json");
+    let json: Value = serde_json::from_slice(&json).expect("JSON");
+    assert!(
+        json["directions"][0]["corrupted"].as_u64() > Some(0),
+        "{json}"
+    );
+    assert_eq!(json["forward_drops"], 0, "{json}");
 }
 
 #[test]

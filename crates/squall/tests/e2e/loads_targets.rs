@@ -148,7 +148,7 @@ fn few_requests_at_a_rate_do_not_exceed_it() {
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
-    // Two requests in four seconds, the last one due after two: its response comes within them on any machine.
+    // The last request is due after two of the four seconds, so its response arrives in time on any machine.
     let arguments = [
         "--rate",
         "30/m",

@@ -3,7 +3,7 @@
 //! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss
 //! in each direction, with CUBIC. A comparison across different programs can ask for agreement within 20 %.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use squall_base::record::{Direction, Fate, Outcome};
@@ -149,14 +149,18 @@ impl BelowSaturation {
     /// 80 and 270 ms, depending on the seed. So the usual tools run alongside ours, two trials of each at a time: at this rate
     /// they need little CPU.
     fn measure() -> BelowSaturation {
-        let h2load = is_root().then(|| {
-            [1..=FIRST_TRIALS, FIRST_TRIALS + 1..=TRIALS].map(|seeds| {
-                thread::spawn(move || -> Vec<Vec<f64>> {
-                    seeds.map(|seed| h2load::latencies_ms(seed, 8)).collect()
+        let (runs, h2load) = thread::scope(|scope| {
+            let h2load = is_root().then(|| {
+                [1..=FIRST_TRIALS, FIRST_TRIALS + 1..=TRIALS].map(|seeds| {
+                    scope.spawn(move || -> Vec<Vec<f64>> {
+                        seeds.map(|seed| h2load::latencies_ms(seed, 8)).collect()
+                    })
                 })
-            })
+            });
+            let runs = below_saturation();
+            let ended = |trials: ScopedJoinHandle<'_, _>| trials.join().expect("h2load ends");
+            (runs, h2load.map(|begun| begun.map(ended).concat()))
         });
-        let runs = below_saturation();
         for trial in runs.iter().flat_map(|run| &run.trials) {
             assert!(
                 trial
@@ -169,11 +173,10 @@ impl BelowSaturation {
         let of_h2c = h2c.iter().flat_map(|run| run.of_variant("h2c x1"));
         let h2c: Vec<Vec<f64>> = of_h2c.map(TrialFiles::latencies_ms).collect();
         assert_eq!(h2c.len() as u64, TRIALS);
-        let joined = |trials: thread::JoinHandle<_>| trials.join().expect("h2load ends");
         BelowSaturation {
             h1: h1.only("h1").latencies_ms(),
             h2c,
-            h2load: h2load.map(|begun| begun.map(joined).concat()),
+            h2load,
         }
     }
 

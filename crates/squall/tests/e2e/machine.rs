@@ -10,7 +10,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::other_work::{OtherWork, has_disturbed_trial, has_stolen_moment, watch_hypervisor};
+use crate::other_work::{
+    OtherWork, forget_disturbed_trials, has_disturbed_trial, has_stolen_moment, watch_hypervisor,
+};
 
 /// Tests that need a quiet machine use a sixth of two processors each, so three of them leave half of it idle.
 const QUIET_SEATS: usize = 3;
@@ -102,6 +104,7 @@ impl MachineUse {
         tests.waiting[need as usize] -= 1;
         tests.running[need as usize] += 1;
         drop(tests);
+        forget_disturbed_trials();
         // Those that waited for this one to begin.
         CHANGED.notify_all();
         watch_hypervisor();

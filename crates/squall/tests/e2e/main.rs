@@ -3,7 +3,8 @@
 //! All tests are in one test program because they must not disturb each other: each takes the whole machine
 //! (`support::bench`), a quiet one (`support::quiet_seat`), or a place beside any other tests (`support::seat`). Each
 //! behaviour has its own file. Expected figures cite their source. The tests accept trials that other work on the
-//! machine has disturbed, and assert only what does not depend on that (`support::check_validity`).
+//! machine has disturbed, and assert only what does not depend on that (`support::check_validity`). A check that other tests
+//! may disturb is repeated alone if it fails (`support::alone_if_it_fails`).
 
 mod alone;
 mod attribution;

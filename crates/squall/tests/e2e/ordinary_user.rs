@@ -258,10 +258,15 @@ fn ordinary_user_pings_across_a_link() {
     assert_eq!(stdout(&output), "0 hello\n", "{}", stderr(&output));
 }
 
-/// Its buffers have the kernel's usual size, and a service's replies may come faster than they are forwarded.
+/// An ordinary user's buffers have the kernel's usual size, so a service can reply faster than squall forwards.
 #[test]
 fn ordinary_user_is_told_what_forwarding_dropped() {
     if !is_root() || !have(&["python3"]) {
+        return;
+    }
+    let limit = fs::read_to_string("/proc/sys/net/core/rmem_max").expect("the limit");
+    if limit.trim().parse::<u32>().expect("bytes") > 4 << 20 {
+        eprintln!("skipped: an ordinary user may have buffers of {limit} bytes");
         return;
     }
     let _seat = seat();
@@ -305,7 +310,7 @@ fn ordinary_user_is_told_what_forwarding_dropped() {
     let drops = json["forward_drops"].as_u64().expect("a count");
     assert!((1..20_000).contains(&drops), "{drops}");
     let sentence =
-        format!("--forward dropped {drops} datagrams, which looks like loss on the link");
+        format!("--forward dropped {drops} datagrams because its receive buffers were full");
     assert!(said.contains(&sentence), "{said}");
     assert!(json["validity"].to_string().contains(&sentence), "{json}");
 }

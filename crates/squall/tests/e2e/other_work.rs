@@ -26,6 +26,11 @@ pub(crate) fn note_disturbed_trial() {
     HAS_DISTURBED_TRIAL.set(true);
 }
 
+/// Forgets them, for a check that is repeated.
+pub(crate) fn forget_disturbed_trials() {
+    HAS_DISTURBED_TRIAL.set(false);
+}
+
 /// Whether a trial of this thread's test was disturbed.
 pub(crate) fn has_disturbed_trial() -> bool {
     HAS_DISTURBED_TRIAL.get()
@@ -132,10 +137,10 @@ fn has_stolen_second(since: Instant) -> bool {
         .any(|second| *second >= since)
 }
 
-/// Whether the hypervisor took much of a tenth of a second since then. Less than that disturbs no test, but it is reason enough to
-/// run one again that failed.
+/// Whether the hypervisor has taken more than [`OTHERS_AT_MOST`] in some tenth of a second since then. That does not excuse a
+/// failed check, but scripts/test runs the failed test again.
 pub(crate) fn has_stolen_moment(since: Instant) -> bool {
-    thread::sleep(SECOND / MOMENTS_OF_A_SECOND);
+    thread::sleep(2 * SECOND / MOMENTS_OF_A_SECOND);
     locked(&STOLEN_MOMENTS)
         .iter()
         .any(|moment| *moment >= since)
@@ -144,9 +149,19 @@ pub(crate) fn has_stolen_moment(since: Instant) -> bool {
 /// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides
 /// only what the macros print.
 pub(crate) fn say_disturbed(what: &str) {
+    say(&format!("other work disturbs this machine: {what}"));
+}
+
+/// Says that a check failed beside other tests and is repeated alone.
+pub(crate) fn say_repeated(failure: &str) {
+    say(&format!(
+        "failed beside other tests, is repeated alone: {failure}"
+    ));
+}
+
+fn say(what: &str) {
     let test = thread::current();
     let test = test.name().unwrap_or_default();
-    let words = format!("{test}: other work disturbs this machine: {what}\n");
     // Without it nothing is wrong but the words.
-    let _ = io::stderr().write_all(words.as_bytes());
+    let _ = io::stderr().write_all(format!("{test}: {what}\n").as_bytes());
 }

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::processes::process_below;
 use crate::support::{
-    FinishedRun, TrialFiles, alone_if_it_fails, begin_run, failed_attempts, have, only_run, recipe,
-    run_recipe, run_squall, seat, squall, stderr, stdout, write_recipe,
+    FinishedRun, TrialFiles, begin_run, failed_attempts, have, only_run, recipe, run_recipe,
+    run_squall, seat, squall, stderr, stdout, write_recipe,
 };
 
 /// The six paths of Twilio's published experiment.
@@ -197,49 +197,48 @@ fn killed_program_is_reported_and_the_run_continues() {
     if !have(&["haproxy"]) {
         return;
     }
-    alone_if_it_fails(seat(), || {
-        let home = TempDir::new().expect("a temporary folder");
-        let text = recipe(
-            "200/s",
-            "delay = \"5ms\"",
-            &[
-                &variant(("haproxy", "client -h1-> haproxy ~h1~> server")),
-                &variant(("none", "client ~h1~> server")),
-            ],
-            "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
-        );
-        let child = begin_run(home.path(), &text);
-        let give_up = Instant::now() + Duration::from_secs(20);
-        // A process that only prints its version exits soon; the station still runs in the middle of its load.
-        let victim = loop {
-            let found = process_below(child.id(), "haproxy");
-            thread::sleep(Duration::from_millis(1_500));
-            let is_there = |pid: &i32| process_below(child.id(), "haproxy") == Some(*pid);
-            if let Some(pid) = found.filter(is_there) {
-                break pid;
-            }
-            assert!(Instant::now() < give_up, "haproxy never ran for long");
-        };
-        kill(Pid::from_raw(victim), Signal::SIGKILL).expect("it still ran");
-        let squall = child.id();
-        let output = child.wait_with_output().expect("the run ends");
-        let said = stderr(&output);
-        assert!(
-            said.contains("station 1, haproxy, ended with signal 9 (SIGKILL)"),
-            "{said}"
-        );
-        assert!(!said.contains("disturbed (station"), "{said}");
-        let (shown, run) = (stdout(&output), only_run(home.path()));
-        assert!(
-            shown.contains("haproxy was killed by SIGKILL in trial"),
-            "{shown}"
-        );
-        let kept = failed_attempts(&run);
-        let log = run
-            .join(kept[0].folder())
-            .join(&kept[0].station_exits[0].log);
-        assert!(log.is_file(), "{}", log.display());
-        assert!(said.contains("[2/2] none"), "the run goes on: {said}");
-        assert_eq!(process_below(squall, "haproxy"), None);
-    });
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let text = recipe(
+        "200/s",
+        "delay = \"5ms\"",
+        &[
+            &variant(("haproxy", "client -h1-> haproxy ~h1~> server")),
+            &variant(("none", "client ~h1~> server")),
+        ],
+        "warmup = \"500ms\"\nduration = \"3s\"\ndrain = \"2s\"",
+    );
+    let child = begin_run(home.path(), &text);
+    let give_up = Instant::now() + Duration::from_secs(20);
+    // A process that only prints its version exits soon; the station still runs in the middle of its load.
+    let victim = loop {
+        let found = process_below(child.id(), "haproxy");
+        thread::sleep(Duration::from_millis(1_500));
+        let is_there = |pid: &i32| process_below(child.id(), "haproxy") == Some(*pid);
+        if let Some(pid) = found.filter(is_there) {
+            break pid;
+        }
+        assert!(Instant::now() < give_up, "haproxy never ran for long");
+    };
+    kill(Pid::from_raw(victim), Signal::SIGKILL).expect("it still ran");
+    let squall = child.id();
+    let output = child.wait_with_output().expect("the run ends");
+    let said = stderr(&output);
+    assert!(
+        said.contains("station 1, haproxy, ended with signal 9 (SIGKILL)"),
+        "{said}"
+    );
+    assert!(!said.contains("disturbed (station"), "{said}");
+    let (shown, run) = (stdout(&output), only_run(home.path()));
+    assert!(
+        shown.contains("haproxy was killed by SIGKILL in trial"),
+        "{shown}"
+    );
+    let kept = failed_attempts(&run);
+    let log = run
+        .join(kept[0].folder())
+        .join(&kept[0].station_exits[0].log);
+    assert!(log.is_file(), "{}", log.display());
+    assert!(said.contains("[2/2] none"), "the run goes on: {said}");
+    assert_eq!(process_below(squall, "haproxy"), None);
 }

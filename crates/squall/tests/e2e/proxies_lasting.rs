@@ -13,41 +13,40 @@ use tempfile::TempDir;
 use crate::proxies::{KINDS, MOST_KIB, fetch, proxy, upstream, url, version};
 use crate::raw_http2::{HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, frame, read_frame};
 use crate::serving::{Serving, connect, read_to_end};
-use crate::support::{alone_if_it_fails, seat, squall, stderr};
+use crate::support::{seat, squall, stderr};
 
 /// POST http / for "a" (RFC 7541, appendices A and C).
 const POST: &[u8] = b"\x83\x86\x84\x41\x01a";
 
 #[test]
 fn exchanges_end_when_their_client_disconnects() {
-    alone_if_it_fails(seat(), || {
-        let home = TempDir::new().expect("a temporary folder");
-        let (sender, told) = mpsc::channel();
-        let (address, heard) = upstream(move |mut stream, _| {
-            // Sends no response: the connection ends when the client disconnects.
-            let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
-            let _ = sender.send(ended);
-        });
-        let proxy = proxy(&KINDS, "h1", address, &[]);
-        for front in KINDS {
-            let began = Instant::now();
-            let output = squall(home.path())
-                .args(["fetch", "-k", "--http", version(front), "--timeout", "1s"])
-                .arg(url(front, proxy.address(front)))
-                .output()
-                .expect("squall starts");
-            assert!(!output.status.success(), "{front}");
-            heard
-                .recv_timeout(Duration::from_secs(5))
-                .expect("a request");
-            let ended = told.recv_timeout(Duration::from_secs(4));
-            assert!(ended.expect("the upstream is told"), "{front}");
-            // Without a signal the upstream would time out only after 5 s.
-            assert!(began.elapsed() < Duration::from_secs(4), "{front}");
-        }
-        let log = proxy.end_well();
-        assert!(log.contains("; 5 client gone"), "{log}");
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let (sender, told) = mpsc::channel();
+    let (address, heard) = upstream(move |mut stream, _| {
+        // Sends no response: the connection ends when the client disconnects.
+        let ended = matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_));
+        let _ = sender.send(ended);
     });
+    let proxy = proxy(&KINDS, "h1", address, &[]);
+    for front in KINDS {
+        let began = Instant::now();
+        let output = squall(home.path())
+            .args(["fetch", "-k", "--http", version(front), "--timeout", "1s"])
+            .arg(url(front, proxy.address(front)))
+            .output()
+            .expect("squall starts");
+        assert!(!output.status.success(), "{front}");
+        heard
+            .recv_timeout(Duration::from_secs(5))
+            .expect("a request");
+        let ended = told.recv_timeout(Duration::from_secs(4));
+        assert!(ended.expect("the upstream is told"), "{front}");
+        // Without a signal the upstream would time out only after 5 s.
+        assert!(began.elapsed() < Duration::from_secs(4), "{front}");
+    }
+    let log = proxy.end_well();
+    assert!(log.contains("; 5 client gone"), "{log}");
 }
 
 #[test]

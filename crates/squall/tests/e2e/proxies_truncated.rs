@@ -96,15 +96,14 @@ fn check_upstream(body: Body, cut: Cut) {
 
 #[test]
 fn truncated_upstream_response_looks_complete_to_no_client() {
-    alone_if_it_fails(seat(), || {
-        for cut in CUTS {
-            thread::scope(|scope| {
-                for body in BODIES {
-                    scope.spawn(move || check_upstream(body, cut));
-                }
-            });
-        }
-    });
+    let _seat = seat();
+    for cut in CUTS {
+        thread::scope(|scope| {
+            for body in BODIES {
+                scope.spawn(move || check_upstream(body, cut));
+            }
+        });
+    }
 }
 
 const OLD: &[u8] = b"GET / HTTP/1.0\r\nhost: a\r\n\r\n";

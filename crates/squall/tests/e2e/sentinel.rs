@@ -115,11 +115,12 @@ fn now_ns() -> i64 {
 
 #[test]
 fn stall_of_a_processor_is_recorded() {
-    let _alone = bench();
     let Some(sentinels) = Sentinels::shared() else {
         eprintln!("skipped, what keeps a sentinel waiting: no real-time scheduling");
         return;
     };
+    // It holds a processor at the highest priority.
+    let _alone = bench();
     let processor = scheduling::usable_processors().expect("the processors are known")[0];
     // At a sentinel's priority, so the sentinel cannot run before this has ended.
     let holder = thread::spawn(move || {
@@ -131,7 +132,7 @@ fn stall_of_a_processor_is_recorded() {
     });
     let held = holder.join().expect("it only waits");
     // They note the stall when they run again.
-    wait_for("the stall to be noted", || {
+    wait_for(&format!("{held:?} among the gaps"), || {
         let gaps = sentinels.gaps();
         let noted = gaps
             .iter()

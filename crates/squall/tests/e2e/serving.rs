@@ -110,14 +110,14 @@ impl Serving {
         support::memory_kib(&self.child, "RssAnon:").expect("it still runs")
     }
 
-    /// Checks that a new HTTP/1.1 client gets a prompt response. On a busy machine, one of them may have to wait for a
-    /// processor.
+    /// Checks that a new HTTP/1.1 client gets a prompt response. On a busy machine the first response may be late; the next one
+    /// must not be.
     pub(crate) fn check_answers(&self) {
-        let times: Vec<Duration> = (0..3)
+        let times: Vec<Duration> = (0..2)
             .map(|_| self.time_of_answer())
             .take_while(|took| *took >= SOON)
             .collect();
-        assert!(times.len() < 3, "{times:?}");
+        assert!(times.len() < 2, "{times:?}");
     }
 
     /// How long a new HTTP/1.1 client waits for its response, which is checked.

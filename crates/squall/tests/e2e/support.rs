@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::machine::MachineUse;
 pub(crate) use crate::machine::{bench, quiet_seat, seat};
 use crate::other_work::OTHERS_AT_MOST;
+use crate::other_work::say_repeated;
 pub(crate) use crate::other_work::{OtherWork, note_disturbed_trial, say_disturbed};
 
 /// Longer than anything that a test waits for takes on a busy machine.
@@ -411,8 +412,8 @@ pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), S
     if holds { Ok(()) } else { Err(text()) }
 }
 
-/// Runs a check of times that other tests on the same processors may lengthen. If it fails beside them, it runs once more, with
-/// the machine for itself, and must hold there.
+/// Runs a check that may fail because other tests use the same processors. If it fails, it runs once more with the machine to
+/// itself, and that result counts.
 pub(crate) fn alone_if_it_fails(seat: MachineUse, check: impl Fn()) {
     let checked = || catch_unwind(AssertUnwindSafe(&check));
     let Err(panic) = checked() else {
@@ -421,7 +422,7 @@ pub(crate) fn alone_if_it_fails(seat: MachineUse, check: impl Fn()) {
     let said = panic.downcast_ref::<String>().map(String::as_str);
     let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
     let said = said.unwrap_or("it failed");
-    say_disturbed(&format!("{said}; once more, alone"));
+    say_repeated(said);
     // In this order, because a test that waits for the whole machine must not have a seat.
     drop(seat);
     let _alone = bench();

@@ -116,37 +116,36 @@ fn cut_off(serving: &Serving, upload: &Upload, cut: Cut, version: TlsVersion) {
 
 #[test]
 fn partial_upload_is_never_taken_for_a_whole_one() {
-    alone_if_it_fails(seat(), || {
-        let home = TempDir::new().expect("a temporary folder");
-        let log = home.path().join("access.log");
-        let log = log.to_str().expect("UTF-8");
-        let serving = serving(&["--sink", "--access-log", log]);
-        thread::scope(|scope| {
-            for upload in &UPLOADS {
-                for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-                    for cut in CUTS {
-                        let serving = &serving;
-                        scope.spawn(move || cut_off(serving, upload, cut, version));
-                    }
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let log = home.path().join("access.log");
+    let log = log.to_str().expect("UTF-8");
+    let serving = serving(&["--sink", "--access-log", log]);
+    thread::scope(|scope| {
+        for upload in &UPLOADS {
+            for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+                for cut in CUTS {
+                    let serving = &serving;
+                    scope.spawn(move || cut_off(serving, upload, cut, version));
                 }
             }
-            thread::sleep(Duration::from_millis(500));
-            serving.check_answers();
-        });
-        // A complete upload, to show that one would be recognised.
-        for upload in &UPLOADS {
-            let address = serving.address(upload.kind);
-            let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
-            tls.say(upload.begins);
-            tls.say(upload.more);
-            tls.flush().expect("it reads");
-            let answered = tls.hear_until(|heard| has_succeeded(upload.alpn, heard));
-            answered.expect("an answer");
         }
+        thread::sleep(Duration::from_millis(500));
         serving.check_answers();
-        serving.check_ends_well();
-        check_log(&fs::read_to_string(log).expect("the access log"));
     });
+    // A complete upload, to show that one would be recognised.
+    for upload in &UPLOADS {
+        let address = serving.address(upload.kind);
+        let mut tls = BareTls::client(address, TlsVersion::Tls13, upload.alpn);
+        tls.say(upload.begins);
+        tls.say(upload.more);
+        tls.flush().expect("it reads");
+        let answered = tls.hear_until(|heard| has_succeeded(upload.alpn, heard));
+        answered.expect("an answer");
+    }
+    serving.check_answers();
+    serving.check_ends_well();
+    check_log(&fs::read_to_string(log).expect("the access log"));
 }
 
 /// Each cut of an upload has a line without a status and with the 3 bytes of "abc"; the complete upload has one line.
@@ -173,46 +172,45 @@ fn check_log(log: &str) {
 #[test]
 fn echo_of_a_partial_body_does_not_end_like_a_complete_response() {
     const ASK: &[u8] = b"POST / HTTP/1.0\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc";
-    alone_if_it_fails(seat(), || {
-        let serving = serving(&["--echo"]);
-        for cut in [
-            Cut::Fin,
-            Cut::CloseNotify,
-            Cut::CloseNotifyAndSilence,
-            Cut::HalfRecordAndSilence,
-            Cut::HalfRecordAndFin,
-            Cut::BadRecord,
-        ] {
-            let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
-            tls.say(ASK);
-            tls.flush().expect("it reads");
-            let echoed = tls.hear_until(|heard| heard.ends_with(b"\r\n\r\nabc"));
-            echoed.expect("the echo begins");
-            let head = String::from_utf8_lossy(tls.heard()).into_owned();
-            assert!(!head.contains("content-length"), "{head}");
-            let began = Instant::now();
-            let tls = tls.cut(cut, b"def").expect("it reads");
-            let end = tls.expect("it is heard on").hear_end();
-            assert_ne!(end, End::CloseNotify, "{cut:?}");
-            assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
+    let _seat = seat();
+    let serving = serving(&["--echo"]);
+    for cut in [
+        Cut::Fin,
+        Cut::CloseNotify,
+        Cut::CloseNotifyAndSilence,
+        Cut::HalfRecordAndSilence,
+        Cut::HalfRecordAndFin,
+        Cut::BadRecord,
+    ] {
+        let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
+        tls.say(ASK);
+        tls.flush().expect("it reads");
+        let echoed = tls.hear_until(|heard| heard.ends_with(b"\r\n\r\nabc"));
+        echoed.expect("the echo begins");
+        let head = String::from_utf8_lossy(tls.heard()).into_owned();
+        assert!(!head.contains("content-length"), "{head}");
+        let began = Instant::now();
+        let tls = tls.cut(cut, b"def").expect("it reads");
+        let end = tls.expect("it is heard on").hear_end();
+        assert_ne!(end, End::CloseNotify, "{cut:?}");
+        assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
+    }
+    // In cleartext, by the end of TCP or by silence.
+    for ends in [Some(Shutdown::Write), None] {
+        let mut stream = connect(serving.address("h1"));
+        stream.write_all(ASK).expect("it reads");
+        let mut heard = [0; 4_096];
+        let mut len = 0;
+        while !heard[..len].ends_with(b"abc") {
+            len += stream.read(&mut heard[len..]).expect("the echo begins");
         }
-        // In cleartext, by the end of TCP or by silence.
-        for ends in [Some(Shutdown::Write), None] {
-            let mut stream = connect(serving.address("h1"));
-            stream.write_all(ASK).expect("it reads");
-            let mut heard = [0; 4_096];
-            let mut len = 0;
-            while !heard[..len].ends_with(b"abc") {
-                len += stream.read(&mut heard[len..]).expect("the echo begins");
-            }
-            if let Some(how) = ends {
-                stream.shutdown(how).expect("it is open");
-            }
-            let ended = stream.read(&mut heard).map_err(|error| error.kind());
-            assert_eq!(ended, Err(ErrorKind::ConnectionReset), "{ends:?}");
+        if let Some(how) = ends {
+            stream.shutdown(how).expect("it is open");
         }
-        serving.check_ends_well();
-    });
+        let ended = stream.read(&mut heard).map_err(|error| error.kind());
+        assert_eq!(ended, Err(ErrorKind::ConnectionReset), "{ends:?}");
+    }
+    serving.check_ends_well();
 }
 
 /// Sends these bytes and nothing more. Returns how long the server takes to close.
