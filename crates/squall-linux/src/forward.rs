@@ -228,6 +228,20 @@ mod tests {
         std::iter::from_fn(|| socket.recv(&mut datagram).ok()).count()
     }
 
+    /// Sends a burst, of which nothing is read until it has been sent. Returns its sender, and what forwards it to the service.
+    fn forward_burst(near: UdpSocket, service: &UdpSocket) -> (UdpSocket, Arc<Datagrams>) {
+        let client = datagram_socket(ANYWHERE).unwrap();
+        client.connect(near.local_addr().unwrap()).unwrap();
+        for _ in 0..BURST {
+            client.send(&DATAGRAM).unwrap();
+        }
+        let port = service.local_addr().unwrap().port();
+        let datagrams = Arc::new(Datagrams::new(near, port));
+        let receiving = datagrams.clone();
+        spawn(move || receiving.receive()).unwrap();
+        (client, datagrams)
+    }
+
     #[test]
     fn bursts_in_both_directions_are_forwarded_whole_however_late() {
         let near = datagram_socket(ANYWHERE).unwrap();
@@ -236,16 +250,7 @@ mod tests {
             return;
         }
         let service = datagram_socket(ANYWHERE).unwrap();
-        let client = datagram_socket(ANYWHERE).unwrap();
-        client.connect(near.local_addr().unwrap()).unwrap();
-        for _ in 0..BURST {
-            client.send(&DATAGRAM).unwrap();
-        }
-        // Only now does the forwarding begin.
-        let port = service.local_addr().unwrap().port();
-        let datagrams = Arc::new(Datagrams::new(near, port));
-        let receiving = datagrams.clone();
-        spawn(move || receiving.receive()).unwrap();
+        let (client, datagrams) = forward_burst(near, &service);
         let forwarder = service.peek_from(&mut [0; 1]).unwrap().1;
         assert_eq!(received(&service), BURST);
         for _ in 0..BURST {
@@ -260,15 +265,7 @@ mod tests {
         let near = UdpSocket::bind(ANYWHERE).unwrap();
         setsockopt(&near, sockopt::RcvBuf, &(BURST * KERNEL_BYTES / 20)).unwrap();
         let service = datagram_socket(ANYWHERE).unwrap();
-        let client = UdpSocket::bind(ANYWHERE).unwrap();
-        client.connect(near.local_addr().unwrap()).unwrap();
-        for _ in 0..BURST {
-            client.send(&DATAGRAM).unwrap();
-        }
-        let port = service.local_addr().unwrap().port();
-        let datagrams = Arc::new(Datagrams::new(near, port));
-        let receiving = datagrams.clone();
-        spawn(move || receiving.receive()).unwrap();
+        let (_, datagrams) = forward_burst(near, &service);
         service.peek_from(&mut [0; 1]).unwrap();
         let forwarded = received(&service);
         assert!(forwarded < BURST, "the buffer has room for all");

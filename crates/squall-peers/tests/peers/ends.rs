@@ -139,7 +139,7 @@ fn station_that_never_responds_is_given_up() {
         .wait_ready(None, began + Duration::from_secs(2))
         .expect_err("nobody listens")
         .to_string();
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(5));
     assert!(
         error.contains("did not answer at 127.0.0.1")
             && error.contains("refused")
