@@ -6,14 +6,16 @@ use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::time::Duration;
 
-use nix::unistd::{Gid, Uid, chown};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Pid, Uid, chown};
 use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
+use crate::processes::worker_that_forwards;
 use crate::support::{
     H1, H2C_X1, alone_if_it_fails, check_exit_code, check_validity, have, is_root, only_run, peers,
     read_trials, recipe, seat, stderr, stdout,
@@ -258,7 +260,7 @@ fn ordinary_user_pings_across_a_link() {
     assert_eq!(stdout(&output), "0 hello\n", "{}", stderr(&output));
 }
 
-/// An ordinary user's buffers have the kernel's usual size, so a service can reply faster than squall forwards.
+/// An ordinary user's receive buffers are small, and a program that is stopped empties none of them.
 #[test]
 fn ordinary_user_is_told_what_forwarding_dropped() {
     if !is_root() || !have(&["python3"]) {
@@ -273,13 +275,9 @@ fn ordinary_user_is_told_what_forwarding_dropped() {
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     let service = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let patience = Some(Duration::from_secs(60));
+    service.set_read_timeout(patience).expect("it is set");
     let port = service.local_addr().expect("its address").port();
-    let replying = thread::spawn(move || {
-        let (_, forwarder) = service.recv_from(&mut [0; 16]).expect("a datagram");
-        for _ in 0..20_000 {
-            service.send_to(&[7; 1_200], forwarder).expect("loopback");
-        }
-    });
     let asks = format!(
         "import socket, time\n\
          s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
@@ -301,10 +299,23 @@ fn ordinary_user_is_told_what_forwarding_dropped() {
         "-c",
         &asks,
     ];
-    let output = home.squall(&link);
+    let squall = home
+        .command(&link)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("setpriv starts");
+    let (_, forwarder) = service.recv_from(&mut [0; 16]).expect("a datagram");
+    let worker = worker_that_forwards(squall.id()).expect("it forwards");
+    let worker = Pid::from_raw(worker);
+    kill(worker, Signal::SIGSTOP).expect("it is stopped");
+    for _ in 0..20_000 {
+        service.send_to(&[7; 1_200], forwarder).expect("loopback");
+    }
+    kill(worker, Signal::SIGCONT).expect("it goes on");
+    let output = squall.wait_with_output().expect("it ends");
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
-    replying.join().expect("all was sent");
     let json = fs::read(home.path().join("link.json")).expect("link.json");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     let drops = json["forward_drops"].as_u64().expect("a count");

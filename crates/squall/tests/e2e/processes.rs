@@ -44,6 +44,12 @@ pub(crate) fn worker_with_client(runner: u32) -> Option<i32> {
     process_below(runner, "squall").filter(|worker| has_thread(*worker, "squall-client"))
 }
 
+/// The worker of this `squall link --forward`.
+pub(crate) fn worker_that_forwards(link: u32) -> Option<i32> {
+    let mut workers = processes_below(link, "squall").into_iter();
+    workers.find(|worker| has_thread(*worker, "squall-forward"))
+}
+
 fn has_thread(process: i32, name: &str) -> bool {
     let tasks = fs::read_dir(format!("/proc/{process}/task"));
     let tasks = tasks.into_iter().flatten().flatten();
