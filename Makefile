@@ -28,7 +28,7 @@ peers: ## check what else the tests need, install what is missing
 
 demo: prerequisites ## build squall quickly and answer a real question: about 5 minutes on two processors
 	cargo build --profile demo -p squall $(CARGO_FLAGS)
-	# 3: other work disturbed all trials of a cell; the report says which.
+	# Exit code 3: other work disturbed all trials of a cell; the report says which.
 	"$(CARGO_TARGET_DIR)/demo/squall" run twilio --profile quick --stations embedded || [ $$? -eq 3 ]
 
 # Most end-to-end tests wait for a network or a clock, so four of them run at a time for each processor.
@@ -59,8 +59,8 @@ lint: prerequisites ## formatting, clippy, docs, dependencies, spelling, turns o
 	cargo fmt --all -- --check
 	# Clippy links nothing, so the fuzz targets need no libFuzzer, which takes half a minute to build.
 	CUSTOM_LIBFUZZER_PATH=/dev/null cargo clippy --workspace --all-targets $(CARGO_FLAGS) -- -D warnings
-	# With examples, dependencies have the features with which clippy has checked them, so none is checked again. With clippy's
-	# driver and arguments, neither is squall: cargo takes what clippy has left. Should either change, this only takes longer.
+	# With --examples, dependencies have the features with which clippy checked them, so cargo does not check them again. With
+	# clippy's driver and arguments, it reuses clippy's results for squall too. If either changes, this only takes longer.
 	RUSTDOCFLAGS="-D warnings" RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
 		CLIPPY_ARGS="-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__" \
 		cargo doc --no-deps --lib --bins --examples $(CARGO_FLAGS)

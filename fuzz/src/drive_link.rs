@@ -132,8 +132,8 @@ impl Journey {
     /// them.
     fn travel(mut self, mut packets: &[u8]) {
         while let [gap, length, rest @ ..] = packets {
-            let (packet, behind) = rest.split_at(usize::from(*length).min(rest.len()));
-            packets = behind;
+            let (packet, remaining) = rest.split_at(usize::from(*length).min(rest.len()));
+            packets = remaining;
             self.wait_until(self.now + Duration::from_micros(u64::from(gap & 0x7f) * 10));
             let direction = Direction::ALL[usize::from(gap >> 7)];
             self.link.offer(self.now, direction, packet.to_vec());

@@ -1,7 +1,8 @@
 //! Drives the observer's parsing of QUIC inside its packet protection: the packets are sealed correctly, with secrets
 //! from the key log, and contain what the input provides.
 //!
-//! `drive_observe` also sends bytes in place of whole packets. Nothing may panic, and what must hold for rows holds.
+//! `drive_observe` also sends bytes in place of whole packets. Nothing may panic, and the rows must pass
+//! `drive_observe::check`.
 
 use boring::aead::{AeadCtx, Algorithm};
 use boring::hash::MessageDigest;
@@ -138,7 +139,7 @@ impl Sealer {
     }
 }
 
-/// Both ends of a connection whose handshake is done as far as the observer looks, and its observer.
+/// Both ends of a connection whose handshake is complete as far as the observer examines it, and its observer.
 pub struct Sealed {
     pub sealers: [Sealer; 2],
     observer: Observer,

@@ -1,4 +1,4 @@
-//! Laws that the events of a client's connection obey, whatever the peer is and sends.
+//! Laws that the events of a client's connection obey, regardless of what the peer is and sends.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The answer to a recipe's question: one plain sentence with numbers, then how sure it is, then why.
 //!
 //! It says nothing beyond the verdicts of the conditions. If the recipe names a primary comparison, that comparison is the
-//! answer. Otherwise it is the most certain difference in the leading measure, and of equally certain ones the largest. For
-//! the individual conditions see `verdict`; for their sentences, `sentence`; for the answer as data, `summary`.
+//! answer. Otherwise it is the most certain difference in the leading measure; among equally certain ones, the largest. For the
+//! individual conditions see `verdict`; for their sentences, `sentence`; for the answer as data, `summary`.
 
 use std::collections::BTreeSet;
 
@@ -170,10 +170,10 @@ impl<'a> ComparedCell<'a> {
         }
     }
 
-    /// The finding that explains best why this cell is slower than `faster`. If one cause leads where the two are compared,
-    /// it is the worst finding about that cause, one that costs response time if there is one. Otherwise it is the finding
-    /// that costs most response time beyond what it costs `faster`; and if none costs more time here, the worst finding
-    /// whose other share, such as one of packets, is larger here. Minor findings explain nothing.
+    /// The finding that best explains why this cell is slower than `faster`. If one cause leads where the two are compared, it
+    /// is the worst finding about that cause, preferably one that costs response time. Otherwise it is the finding whose cost
+    /// in response time exceeds its cost to `faster` by most. If no finding costs more time here, it is the worst one whose
+    /// other share, such as one of packets, is larger here. Minor findings explain nothing.
     fn explanation_against(
         &self,
         faster: &ComparedCell<'_>,
@@ -224,8 +224,8 @@ fn run_comparisons(conditions: &[ConditionSummary]) -> Vec<ConditionComparison<'
     compared.collect()
 }
 
-/// If both variants of a comparison are rungs of one ladder of connection counts, the question is how many connections it
-/// takes: the crossover that answers it.
+/// The crossover that answers how many connections it takes, if both variants of a comparison are rungs of one ladder of
+/// connection counts.
 fn crossover_between<'a>(
     condition: &'a ConditionSummary,
     comparison: &Comparison,
@@ -237,8 +237,8 @@ fn crossover_between<'a>(
     })
 }
 
-/// How many connections it takes to match a baseline: one sentence for each condition and baseline, without the one that
-/// has been `said`.
+/// How many connections it takes to match a baseline: one sentence for each condition and baseline, except for the crossover
+/// that was already `said`.
 fn crossovers<'a>(
     conditions: &'a [ConditionSummary],
     said: Option<&'a Crossover>,
@@ -441,7 +441,7 @@ fn how_sure(comparison: &Comparison) -> String {
     }
 }
 
-/// How often each cell must be repeated for the comparison to have a chance of a decision: as often as a proof takes, or
+/// How often each cell must be repeated for the comparison to have a chance of being decided: as often as a proof takes, or
 /// twice as often as before if that was not enough. Disturbed trials are repeated anyway. `None` if it is decided, or if
 /// something other than chance hides the difference.
 fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
@@ -555,7 +555,7 @@ mod tests {
         ];
         assert_eq!(explanation(&slower, &faster, None), Some("head_of_line"));
         assert_eq!(explanation(&slower, &[], None), Some("timeout_repair"));
-        // Without more of any time, something else may be the reason.
+        // If no finding costs more time, something else may be the reason.
         assert_eq!(
             explanation(&slower[..3], &faster, None),
             Some("hpack_eviction")

@@ -114,7 +114,8 @@ pub struct Delivery {
     pub hop: u8,
     /// The direction of the bodies.
     pub direction: Direction,
-    /// From when the first measured request had its connection, where all times here count from, to the end of the last.
+    /// From when the first measured request had its connection to the end of the last one. All times here count from its
+    /// beginning.
     pub span: Duration,
     /// The length of an interval.
     pub interval: Duration,
@@ -133,7 +134,7 @@ impl Delivery {
         self.bytes.iter().map(move |bytes| *bytes as f64 / seconds)
     }
 
-    /// The least and the most payload of a packet, in bytes; `None` without packets.
+    /// The smallest and the largest payload of a packet, in bytes; `None` without packets.
     pub fn payload_range(&self) -> Option<(u64, u64)> {
         let sizes = || self.samples.iter().map(|sample| sample.payload_bytes);
         sizes().min().zip(sizes().max())
@@ -143,7 +144,7 @@ impl Delivery {
 /// A packet that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketSample {
-    /// When.
+    /// When it was delivered.
     pub at: Duration,
     /// Its payload.
     pub payload_bytes: u64,
@@ -213,8 +214,8 @@ impl DeliveryCounter {
         &self.phase.folder
     }
 
-    /// Takes in a packet of the trial, in any order. Those of other links, directions and times are left out, as are those
-    /// without payload and those that were not delivered.
+    /// Counts a packet of the trial; packets may come in any order. Those of other links, directions and times are left out, as
+    /// are those without payload and those that were not delivered.
     pub fn add(&mut self, packet: LinkPacket) {
         let phase = &self.phase;
         let Some(released) = packet.released else {
@@ -302,7 +303,7 @@ mod tests {
     use crate::load::requests::{answered, at, ms};
     use crate::trial::{TrialStats, trial_stats};
 
-    /// A repetition whose only request uploads a MiB, from 10 ms on, in this time.
+    /// A repetition whose only request begins at 10 ms and uploads a MiB in this time.
     fn upload(repetition: u32, took_ms: u64) -> (TrialRecord, RequestRecord) {
         let mut record = made_trial(Protocol::H1);
         record.trial.index = repetition;

@@ -30,7 +30,7 @@ pub struct Spread<T> {
 }
 
 impl Spread<Quantile> {
-    /// The median and the range; `None` of an empty sample.
+    /// The median and the range; `None` for an empty sample.
     pub(crate) fn of_sample(sample: &Sample) -> Option<Spread<Quantile>> {
         Some(Spread {
             median: sample.median()?,
@@ -152,7 +152,7 @@ pub struct CellSummary {
     pub window_rate: Option<WindowRate>,
     /// Connections opened.
     pub connections_opened: Option<Spread<f64>>,
-    /// Requests per second that the schedule asked for while measuring.
+    /// Requests per second that were due in the measured phase.
     pub rate_asked_per_s: Option<Spread<f64>>,
     /// Successful requests per second within the measured window.
     pub rate_achieved_per_s: Option<Spread<f64>>,
@@ -175,8 +175,8 @@ impl CellSummary {
         trials.get(last / 2).copied()
     }
 
-    /// The trials whose figures say something about the variant: the valid ones, or without any those whose figures are
-    /// limits. Empty if all trials are invalid.
+    /// The trials whose figures say something about the variant: the valid ones or, if there are none of those, the ones whose
+    /// figures are limits. Empty if all trials are invalid.
     pub fn evidence(&self) -> Vec<&TrialStats> {
         let valid: Vec<&TrialStats> = self.valid_trials().collect();
         if valid.is_empty() {

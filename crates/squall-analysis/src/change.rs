@@ -3,8 +3,8 @@
 //! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, trials are
 //! compared as pairs, and a pair with a doubtful trial counts as within a run (`verdict`). Otherwise the valid trials of the
 //! runs are compared as two groups, which takes more trials to show the same change. Doubtful trials are not among them,
-//! because only within a pair is it known what squall's lateness can have done to a difference. Figures that are limits of
-//! the emulated path are left out.
+//! because only for a pair is it known how far squall's lateness may have changed a difference. Figures that are limits of the
+//! emulated path are left out.
 //!
 //! Holm's correction covers each figure separately, since a reader looks at one. `verdict` says what makes a verdict.
 //! Whether the two runs were made on comparable machines is left to the caller.
@@ -75,10 +75,10 @@ pub struct CellChange {
     pub is_paired: bool,
     /// Valid trials of the earlier run, and doubtful ones whose p99 is compared.
     pub trials_before: u64,
-    /// The same of the later run.
+    /// The corresponding number for the later run.
     pub trials_after: u64,
     /// Which run could not carry the load, if either: the variant stands for the later run, the baseline for the earlier
-    /// one. Under overload latencies grow with the duration, so a change is one of how fast they grow.
+    /// one. Under overload latencies grow with the duration, so a change is a change in how fast they grow.
     pub overload: Option<Overload>,
     /// Each figure, in the order of [`ChangeFigure`].
     pub figures: Vec<FigureChange>,
@@ -124,7 +124,7 @@ pub enum ChangeThresholdError {
 }
 
 impl ChangeFigure {
-    /// The statistic of response times that it is; `None` for the rate, which is not a latency.
+    /// Its statistic of response times; `None` for the rate, which is not a latency.
     fn statistic(self) -> Option<Statistic> {
         Some(match self {
             ChangeFigure::Mean => Statistic::Mean,
@@ -359,7 +359,7 @@ impl FigureChange {
         change
     }
 
-    /// What lateness of squall did to a rate is not known, so only valid trials count.
+    /// How far squall's lateness changed a rate is not known, so only valid trials count.
     fn of_rates(figure: ChangeFigure, pairs: &[TrialPair<'_>]) -> FigureChange {
         let is_valid = |(after, before): &&TrialPair<'_>| after.is_valid() && before.is_valid();
         let valid: Vec<TrialPair<'_>> = pairs.iter().filter(is_valid).copied().collect();
@@ -550,16 +550,16 @@ impl Changes {
             return match few.count() {
                 0 => format!("No change of p99 is shown in any of {of_all}"),
                 few => format!(
-                    "No change of p99 can be shown in {few} of {of_all}: too few trials (6 pairs of the same seeds, or \
-                     4 against 4 of others, are the fewest that can)"
+                    "No change of p99 can be shown in {few} of {of_all}: too few trials (it takes at least 6 pairs of \
+                     the same seeds, or 4 against 4 of others)"
                 ),
             };
         }
         format!("p99 is {}", parts.join(", and "))
     }
 
-    /// The cells of which nothing can be said about p99, each with the reason, such as `h1 at loss 3%: too few trials`;
-    /// the cells that only one run has are among them.
+    /// The cells about whose p99 nothing can be said, each with the reason, such as `h1 at loss 3%: too few trials`. They
+    /// include the cells that only one run has.
     pub fn without_verdict(&self) -> Vec<String> {
         let said = self.cells.iter().filter_map(|cell| {
             let change = cell.figure(ChangeFigure::P99);
@@ -591,7 +591,7 @@ impl ChangeThreshold {
         let measured = figure::ratio(ratio.median);
         let Some(interval) = ratio.interval else {
             return (
-                format!("{place}: FAILED, {measured}, but of too few trials to be sure"),
+                format!("{place}: FAILED, {measured}, but from too few trials to be sure"),
                 false,
             );
         };

@@ -16,7 +16,7 @@ use crate::trial::TrialStats;
 use crate::value::measure_name;
 use crate::verdict::LEVEL;
 
-/// Search steps for the interval between two numbers that were tried.
+/// Steps of the search for the interval, between two neighbouring numbers that were tried.
 const STEPS: u32 = 64;
 
 /// Where variants with ever more connections become as good as another variant, under one condition.
@@ -258,7 +258,7 @@ fn interval(
     }
     let (low, high) = possible?;
     let (fewest, most) = (f64::from(ladder.first()?.0), f64::from(ladder.last()?.0));
-    // At the ends of the numbers that were tried the search stops, not the interval.
+    // The search stops at the smallest and the largest number that were tried; the interval may reach beyond them.
     let is_at = |value: f64, end: f64| (value / end - 1.0).abs() < 1e-9;
     Some(ConnectionRange {
         low: (!is_at(low, fewest)).then_some(low),

@@ -1,6 +1,6 @@
 //! Which way a comparison points, if all measurements agree.
 //!
-//! It says nothing of how sure that is (`answer` does).
+//! It does not say how sure that is (`answer` does).
 
 use crate::verdict::{Comparison, Difference, PairResult};
 

@@ -92,10 +92,11 @@ impl fmt::Display for EndedProgram {
             self.log,
         )?;
         if !last_lines.is_empty() {
-            write!(f, "Its last words: {}. ", last_lines.join(" | "))?;
+            write!(f, "Its last output: {}. ", last_lines.join(" | "))?;
         }
         f.write_str(if self.is_set_aside {
-            "That attempt is in no figure. Find out why the program ended: under this load it may end again."
+            "That attempt is left out of all figures. Find out why the program ended: it may do so again under this \
+             load."
         } else {
             "The trial is left out. Find out why the program ended before you repeat it."
         })
@@ -119,8 +120,8 @@ impl fmt::Display for UnfinishedAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "An attempt at trial {} (variant {}) did not finish and is in no figure: {}. What it left is in the run's folder, \
-             in {}. Report it if it stays.",
+            "An attempt at trial {} (variant {}) did not finish and is left out of all figures: {}. What it left \
+             behind is in the run's folder, in {}. Report it if it keeps happening.",
             self.trial, self.variant, self.why, self.folder,
         )
     }
@@ -142,8 +143,8 @@ impl fmt::Display for UntoldVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "The version of {} is unknown in {}: asked for it, the program failed. Run its version command by hand, and check \
-             that it was not replaced during the run.",
+            "The version of {} is unknown in {}: its version command failed. Run that command by hand, and check that \
+             the program was not replaced during the run.",
             self.stations.join(" and "),
             figure::counted(self.trials, "trial", "trials"),
         )

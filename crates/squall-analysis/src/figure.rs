@@ -1,7 +1,7 @@
 //! How numbers are written, in every sentence and table alike.
 //!
 //! Three digits are kept where they mean something: a fourth would claim a precision that no trial has.
-//! It knows nothing about columns, colours or HTML; those are squall-report's.
+//! Columns, colours and HTML are up to squall-report.
 
 use squall_base::Duration;
 

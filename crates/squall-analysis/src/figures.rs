@@ -1,8 +1,8 @@
 //! The figures of a trial's latencies, and the interval of a figure.
 //!
-//! Each figure is read from the sorted latencies, which know how much of it is certain (`quantile`). Which latencies it is
-//! made of is decided by the caller: `trial`, `page_time` or `target_times`. How far chance may have moved a figure is
-//! computed in `stats`, and `figure` is how it is written.
+//! Each figure is read from the sorted latencies, which know how much of it is certain (`quantile`). The caller chooses the
+//! latencies: `trial`, `page_time` or `target_times`. `stats` computes how far chance may have moved a figure, and `figure`
+//! writes it.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::Statistic;
@@ -28,7 +28,7 @@ impl Interval<f64> {
         }
     }
 
-    /// Of a ratio: `0.27x to 0.31x`.
+    /// The interval of a ratio in words: `0.27x to 0.31x`.
     pub(crate) fn in_words(self) -> String {
         format!(
             "{} to {}",

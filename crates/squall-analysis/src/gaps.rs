@@ -1,7 +1,7 @@
 //! The gaps between arrivals of a trial's response bodies as figures of a measure.
 //!
-//! The client summed them up while it ran (`GapFigures`), because a trial has no row for each. Here it is only decided which
-//! of the figures has enough gaps to be reported.
+//! The client summed them up while it ran (`GapFigures`), because a trial has no row for each. This module only decides which
+//! figures have enough gaps to be reported.
 
 use squall_base::Duration;
 use squall_base::record::GapFigures;

@@ -38,7 +38,7 @@ pub struct Grid {
 /// Two variants that are compared by a measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedPair {
-    /// The measure that was asked for.
+    /// The requested measure.
     pub measure: Measure,
     /// The variant.
     pub variant: String,

@@ -1,7 +1,7 @@
 //! The answer as one clause: which variant wins, by what, and under which condition.
 //!
-//! It decides nothing: `verdict` has the result, and `answer` chooses the comparison. The sentence with all numbers is
-//! `answer`'s too.
+//! It decides nothing: `verdict` has the result, and `answer` chooses the comparison. `answer` also writes the sentence
+//! with all numbers.
 
 use squall_base::plan::Condition;
 

@@ -1,8 +1,8 @@
 //! The requests of a trial, counted by when they were due and how long they took, as a heat map shows them.
 //!
-//! Every request counts once, those of the warm-up included. Requests that were unfinished or failed have rows of their own,
-//! because their response times are not known. Maps of trials can be added up for a drawing, but no figure is taken
-//! from one: figures are those of single trials (`trial`). squall-report draws it.
+//! Every request counts once, including those of the warm-up. Requests that were unfinished or failed have rows of their own,
+//! because their response times are not known. Maps of trials can be added up for a drawing, but no figure is computed from a
+//! map: figures belong to single trials (`trial`). squall-report draws it.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use squall_base::record::{RequestRecord, TrialRecord};
 use crate::latency::latency_since;
 use crate::quantile::Quantile;
 
-/// The columns over the time of the load: about six pixels each in a small drawing.
+/// The number of columns over the time of the load: about six pixels each in a small drawing.
 const COLUMNS: u64 = 60;
 
-/// The rows between two powers of ten. The times of a row are a third longer than those of the row below it.
+/// The number of rows between two powers of ten. The times of a row are a third longer than those of the row below it.
 const ROWS_PER_DECADE: u32 = 8;
 
-/// Where the lowest row begins. Shorter requests are in it, too.
+/// Where the lowest row begins. It also has all shorter requests.
 const SHORTEST: Duration = Duration::from_micros(1);
 
 /// A row of a heat map.
@@ -97,7 +97,7 @@ impl HeatMap {
         (sum.total() > 0).then_some(sum)
     }
 
-    /// The same requests in columns of this length, which is a multiple of the present one.
+    /// The same requests in columns of this length, which is a multiple of the current one.
     pub fn coarser(&self, interval: Duration) -> HeatMap {
         let merged = (interval.as_nanos() / self.interval.as_nanos().max(1)).max(1);
         let place = |column: u32| u32::try_from(u64::from(column) / merged).unwrap_or(u32::MAX);

@@ -66,16 +66,16 @@ impl<'a> ServedExchanges<'a> {
         }
     }
 
-    /// The server times of the exchanges that are wanted.
+    /// The server times of the exchanges for which `is_wanted` holds.
     pub(crate) fn times(&self, is_wanted: impl Fn(&ExchangeRecord) -> bool) -> Sample {
         let wanted = self.exchanges.iter().filter(|it| is_wanted(it));
         wanted.filter_map(|exchange| self.time(exchange)).collect()
     }
 
-    /// The server time of an exchange, if the server across the link (of several, across the first) recorded it, it began in
-    /// the measured phase, and its status, if there was one, is below 400. Without the response's end it is a lower bound: until
-    /// the client gave the request up, or the last that the server saw if it is not known which request it was. An exchange whose
-    /// request ended otherwise has none.
+    /// The server time of an exchange. `None` unless the server across the link (of several links, the first) recorded it, it
+    /// began in the measured phase, and its status, if it has one, is below 400. If the response's end is missing, the time is
+    /// a lower bound: until the client gave the request up or, if the request is not known, until the server last saw something
+    /// of it. `None` also if the request ended in another way.
     fn time(&self, exchange: &ExchangeRecord) -> Option<Quantile> {
         let record = self.record;
         let (number, _) = record.trial.variant.link_hop();

@@ -13,7 +13,7 @@ use squall_base::record::TrialRecord;
 
 use crate::figure;
 
-/// From this use of all processors on, it is worth a doubt.
+/// Other programs are reported from this share of all processors on, in percent.
 const PERCENT_AT_LEAST: u64 = 5;
 /// Less than ten ticks of the kernel's counters may be chance.
 const USED_AT_LEAST: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ pub struct ProcessorsTaken {
 }
 
 impl ProcessorsTaken {
-    /// Of a trial; `None` if it was little or is not known, or if all stations are squall's own.
+    /// What they used in a trial; `None` if that was little or is not known, or if all stations are squall's own.
     pub(crate) fn of(record: &TrialRecord) -> Option<ProcessorsTaken> {
         let others = record.health.machine.other_programs?;
         let taken = ProcessorsTaken {
@@ -56,7 +56,7 @@ pub struct ProcessorsShared {
 }
 
 impl ProcessorsShared {
-    /// In the trials with these; `None` if there was no such trial.
+    /// Sums up what other programs used in these trials; `None` without any.
     pub(crate) fn of(taken: impl Iterator<Item = ProcessorsTaken>) -> Option<ProcessorsShared> {
         let taken: Vec<ProcessorsTaken> = taken.collect();
         let most = taken.iter().max_by_key(|taken| taken.used_percent)?;

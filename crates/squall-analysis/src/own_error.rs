@@ -1,9 +1,9 @@
 //! How far squall itself may have moved a trial's response times.
 //!
-//! Each request has its own lag, and waited at most for the times at which a link ran late while it was under way. A figure's
-//! error is how much smaller the figure is without both, so a delay counts as far as it changed the figure. What one late
-//! packet sets off is not in it, such as a retransmission that there would not have been otherwise. docs/METHOD.md, "Our
-//! own error", explains the rule; `trial` has the bound for all other times.
+//! Each request has its own lag, and was delayed by the links at most for as long as one ran late during the request. A
+//! figure's error is how much smaller the figure would be without both, so a delay counts only as far as it changed the figure.
+//! Knock-on effects of a late packet are not included, such as a retransmission that would not have happened otherwise.
+//! docs/METHOD.md, "Our own error", explains the rule; `trial` has the bound for all other times.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -32,8 +32,8 @@ pub struct OwnErrors {
 }
 
 impl OwnErrors {
-    /// Of a trial's measured requests, with the figures of their response times. All `None` if the record does not say when
-    /// its links ran late.
+    /// The errors for a trial's measured requests, given the figures of their response times. All `None` if the record does not
+    /// say when its links ran late.
     pub(crate) fn of<'a>(
         record: &TrialRecord,
         measured: impl Iterator<Item = &'a RequestRecord>,

@@ -13,7 +13,7 @@ pub const P95_NEEDS: u64 = 72;
 /// The fewest requests that a p99 needs: see [`Sample::quantile`].
 pub const P99_NEEDS: u64 = 368;
 
-/// Whether `count` values show anything of the quantile at `share`: all of them lie below the true one with probability
+/// Whether `count` values show anything about the quantile at `share`: all of them lie below the true one with probability
 /// `share^count`, which must be small (see [`Sample::quantile`]).
 pub(crate) fn suffices(count: u64, share: f64) -> bool {
     const FALLS_SHORT: f64 = 0.025;

@@ -26,7 +26,7 @@ pub const TIME_LIMITS: [Duration; 18] = {
 pub struct RequestTotals {
     /// Requests by outcome, in the order of [`Outcome::ALL`].
     outcomes: [u64; Outcome::ALL.len()],
-    /// Requests with a complete response, a status below 400 and, of gRPC calls, no error.
+    /// Requests with a complete response, a status below 400 and, for gRPC calls, no error.
     pub succeeded: u64,
     /// Body bytes of the requests.
     pub request_body_bytes: u64,

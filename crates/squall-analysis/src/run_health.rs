@@ -1,4 +1,4 @@
-//! Whether a run can be trusted, in one line: how many of its trials are valid, and how much is to be doubted.
+//! Whether a run can be trusted, in one line: how many of its trials are valid, and how much to doubt.
 //!
 //! It adds no rule: whether a trial is valid was decided when it was recorded, and what to doubt is in `warning`.
 

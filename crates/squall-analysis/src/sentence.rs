@@ -360,9 +360,7 @@ impl fmt::Display for UnknownReason {
             UnknownReason::Hidden => {
                 f.write_str("unfinished or failed requests hide which is higher")
             }
-            UnknownReason::Limited => {
-                f.write_str("the link itself was the bottleneck; give `rate`")
-            }
+            UnknownReason::Limited => f.write_str("the link itself was the bottleneck; set `rate`"),
             UnknownReason::Doubtful => {
                 f.write_str("squall itself was so late that it may have made the difference")
             }

@@ -27,9 +27,9 @@ pub struct TrialShape {
     /// The percentile curve of the measured requests, from the smallest on; it ends where there are too few requests for a
     /// percentile, by the rule of [`Sample::quantile`].
     pub percentiles: Vec<PercentilePoint>,
-    /// The requests over time, those of the warm-up included.
+    /// The requests over time, including those of the warm-up.
     pub course: LoadCourse,
-    /// The requests by when they were due and how long they took, those of the warm-up included.
+    /// The requests by when they were due and how long they took, including those of the warm-up.
     pub heat: HeatMap,
 }
 

@@ -1,8 +1,8 @@
 //! Makes a run's summary from its trials: cells, then verdicts, then the answer and the warnings.
 //!
-//! It sorts the trials into conditions and cells, and calls what works out the rest: `cell`, `verdict`, `crossover`,
-//! `family`, `answer` and `warning`. Causes and thresholds are left out, because they take rows, which the caller has.
-//! `summary` says what a summary contains.
+//! It sorts the trials into conditions and cells, and leaves the rest to `cell`, `verdict`, `crossover`, `family`, `answer` and
+//! `warning`. Causes and thresholds are left out, because they need rows, which the caller has. `summary` says what a summary
+//! contains.
 
 use std::collections::BTreeSet;
 

@@ -40,7 +40,7 @@ impl ConditionSummary {
         self.cells.iter().all(|cell| cell.trials.is_empty())
     }
 
-    /// The comparisons, with those of a variant with itself.
+    /// The comparisons, including those of a variant with itself.
     pub(crate) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         self.verdicts.iter().filter_map(|verdict| match verdict {
             Verdict::Compared(comparison) => Some(comparison.as_ref()),
@@ -131,7 +131,7 @@ pub struct CellThreshold {
     pub threshold: String,
     /// The median over the cell's valid trials, in the unit of the threshold; a lower bound if part of it is hidden.
     pub measured: Option<f64>,
-    /// That unit: `ms`, `count`, `per_s` or `share`. Empty in summaries of earlier versions.
+    /// The unit of `measured`: `ms`, `count`, `per_s` or `share`. Empty in summaries of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// True if the threshold certainly holds.
@@ -383,11 +383,11 @@ pub enum Warning {
         /// How many trials have a record.
         trials: u64,
     },
-    /// The kernel did not use the congestion control that was asked for.
+    /// The kernel did not use the requested congestion control.
     OtherCongestionControl {
         /// The variant.
         variant: String,
-        /// What was asked for.
+        /// The requested congestion control.
         asked: String,
         /// What the sockets had.
         used: Vec<String>,

@@ -1,7 +1,7 @@
 //! Long lists with some of their entries left out, always the same ones.
 //!
-//! The choice depends only on the order of the entries, so a record always produces the same report. It knows nothing of what
-//! the entries are.
+//! The choice depends only on the order of the entries, so a record always produces the same report. This module does not know
+//! what the entries are.
 
 /// Some of a list, in its order, and how long the list was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl<T> Default for Thinned<T> {
 }
 
 impl<T> Thinned<T> {
-    /// Keeps at most `limit` entries: of those for which `is_special` holds as many as half of the limit, and of each kind
-    /// evenly spaced ones.
+    /// Keeps at most `limit` entries, at most half of them special ones, for which `is_special` holds. Of each kind, evenly
+    /// spaced ones are kept.
     ///
     /// ```
     /// use squall_analysis::Thinned;

@@ -346,7 +346,7 @@ impl ThresholdResult {
                 )
             }
             (Some(measured), _) => Figure(threshold.measure, measured).to_string(),
-            (None, Certainty::Endless) => "without end, too many requests failed".to_owned(),
+            (None, Certainty::Endless) => "unbounded, too many requests failed".to_owned(),
             (None, _) if matches!(threshold.measure, Measure::Latency(Latency::Gap, _)) => {
                 "not measured, or too few gaps for it".to_owned()
             }

@@ -87,10 +87,10 @@ impl ThresholdFault {
             ThresholdFault::NoComparison => "there is no comparison",
             ThresholdFault::Metric => "there is no such metric",
             ThresholdFault::Aggregate => "there is no such aggregate",
-            ThresholdFault::Percentile => "this is no percentile",
-            ThresholdFault::CountOfLatency => "a latency has no count and no rate",
+            ThresholdFault::Percentile => "this is not a percentile",
+            ThresholdFault::CountOfLatency => "a latency has neither a count nor a rate",
             ThresholdFault::LatencyOfCount => "requests and errors have only a count and a rate",
-            ThresholdFault::Limit(_) => "this is no limit",
+            ThresholdFault::Limit(_) => "this is not a limit",
         }
     }
 
@@ -107,7 +107,7 @@ impl ThresholdFault {
                 "write a number above 0 and below 100 with at most four decimals, as in p(99.9)<50, or min or max"
             }
             ThresholdFault::CountOfLatency => {
-                "write of what, as in errors:rate<0.01 or requests:rate>1000"
+                "write what is counted, as in errors:rate<0.01 or requests:rate>1000"
             }
             ThresholdFault::LatencyOfCount => "write count or rate, as in errors:count==0",
             ThresholdFault::Limit(Unit::Time) => {

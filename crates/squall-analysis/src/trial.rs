@@ -164,7 +164,7 @@ pub struct TrialStats {
     /// Page times, for a load of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageTimes>,
-    /// Requests per second that the schedule asked for while measuring.
+    /// Requests per second that were due in the measured phase.
     pub rate_asked_per_s: f64,
     /// Successful requests per second within the measured window. A request counts if its response completed within the
     /// measured phase shifted by a round trip, whenever it was scheduled (docs/METHOD.md). A variant that keeps up reaches
@@ -247,7 +247,7 @@ impl TrialStats {
         }
     }
 
-    /// How far squall itself may have moved the value of a measure, in the measure's unit. Of a doubtful trial, it is the time
+    /// How far squall itself may have moved the value of a measure, in the measure's unit. For a doubtful trial, it is the time
     /// that was added to the requests in question, or infinite where that is not known: for all but response times.
     pub fn own_error_of(&self, measure: Measure) -> f64 {
         if self.validity.is_doubtful() {

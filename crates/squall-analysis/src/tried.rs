@@ -1,10 +1,9 @@
 //! What the fixes that a run tried have gained.
 //!
-//! Each fix has trials of its own: pairs of the variant as it was and with the fix, by the same seeds and one after the
+//! Each fix has trials of its own: pairs of the variant as it was and with the fix, with the same seeds and one after the
 //! other. They are compared like variants (`verdict`), by the run's leading measure, and corrected for how many of these
 //! comparisons there are (`family`). The fixes were chosen by other trials than the ones that are compared, so the choice
-//! favours no result.
-//! `findings` says which fixes to try; nothing is run here.
+//! favours no result. `findings` says which fixes to try; nothing is run here.
 
 use serde::{Deserialize, Serialize};
 use squall_base::plan::{Condition, FixTrials, Measure, Plan, SettingChange, listed_changes};

@@ -90,8 +90,8 @@ impl Value {
         }
     }
 
-    /// The middle value, or the midpoint of the middle two, which is as uncertain as the less certain of both. Of values that
-    /// are bounds on different sides it is called a lower bound.
+    /// The middle value, or the midpoint of the middle two, which is as uncertain as the less certain of both. If the values
+    /// are bounds on different sides, it counts as a lower bound.
     pub fn median(values: impl IntoIterator<Item = Value>) -> Option<Value> {
         let mut sorted: Vec<Value> = values.into_iter().collect();
         sorted.sort_by(|a, b| {

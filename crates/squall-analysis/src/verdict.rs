@@ -9,8 +9,8 @@
 //! The size of a difference is reported only if both variants carried the load.
 //!
 //! A pair with a doubtful trial counts only if its values differ by more than what squall itself added to them, and then by
-//! what is left of the difference. That depends on the size of a difference, not on whom it favours, so chance alone still
-//! decides the signs of equal variants, and `stats::sign_flip` holds.
+//! what is left of the difference. That depends on the size of a difference, not on which variant it favours, so chance alone
+//! still decides the signs of equal variants, and `stats::sign_flip` holds.
 //!
 //! `stats` computes the numbers, `value` has a trial's values, `family` the order in which a run's comparisons are tested,
 //! `sentence` the sentences, and `answer` the answer to the recipe's question.
@@ -41,13 +41,13 @@ pub(crate) const CARRIED_SHARE: f64 = 0.95;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Verdict {
-    /// Within the measured window, fewer than 95 % of the requests that were asked for succeeded.
+    /// Within the measured window, fewer than 95 % of the requests that were due succeeded.
     Overloaded {
         /// Which variant.
         variant: String,
         /// Successful requests per second within the measured window: median over its valid trials.
         achieved_per_s: f64,
-        /// Requests per second that the schedule asked for.
+        /// Requests per second that were due.
         asked_per_s: f64,
     },
     /// A comparison of two variants.
@@ -59,7 +59,7 @@ pub enum Verdict {
 pub struct Comparison {
     /// The measure.
     pub measure: Measure,
-    /// The measure that was asked for, if trials have too few values for it and `measure` stands in.
+    /// The requested measure, if trials have too few values for it and `measure` stands in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<Measure>,
     /// The unit of all values: `ns`, `bytes_per_s`, `count` or `share` (from 0 to 1). Empty in summaries of earlier
@@ -75,8 +75,9 @@ pub struct Comparison {
     pub baseline: String,
     /// True if both are the same variant under two names (A/A): any difference between them is noise.
     pub is_same_variant: bool,
-    /// The pairs of valid trials that have a value, in order of repetition, and those whose values are limits if that leaves
-    /// nothing open.
+    /// The pairs that count, in order of repetition: pairs of valid trials that have a value, pairs with a doubtful trial whose
+    /// difference squall itself cannot have made or hidden, and pairs with limits if these leave nothing open or there are no
+    /// others.
     pub pairs: Vec<Pair>,
     /// Pairs left out because one of their trials is invalid.
     pub invalid_pairs: u64,
@@ -98,8 +99,8 @@ pub struct Comparison {
     pub p_adjusted: Option<f64>,
     /// The number of those comparisons.
     pub comparisons: u64,
-    /// Differences up to this ratio, 1 or more, are noise: a variant shows them against itself. `None` if the recipe has no
-    /// variant twice.
+    /// Differences up to this ratio, 1 or more, are noise: a variant shows them against itself. `None` if the recipe does not
+    /// have any variant twice.
     pub noise_floor: Option<f64>,
     /// The cause of most of the difference; `None` unless the measure is a high percentile of the response
     /// time, if no cause leads, or if causes are not known.
@@ -432,14 +433,7 @@ impl Comparison {
         requested: Measure,
         is_same_variant: bool,
     ) -> Comparison {
-        let matched: Vec<_> = variant
-            .trials
-            .iter()
-            .filter_map(|a| {
-                let same = |b: &&TrialStats| b.repetition == a.repetition && b.seed == a.seed;
-                Some((a, baseline.trials.iter().find(same)?))
-            })
-            .collect();
+        let matched = matched_trials(variant, baseline);
         let usable = matched
             .iter()
             .filter(|(a, b)| !a.validity.is_invalid() && !b.validity.is_invalid());
@@ -622,6 +616,18 @@ pub(crate) fn with_rates(cell: &CellSummary) -> Cow<'_, CellSummary> {
         Some(shown) if cell.is_doubtful() => Cow::Owned(shown),
         _ => Cow::Borrowed(cell),
     }
+}
+
+/// The trials of two cells that have the same repetition and seed.
+fn matched_trials<'a>(variant: &'a CellSummary, baseline: &'a CellSummary) -> Vec<TrialPair<'a>> {
+    variant
+        .trials
+        .iter()
+        .filter_map(|a| {
+            let same = |b: &&TrialStats| b.repetition == a.repetition && b.seed == a.seed;
+            Some((a, baseline.trials.iter().find(same)?))
+        })
+        .collect()
 }
 
 /// The first of a measure and its substitutes for which all of these trials have a value; `requested` if none

@@ -1,8 +1,8 @@
 //! What a reader of a run should doubt, each ending in what to do about it (as hyperfine does).
 //!
 //! It judges the evidence, not the variants. Whether a trial is valid was decided when it was recorded (docs/METHOD.md has
-//! the thresholds); here that is only reported. The warnings as data are in `summary`; those of what failed are in `failures`,
-//! and the one of other programs on the processors is in `other_programs`.
+//! the thresholds); here that is only reported. The warnings as data are in `summary`; those about failures are in `failures`,
+//! and the one about other programs on the processors is in `other_programs`.
 
 use std::fmt;
 
@@ -145,7 +145,7 @@ fn other_congestion_control(trial: &TrialStats) -> Option<Warning> {
 fn few_pairs(conditions: &[ConditionSummary]) -> Option<Warning> {
     let all = || conditions.iter().flat_map(ConditionSummary::comparisons);
     let has_primary = all().any(|comparison| comparison.is_primary);
-    // If there is a primary comparison, only that one must have enough pairs; the others are there to look at.
+    // If there is a primary comparison, only that one must have enough pairs; the others are only for information.
     let different = || {
         all().filter(|comparison| {
             !comparison.is_same_variant
@@ -227,8 +227,8 @@ impl fmt::Display for Warning {
                 used,
             } => write!(
                 f,
-                "{variant} asked for {asked}, but its sockets had {}. Load the kernel's module for {asked}, \
-                 or allow it to unprivileged users (net.ipv4.tcp_allowed_congestion_control).",
+                "{variant} asked for {asked}, but its sockets had {}. Load the kernel module for {asked}, or allow it \
+                 for unprivileged users (net.ipv4.tcp_allowed_congestion_control).",
                 used.join(", "),
             ),
             Warning::FailedRequests {
@@ -320,7 +320,7 @@ fn fmt_repeated_trials(
         )?;
     }
     f.write_str(
-        "). If they fall on one variant, it may be what disturbs this machine, and only its calmest trials \
-         are left: lower the rate. Else leave the machine idle while squall runs.",
+        "). If they are all of one variant, it may be what disturbs this machine, and only its calmest trials are \
+         left: lower the rate. Otherwise leave the machine idle while squall runs.",
     )
 }

@@ -91,7 +91,7 @@ fn own_window(hop: &Hop, is_upload: bool) -> Option<u64> {
                 }
                 // The grant comes with the first DATA frame, on top of the window.
                 WindowUpdates::Grant(grant) => Some(first + grant.get()),
-                // The window is all there ever is, in however many round trips.
+                // The window is never opened again, however many round trips pass.
                 WindowUpdates::Never => None,
             }
         }

@@ -1,7 +1,7 @@
 //! Civil time in UTC, and the notation of RFC 3339. Leap seconds are not supported, and time
 //! zones only as offsets in parsed text.
 
-/// A second of the calendar.
+/// A calendar date and time of day, to the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilTime {
     /// The year.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_parsed_as_they_are_computed() {
+    fn date_and_days_since_1970_are_inverse_to_each_other() {
         for day in (0..100_000).step_by(13) {
             let CivilTime {
                 year,

@@ -1,8 +1,8 @@
 //! squall's vocabulary: the types for time, sizes, plans and records that every other crate uses.
 //!
-//! It does no I/O, reads no clock and knows no protocol's bytes. `time` and `quantity` are the units, `plan` is what a
-//! run is to do, `record` is what a trial found. Where these types are produced, and which crate does what with them:
-//! docs/ARCHITECTURE.md.
+//! It does no I/O, reads no clock and does not know the bytes of any protocol. `time` and `quantity` are the units,
+//! `plan` is what a run is to do, `record` is what a trial found. Where these types are produced, and which crate does
+//! what with them: docs/ARCHITECTURE.md.
 
 mod base64_text;
 pub mod civil;

@@ -1,6 +1,6 @@
 //! Reads the number in front of a unit exactly, or says why a text is not the expected quantity.
 //!
-//! No unit is known here: `quantity` and `time` have those of each quantity.
+//! The units of each quantity are defined by `quantity` and `time`, not here.
 
 use thiserror::Error;
 
@@ -86,7 +86,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// This many digits times the largest unit, nanoseconds in an hour (3.6e12), fit into 128 bits.
+    /// A number of this many digits times the largest unit, nanoseconds in an hour (3.6e12), fits into 128 bits.
     const MAX_DIGITS: usize = 25;
 
     /// Only digits and one point make a number here: signs, exponents, `inf` and `nan` are mistakes in a recipe. `None`

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn number_without_its_unit_is_shown_with_one() {
+    fn missing_unit_error_suggests_the_number_with_units() {
         fn said<T: FromStr<Err = ParseQuantityError>>(text: &str) -> String {
             text.parse::<T>().err().expect("no unit").to_string()
         }

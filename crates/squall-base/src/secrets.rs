@@ -1,4 +1,4 @@
-//! Which names carry secrets, and how texts and requests look without them: for whatever people share.
+//! Which names carry secrets, and how to remove these from the texts and requests that people share.
 //!
 //! A secret is recognised by its place: the value of a header field or of a query parameter with such a name, and the part
 //! of a URL before the host. Bodies are not searched, nor values under other names. What is written where, and who may read
@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::plan::message::BROWSER_HEADERS;
 use crate::plan::{Plan, RequestTemplate};
 
-/// What stands in the place of a secret. It is the value of a field, or a part of a target, that can be sent.
+/// The replacement for a secret. It can be sent as the value of a field, or as part of a target.
 pub const REDACTED: &str = "[redacted]";
 
 /// Names of fields and parameters that carry credentials or cookies (RFC 9110, section 11; RFC 6265).
@@ -128,7 +128,7 @@ pub fn replaced(text: &str, mut ranges: Vec<Range<usize>>, replacement: &str) ->
     shown
 }
 
-/// Where the next character of this kind is, from `start`, or the end of the text.
+/// The position of the next character of this kind from `start` on, or the end of the text.
 fn next(text: &str, start: usize, is_end: impl Fn(char) -> bool) -> usize {
     text[start..]
         .find(is_end)

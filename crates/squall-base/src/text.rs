@@ -1,4 +1,4 @@
-//! What holds for every text from outside, whatever its format: its byte order mark, and how messages show it.
+//! What applies to every text from outside, regardless of its format: its byte order mark, and how messages show it.
 //!
 //! Editors on Windows begin UTF-8 files with a byte order mark, and no format here gives it a meaning: the parsers of each
 //! format remove it first. Messages show excerpts of foreign texts, and a terminal must not obey them. Nothing is printed

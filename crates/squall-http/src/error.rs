@@ -49,16 +49,16 @@ pub enum ConnectionError {
     #[error("malformed chunked body: {0}")]
     Chunk(#[from] ChunkError),
     /// The server switched to a protocol that was not requested.
-    #[error("the server switched protocols unasked (status 101)")]
+    #[error("the server switched protocols without being asked (status 101)")]
     UnexpectedUpgrade,
     /// More interim responses to one request than [`crate::h1::MAX_INTERIM_RESPONSES`].
     #[error("more than 100 interim responses to one request")]
     TooManyInterim,
     /// Not the peer's fault: this side reset an HTTP/1.1 exchange, or ended a body before its announced length.
-    #[error("this side gave the connection up")]
+    #[error("this side gave up the connection")]
     GivenUp,
     /// The client pipelined more requests than [`crate::h1::MAX_PIPELINED`].
-    #[error("more than 1,024 requests are waiting for their answers")]
+    #[error("more than 1,024 requests are waiting for their responses")]
     TooManyPipelined,
     /// An HTTP/2 connection error (RFC 9113, section 5.4.1), which we answer with GOAWAY.
     #[error("HTTP/2 connection error {code}: {reason}")]
@@ -78,15 +78,15 @@ pub enum ConnectionError {
     #[error(transparent)]
     Quic(#[from] crate::h3::CloseReason),
     /// ALPN selected a protocol that is not HTTP over TCP.
-    #[error("TLS agreed on the application protocol {0:?}, which nobody offered")]
+    #[error("TLS selected the application protocol {0:?}, which was not offered")]
     Alpn(String),
     /// The engine for the negotiated protocol could not be created.
-    #[error("cannot set up what was agreed on: {0}")]
+    #[error("cannot set up the negotiated protocol: {0}")]
     Create(#[from] CreateError),
 }
 
 impl ConnectionError {
-    /// Whether the bytes where a head should be are not HTTP/1 at all: they do not even begin with a start line.
+    /// Whether the input is not HTTP/1 at all: it does not even begin with a start line.
     pub fn is_no_message(&self) -> bool {
         use httparse::Error::{NewLine, Token, Version};
         matches!(self, ConnectionError::Head(NewLine | Token | Version))

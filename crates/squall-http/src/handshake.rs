@@ -1,7 +1,7 @@
-//! What a client learns about a server from a handshake of TLS or QUIC, besides what is negotiated for HTTP.
+//! What a TLS or QUIC handshake tells a client about the server, besides what is negotiated for HTTP.
 //!
-//! Only data: [`crate::Connection::handshake_facts`] and [`crate::h3::Client::handshake_facts`] fill it in when they are
-//! asked, because a load has no use for it.
+//! Only data: [`crate::Connection::handshake_facts`] and [`crate::h3::Client::handshake_facts`] fill it in on request,
+//! because a load has no use for it.
 
 use squall_base::Duration;
 
@@ -12,7 +12,7 @@ use crate::tls::CertificateChain;
 pub struct HandshakeFacts {
     /// The group of the key exchange.
     pub group: Option<&'static str>,
-    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where its frames say it.
+    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where the frames show it.
     pub client_hello_bytes: Option<u64>,
     /// The certificates that the server presented.
     pub certificates: Option<CertificateChain>,

@@ -7,8 +7,8 @@ use squall_base::record::FrameFacts;
 
 use crate::event::{ClientEvent, Field, ServerEvent, StreamId};
 
-/// How many items of each kind an emptied inbox has room for: more than most reads bring. A peer whose one read brought
-/// thousands of them must not keep their memory until its connection ends.
+/// How many items of each kind an emptied inbox has room for: more than most reads bring. If one read brings thousands,
+/// the inbox must not keep that memory until the connection ends.
 const KEPT_ITEMS: usize = 128;
 
 /// How many bytes of bodies an emptied inbox has room for: those of one read.

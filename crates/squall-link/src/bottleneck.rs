@@ -137,7 +137,7 @@ impl Component for Bottleneck {
         }
     }
 
-    /// Restarts a trace, for the packet in work too.
+    /// Restarts a trace, also for the packet being sent.
     fn begin(&mut self, now: Time) {
         if let settings::Capacity::Trace(_) = self.capacity_settings {
             self.change_capacity(now, &self.capacity_settings.clone());

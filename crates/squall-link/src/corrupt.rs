@@ -84,7 +84,7 @@ mod tests {
     /// With options the IP header is 24 bytes, followed by 20 of TCP and 4 of payload. In 10,000 packets each of the 224
     /// bits after the IP header is hit: one is missed with probability (1 - 1/224)^10,000, about 4e-20.
     #[test]
-    fn exactly_one_bit_after_the_ip_header_is_flipped_and_any_may_be() {
+    fn exactly_one_bit_is_flipped_anywhere_after_the_ip_header() {
         let mut bytes = tcp_packet(1, 2, 0x10, 8);
         bytes[0] = 0x46;
         let mut met = vec![false; bytes.len() * 8];

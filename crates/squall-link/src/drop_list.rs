@@ -1,7 +1,7 @@
 //! Drop lists: packets that are lost because a rule names them, so that a test can request exactly one loss.
 //!
 //! A rule counts the packets that reach this component in its direction while the rule holds. It does not count packets
-//! that a blackout took before, but does count retransmissions and, in a second stretch, copies made by the first. Each
+//! that a blackout dropped earlier, but does count retransmissions and, in a second stretch, copies made by the first. Each
 //! rule counts on its own, including packets that another rule drops. Nothing here is random.
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Component for DropList {
         let bytes = self.bytes_of(&packet.record);
         let mut is_named = false;
         for rule in &mut self.rules {
-            // Every rule must count, whatever the others decide.
+            // Every rule must count, regardless of what the others decide.
             is_named |= rule.names(&packet.record, bytes.as_ref());
         }
         if is_named {

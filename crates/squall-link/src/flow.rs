@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_numbered_as_they_appear_whatever_their_ports() {
+    fn flows_are_numbered_in_order_of_appearance_not_by_port() {
         for ports in [[40_000_u16, 50_000], [50_000, 40_000]] {
             let mut flows = Flows::default();
             let ordinals = ports.map(|p| {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_used_again_begins_a_new_flow_and_a_repeated_syn_does_not() {
+    fn a_reused_port_begins_a_new_flow_but_a_repeated_syn_does_not() {
         let mut flows = Flows::default();
         let mut flow_of =
             |packet: &[u8]| flows.count(Direction::Up, &PacketInfo::of(packet)).key.flow;

@@ -294,7 +294,7 @@ mod tests {
 
     /// The third packet of many flows: correlated with the two before it, not with each other.
     #[test]
-    fn correlation_leaves_the_distribution_as_it_is() {
+    fn correlation_does_not_change_the_distribution() {
         for shape in SHAPES {
             let mut variation = variation(shape, 0.8, 4);
             let third = |flow| {
@@ -325,8 +325,8 @@ mod tests {
         }
     }
 
-    /// The standard normal number behind a delay.
-    fn behind(shape: JitterShape, delay_ns: f64) -> f64 {
+    /// The standard normal number from which a delay was made.
+    fn deviate_of(shape: JitterShape, delay_ns: f64) -> f64 {
         normal_quantile(share_below(shape, delay_ns).clamp(1e-7, 1.0 - 1e-7))
     }
 
@@ -346,7 +346,7 @@ mod tests {
             for rho in [0.0, 0.3, 0.9] {
                 let mut variation = variation(shape, rho, 6);
                 let z: Vec<[f64; 2]> = (0..DRAWS)
-                    .map(|n| [0, 1].map(|flow| behind(shape, draw(&mut variation, flow, n))))
+                    .map(|n| [0, 1].map(|flow| deviate_of(shape, draw(&mut variation, flow, n))))
                     .collect();
                 for flow in [0, 1] {
                     let pairs: Vec<_> = z.windows(2).map(|w| (w[0][flow], w[1][flow])).collect();

@@ -5,7 +5,7 @@
 //! capacity, as with netem. Several stretches follow each other; a packet enters the next one at the time at which it was
 //! planned to leave the one before, so lateness does not add up between them.
 //!
-//! Nothing here depends on when the driver calls: whatever is due before a call's time happens first, in order.
+//! Nothing here depends on when the driver calls: everything that is due before a call's time happens first, in order.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ struct Part {
     exit: Exit,
     /// When it must wake; cached after every call, because the lane reads it far more often.
     wake: Option<Time>,
-    /// The next part that does anything; the number of parts means the way out.
+    /// The next part that does anything; the number of parts stands for the exit of the lane.
     next: usize,
     /// The minimum time that packets spend in the parts after it.
     transit_behind: Duration,
@@ -74,7 +74,7 @@ pub(crate) struct Lane {
     parts: Vec<Part>,
     /// The first part that does anything.
     first: usize,
-    /// The part that must wake first, and when; among several at one time, the one nearest to the way out.
+    /// The part that must wake first, and when; among several at one time, the one nearest to the exit.
     first_wake: Option<(Time, usize)>,
 }
 

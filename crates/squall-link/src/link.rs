@@ -14,7 +14,7 @@ use crate::lane::{Lane, LaneOutput};
 use crate::packet::PacketInfo;
 use crate::settings::{Change, LinkSettings, Stretch};
 
-/// A packet that leaves the link, one way or the other.
+/// A packet that has left the link, released or dropped.
 #[derive(Debug)]
 pub struct Departure {
     /// The IP packet.

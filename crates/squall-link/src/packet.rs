@@ -281,7 +281,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_checksum_correct_and_spares_incapable_packets() {
+    fn marking_keeps_the_checksum_correct_and_skips_packets_without_ecn() {
         let mut packet = tcp_packet(1, 2, 0x18, 9);
         assert!(!mark_congestion(&mut packet.clone()));
         packet[1] = 0b10;

@@ -34,8 +34,8 @@ impl LinkSettings {
         }
     }
 
-    /// The longest round trip by the configured delays, those of the schedule included, without queueing; jitter counts
-    /// with four times its spread.
+    /// The longest round trip that the configured delays allow, including those of the schedule, without queueing; jitter
+    /// counts with four times its spread.
     pub fn round_trip(&self) -> Duration {
         let mut stretches = self.stretches.clone();
         let sum = |stretches: &[Stretch]| {
@@ -52,7 +52,7 @@ impl LinkSettings {
         longest
     }
 
-    /// Whether it matters when the link begins: for a schedule, blackouts, weather and traces.
+    /// Whether it matters when the link begins, because of a schedule, blackouts, weather or traces.
     pub fn has_times(&self) -> bool {
         let is_timed = |lane: &LaneSettings| {
             !lane.blackouts.is_empty()
@@ -136,9 +136,9 @@ pub struct LaneSettings {
     pub queue: QueueSettings,
     /// One-way delay.
     pub delay: Duration,
-    /// What varies the delay.
+    /// How the delay varies, if at all.
     pub jitter: Option<Jitter>,
-    /// What holds single packets back.
+    /// Which packets are held back, if any.
     pub reorder: Option<Reorder>,
 }
 
@@ -300,7 +300,7 @@ impl GilbertElliott {
     }
 }
 
-/// The same two states, but they change with time, whatever is sent: the length of each spell is exponentially
+/// Also two states, but they change with time, regardless of the traffic: the length of each spell is exponentially
 /// distributed. At the link's start, the probability of the bad state is its long-run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weather {
@@ -423,7 +423,7 @@ pub enum JitterShape {
     Pareto,
 }
 
-/// Single packets are held back, so that those behind overtake them.
+/// Single packets are held back, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
     /// The share of packets.

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_lines() {
+    fn mistakes_are_reported_with_their_lines() {
         let not_a_number = |line, found: &str| TraceError::NotANumber {
             line,
             found: found.to_owned(),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn opportunities_go_on_after_the_end() {
+    fn opportunities_repeat_after_the_end() {
         let trace = Trace::parse("0\n1\n1\n10\n").unwrap();
         let times: Vec<u128> = (0..9).map(|n| trace.time_ms(n)).collect();
         assert_eq!(times, [0, 1, 1, 10, 10, 11, 11, 20, 20]);

@@ -1,6 +1,6 @@
 //! Returns freed memory to the kernel.
 //!
-//! mimalloc does this itself, a second after memory was freed, but only while the program goes on freeing. So this module
+//! mimalloc does this itself, a second after memory was freed, but only while the program keeps freeing memory. So this module
 //! asks mimalloc to do it; in a program with another allocator, that has no effect. The caller decides when.
 
 // Has the function below; its own declaration of it would take another crate.

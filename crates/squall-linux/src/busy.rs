@@ -48,7 +48,7 @@ pub(crate) struct BusyMeter {
     run_bytes: [u64; 2],
     /// The processor time that the thread had used at the last heartbeat.
     processor_time: Duration,
-    /// Since then: how long it worked in all, and without a pause, and the bytes written in the latter.
+    /// Since that heartbeat: how long it worked in total; then when it worked without a pause, and the bytes written meanwhile.
     worked: Duration,
     found: FullTime,
     full: FullTime,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn work_without_a_pause_is_full_from_its_first_turn_to_its_last() {
+    fn work_without_a_pause_is_full_time_from_first_turn_to_last() {
         let mut works = [true; 10];
         (works[0], works[9]) = (false, false);
         let full = judged(works, false, us(500));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_polls_sleeps_or_waits_for_the_processor_is_not_full() {
+    fn polling_sleeping_and_waiting_for_the_processor_are_not_full_time() {
         let every_other = std::array::from_fn(|turn| turn % 2 == 0);
         let nothing = FullTime::default();
         assert_eq!(judged(every_other, false, us(500)), nothing, "it polls");

@@ -72,7 +72,7 @@ fn parse_memory_limit(events: &str) -> Option<u64> {
     Some(value(events, "high")? + value(events, "max")?)
 }
 
-/// The number behind `name` in lines of a name and a number.
+/// The number after `name` in lines of a name and a number.
 fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (found, number) = line.split_once(' ')?;

@@ -19,8 +19,8 @@ pub fn now() -> Time {
 
 /// Converts an `Instant` to a `Time`. On Linux both use the same clock, but an `Instant` does not reveal its value.
 ///
-/// The result is late by the time of one clock reading, some 30 ns, and never early, so that waiting until it needs no
-/// second wait. The offset is constant within a process: differences are exact, and `instant_of` undoes it.
+/// The result is late by the time of one clock reading, some 30 ns, and never early, so that a wait until then is never too
+/// short. The offset is constant within a process: differences are exact, and `instant_of` undoes it.
 pub fn time_of(instant: Instant) -> Time {
     let anchor = anchor();
     let nanos = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);

@@ -16,7 +16,7 @@ pub struct HostCounters {
     pub device_receive_dropped: u64,
     /// Packets that the device passed to its other end.
     pub device_sent: u64,
-    /// Packets that the device discarded instead, because its queue was full.
+    /// Packets that the device discarded instead of passing them on, because its queue was full.
     pub device_dropped: u64,
     /// Packets that the IP layer received (RFC 4293 ipIfStatsInReceives).
     pub ip_received: u64,

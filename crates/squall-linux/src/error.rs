@@ -58,7 +58,7 @@ pub enum SetupError {
     },
     /// The kernel does not have this congestion control, or this user may not use it.
     #[error(
-        "cannot make {name} the TCP congestion control of a host: {source}. See what there is with \
+        "cannot make {name} the TCP congestion control of a host: {source}. List the available ones with \
          `sysctl net.ipv4.tcp_available_congestion_control`; load more with `sudo modprobe tcp_{name}`"
     )]
     CongestionControl {

@@ -227,7 +227,7 @@ fn filter(ports: &[u16], bytes: u32) -> Vec<libc::sock_filter> {
     let mut program = vec![
         step(LOAD_BYTE, 0),
         step(AND, 0xf0),
-        // 2: IPv4, or else to 8. What is neither TCP nor UDP goes to 14.
+        // 2: IPv4, or else to 8. Anything but TCP and UDP goes to 14.
         jump(0x40, 0, 5),
         step(LOAD_BYTE, 9),
         jump(tcp, 1, 0),

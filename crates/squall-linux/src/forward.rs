@@ -56,8 +56,8 @@ impl Forwarder {
     }
 }
 
-/// With the kernel's usual receive buffer of 208 KiB, a burst overflows it if this machine is busy for a millisecond, and that looks
-/// like loss on the link.
+/// A socket with a large receive buffer: the kernel's usual one of 208 KiB overflows in a burst if this machine is busy
+/// for a millisecond, and that looks like loss on the link.
 fn datagram_socket(at: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(at)?;
     socket::ask_for_large_receive_buffer(&socket);
@@ -228,7 +228,7 @@ mod tests {
         std::iter::from_fn(|| socket.recv(&mut datagram).ok()).count()
     }
 
-    /// Sends a burst, of which nothing is read until it has been sent. Returns its sender, and what forwards it to the service.
+    /// Sends a burst, and starts to forward it only afterwards. Returns its sender and the forwarder.
     fn forward_burst(near: UdpSocket, service: &UdpSocket) -> (UdpSocket, Arc<Datagrams>) {
         let client = datagram_socket(ANYWHERE).unwrap();
         client.connect(near.local_addr().unwrap()).unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_in_both_directions_are_forwarded_whole_however_late() {
+    fn whole_bursts_are_forwarded_in_both_directions_however_late() {
         let near = datagram_socket(ANYWHERE).unwrap();
         if getsockopt(&near, sockopt::RcvBuf).unwrap() < BURST * KERNEL_BYTES {
             eprintln!("skipped: only root may exceed net.core.rmem_max");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_that_come_faster_than_they_are_forwarded_are_counted() {
+    fn datagrams_dropped_in_a_burst_are_counted() {
         let near = UdpSocket::bind(ANYWHERE).unwrap();
         setsockopt(&near, sockopt::RcvBuf, &(BURST * KERNEL_BYTES / 20)).unwrap();
         let service = datagram_socket(ANYWHERE).unwrap();

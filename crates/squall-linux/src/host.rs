@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(read(&host), value);
         }
         host.configure_tcp(&TcpSettings::default()).unwrap();
-        assert_eq!(read(&host), "0", "what is not asked for stays");
+        assert_eq!(read(&host), "0", "not requested, so unchanged");
         assert_eq!(sysctl::read(SLOW_START_AFTER_IDLE).unwrap(), machine);
     }
 
@@ -225,7 +225,7 @@ mod tests {
         };
         host.configure_program_buffers(&settings).unwrap();
         assert_eq!(read(RECEIVE_BUFFERS), "10000 10000 10000");
-        assert_eq!(read(SEND_BUFFERS), usual, "what is not asked for stays");
+        assert_eq!(read(SEND_BUFFERS), usual, "not requested, so unchanged");
         let listener = host
             .run(|| {
                 TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(SetupError::system("listen"))

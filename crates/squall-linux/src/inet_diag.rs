@@ -67,7 +67,7 @@ impl SocketDiagnosis {
             socket.connect(&SocketAddr::new(0, 0))?;
             Ok(SocketDiagnosis { socket })
         };
-        let failed = SetupError::system("open a socket that asks after sockets");
+        let failed = SetupError::system("open a socket that queries sockets");
         host.run(|| open().map_err(failed))
     }
 

@@ -18,7 +18,7 @@ const TICK_MS: u64 = 10;
 /// The flag of kernel threads (PF_KTHREAD, include/linux/sched.h).
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// What programs outside of a run had used of the processors at some moment.
+/// The processor time that programs outside of a run had used at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorUse {
     /// By processes that still exist, and by their children that have ended and were waited for, in ticks.
@@ -68,7 +68,7 @@ struct Process {
     id: u32,
     parent: u32,
     is_of_kernel: bool,
-    /// What it used (utime, stime), and what its children used that it waited for (cutime, cstime).
+    /// The time that it used (utime, stime), and that its children used for which it has waited (cutime, cstime).
     ticks: u64,
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_are_neither_the_runs_nor_the_kernels_are_others() {
+    fn only_processes_outside_the_run_and_the_kernel_count_as_others() {
         let all = [
             process(1, 0, 1_000),
             Process {
@@ -178,20 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_were_read_while_numbers_changed_hands_belong_to_the_run() {
+    fn processes_in_a_parent_cycle_from_reused_ids_belong_to_the_run() {
         let all = [process(20, 21, 1), process(21, 20, 2), process(1, 0, 4)];
         assert_eq!(ticks_of_others(&all, 20), Some(4));
     }
 
     #[test]
-    fn what_others_used_grows_in_ticks() {
+    fn use_by_others_is_counted_in_ticks() {
         let at = |others| ProcessorUse {
             others,
             processors: 2,
         };
         let since = |now: ProcessorUse| now.of_others_since(at(1_000));
         assert_eq!(since(at(1_180)), Duration::from_millis(1_800));
-        // A process has ended that nothing waited for.
+        // A process has ended that no parent waited for.
         assert_eq!(since(at(900)), Duration::ZERO);
     }
 

@@ -1,4 +1,4 @@
-//! The rights of a process: the capabilities that it keeps, that it gains no others, and the user that it becomes.
+//! The rights of a process: the capabilities that it keeps, a bar on gaining others, and the user that it becomes.
 //!
 //! Rights belong to threads: call these functions while the process has a single thread, so that all later ones inherit
 //! the result. A right that is already missing stays missing, and that is not an error: an ordinary user or root in a
@@ -36,7 +36,7 @@ impl Rights {
             .union(CapabilitySet::FOWNER),
     );
 
-    /// To set every option of a socket, such as a congestion control that is not for everyone.
+    /// To set every option of a socket, such as a congestion control that ordinary users may not choose.
     pub const SOCKETS: Rights = Rights(CapabilitySet::NET_ADMIN);
 
     /// To listen on ports below 1024.
@@ -93,11 +93,11 @@ impl Rights {
     }
 }
 
-/// Takes every right but `kept` from the calling thread and from whatever it starts, for good: neither a program that it
+/// Takes every right but `kept` from the calling thread and from everything that it starts, for good: neither a program that it
 /// executes nor a file's mode or capabilities can add one (PR_SET_NO_NEW_PRIVS).
 ///
 /// # Errors
-/// The system forbids the calls as such, as a sandbox may do. A right that is already missing is not an error.
+/// The system forbids the calls altogether, as a sandbox may do. A right that is already missing is not an error.
 pub fn keep_only(kept: Rights) -> Result<(), SetupError> {
     restrict(kept).map_err(SetupError::system("drop the rights that are not needed"))
 }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_keeps_the_named_rights_that_it_had_and_can_gain_none() {
+    fn thread_keeps_only_the_named_rights_and_can_gain_no_others() {
         let had = status_bits("CapPrm");
         apart(move || {
             let kept = Rights::PROGRAMS.0.bits();

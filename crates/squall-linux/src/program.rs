@@ -208,8 +208,8 @@ pub fn inherit_orphans() -> Result<(), SetupError> {
     prctl::set_child_subreaper(true).map_err(SetupError::system("inherit orphans"))
 }
 
-/// Kills (SIGKILL) and reaps all children of this process, and what it inherits from these, for at most `time`. Returns whether
-/// none is left. Call it only where every child that this process started itself has been reaped.
+/// Kills (SIGKILL) and reaps all children of this process, and the orphans that it inherits from them, for at most `time`.
+/// Returns whether all are gone. Call it only once every child that this process started itself has been reaped.
 pub fn end_orphans(time: Duration) -> bool {
     const PAUSE: Duration = Duration::from_millis(5);
     let give_up = Instant::now() + time;
@@ -226,7 +226,7 @@ pub fn end_orphans(time: Duration) -> bool {
     true
 }
 
-/// The processes whose parent this one is.
+/// The processes whose parent is this one.
 fn children() -> Vec<Pid> {
     let own = getpid().as_raw();
     let is_child = |number: &i32| stat_number(*number, 1) == Some(own);
@@ -254,7 +254,7 @@ fn stat_number(process: i32, field: usize) -> Option<i32> {
     after_name.split(' ').nth(field)?.parse().ok()
 }
 
-/// A program that dies with the thread that started it, and leads its own process group. Until `reap` it stays unreaped, so
+/// A program that dies with the thread that started it, and leads its own process group. It is not reaped before `reap`, so
 /// its process id, which is also its group's, cannot be reused.
 #[derive(Debug)]
 pub struct TiedProgram {
@@ -263,7 +263,7 @@ pub struct TiedProgram {
 
 /// Starts `command` and ties it to the calling thread, whose end kills it (PR_SET_PDEATHSIG). It runs in the host with this
 /// namespace, if one is given, on these processors, unless the list is empty, and with the highest permitted limit of open
-/// files. It gets no more rights than [`Rights::PROGRAMS`], also as root. If `command` asks for pipes, they are in the
+/// files. It gets no more rights than [`Rights::PROGRAMS`], even as root. If `command` asks for pipes, they are in the
 /// returned `Child`, which must not be waited for.
 pub fn start_tied(
     namespace: Option<BorrowedFd<'_>>,

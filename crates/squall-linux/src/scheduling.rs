@@ -51,8 +51,8 @@ pub fn make_background() {
     let _ = set_policy(libc::SCHED_IDLE, 0);
 }
 
-/// Ends what [`make_background`] began, for a thread that somebody waits for: beside programs that use all processors, it would
-/// get 0.3 % of one. The kernel refuses this without CAP_SYS_NICE, unless RLIMIT_NICE permits a nice value of 0
+/// Undoes [`make_background`] for a thread that others wait for: next to programs that use all processors, it would get
+/// 0.3 % of one. The kernel refuses this without CAP_SYS_NICE, unless RLIMIT_NICE permits a nice value of 0
 /// (user_check_sched_setscheduler, kernel/sched/syscalls.c); then the thread stays as it is.
 pub fn make_ordinary<T>(thread: &JoinHandle<T>) {
     let parameters = priority_of(0);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn background_thread_becomes_an_ordinary_one_where_that_is_permitted() {
+    fn background_thread_becomes_ordinary_where_permitted() {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (begin, begun) = std::sync::mpsc::channel();
         // SAFETY: the call takes no pointer; thread 0 is the calling thread.

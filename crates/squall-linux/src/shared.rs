@@ -18,7 +18,8 @@ use crate::{cgroup, sysctl};
 pub struct SocketMemory {
     /// Pages in use.
     pub in_use_pages: u64,
-    /// Once above `pressure_pages`, the kernel saves memory until no more than this is in use: the first number.
+    /// Once above `pressure_pages`, the kernel saves memory until no more than this is in use: the first number of
+    /// net.ipv4.tcp_mem and net.ipv4.udp_mem.
     pub low_pages: u64,
     /// Above this, the kernel shrinks the receive windows and send buffers of every socket of the protocol: the second
     /// number of net.ipv4.tcp_mem and net.ipv4.udp_mem.
@@ -50,7 +51,7 @@ impl SocketMemory {
 pub struct OpenFiles {
     /// Open files.
     pub open: u64,
-    /// From this many on, only root may open further ones: fs.file-max.
+    /// Once this many are open, only root may open more: fs.file-max.
     pub limit: u64,
 }
 
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_does_not_report_is_unknown() {
+    fn values_that_are_not_reported_are_unknown() {
         assert_eq!(SocketMemory::parse("", "TCP:", "1 2 3"), None);
         assert_eq!(SocketMemory::parse(SOCKSTAT, "TCP:", "1"), None);
         assert_eq!(SocketMemory::parse("TCP: inuse 1\n", "TCP:", "1 2 3"), None);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_added_in_between_counts() {
+    fn only_growth_between_two_readings_counts() {
         let at = |throttled, stolen, limit| SharedCounters {
             throttled: Some(Duration::from_millis(throttled)),
             stolen: Some(Duration::from_millis(stolen)),

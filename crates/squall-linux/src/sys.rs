@@ -1,4 +1,4 @@
-//! What several files need around C calls and threads: results that are checked, and the bytes of a socket option.
+//! Helpers for C calls and threads: checked results, and the bytes of a socket option.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_without_the_right_to_a_larger_buffer_than_the_machine_allows() {
+    fn tap_opens_without_the_right_to_exceed_the_buffer_limit() {
         let host = match Host::create() {
             Ok(host) => host,
             Err(error) => return println!("skipped: {error}"),

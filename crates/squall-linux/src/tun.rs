@@ -196,12 +196,12 @@ fn bring_up(index: u32) -> io::Result<()> {
 fn driver_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            "It is closed to this user here: run as root, or let users in with `sudo chmod 666 /dev/net/tun`"
+            "This user may not open it: run as root, or allow all users with `sudo chmod 666 /dev/net/tun`"
         }
         io::ErrorKind::NotFound => {
-            "The driver is not there: load it with `sudo modprobe tun`; in a container, add --device /dev/net/tun"
+            "The driver is not loaded: load it with `sudo modprobe tun`; in a container, add --device /dev/net/tun"
         }
-        _ => "See whether the kernel has CONFIG_TUN; in a container, add --device /dev/net/tun",
+        _ => "Check whether the kernel has CONFIG_TUN; in a container, add --device /dev/net/tun",
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Privilege {
 
 /// Ensures that this process may make network namespaces. Call it while the process has a single thread.
 pub fn acquire_privilege() -> Result<Privilege, SetupError> {
-    // If they cannot be read, a user namespace is tried.
+    // If the capabilities cannot be read, they count as missing, and a user namespace is tried.
     if status_bits("CapEff") & NEEDED_CAPABILITIES == NEEDED_CAPABILITIES {
         return Ok(Privilege::Own);
     }

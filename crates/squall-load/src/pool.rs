@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_connections_take_turns_whatever_is_in_flight() {
+    fn fixed_connections_take_turns_regardless_of_requests_in_flight() {
         let mut pool = pool(Connections::Fixed(3), PoolOrder::Turns, 3);
         let all = pool.open_in_advance();
         assert_eq!((all.len(), pool.choose()), (3, Choice::Wait));

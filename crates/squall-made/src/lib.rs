@@ -1,7 +1,7 @@
 //! Records for tests and benches, made by hand: the smallest valid plan, trial, request, packet, frame and sample.
 //!
-//! Each function returns a value in which nothing is remarkable. A test states what it is about and takes the rest, which
-//! no test should depend on:
+//! Each function returns an unremarkable value. A test sets the fields that matter to it and takes the rest, which no test
+//! should depend on:
 //!
 //! ```
 //! use squall_base::record::RequestRecord;

@@ -97,7 +97,7 @@ pub fn trial(variant: Variant, condition: Condition) -> Trial {
     }
 }
 
-/// A plan of no trials, with one request for its loads.
+/// A plan without trials, with one request for its loads.
 pub fn plan() -> Plan {
     Plan {
         recipe: "test".to_owned(),

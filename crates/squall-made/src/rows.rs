@@ -60,7 +60,7 @@ pub fn packet(arrived: Time, direction: Direction) -> PacketRecord {
     }
 }
 
-/// The packet of this number in its direction.
+/// The packet with this number in its direction.
 pub fn packet_ref(direction: Direction, index: u64) -> PacketRef {
     PacketRef {
         hop: 1,
@@ -69,7 +69,7 @@ pub fn packet_ref(direction: Direction, index: u64) -> PacketRef {
     }
 }
 
-/// A lost packet of which nothing else is known.
+/// A lost packet about which nothing else is known.
 pub fn dropped(packet: PacketRef, dropped_at: Time) -> DropRecord {
     DropRecord {
         packet,
@@ -133,7 +133,7 @@ pub fn socket(time: Time, side: Side, sample: SocketSample) -> SocketRecord {
     }
 }
 
-/// What the kernel reported of a TCP socket: these fields, by their names in `struct tcp_info`.
+/// What the kernel reported about a TCP socket: these fields, by their names in `struct tcp_info`.
 ///
 /// # Panics
 /// If a field does not exist.

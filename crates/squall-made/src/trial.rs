@@ -9,7 +9,7 @@ use squall_base::record::{
     TrialRecord, Validity,
 };
 
-/// The valid record of the first attempt at this trial, whose load began at once. Nothing was counted but one connection.
+/// The valid record of the first attempt at this trial, whose load began at once. Its only count is one connection.
 pub fn record(trial: Trial) -> TrialRecord {
     TrialRecord {
         schema: 1,

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_end_to_end_in_one_text() {
+    fn fields_are_stored_end_to_end_in_one_buffer() {
         let block = HeaderBlock::new([(":method", "GET"), ("empty", ""), ("a", "b")]).unwrap();
         let lengths: Vec<_> = block
             .0

@@ -1,4 +1,4 @@
-//! HPACK (RFC 7541) on its own: the decoder for the header sections of one direction, also for mere observers.
+//! HPACK (RFC 7541) on its own: the decoder for the header sections of one direction. It also serves mere observers.
 //!
 //! It knows no frames and sends nothing: the caller splits HEADERS, PUSH_PROMISE and CONTINUATION frames into fragments. A
 //! session has its own decoder and does not need this one.

@@ -120,7 +120,7 @@ impl<H: Handler> Session<H> {
 
     /// The last stream of the peer that was processed.
     pub fn last_processed_stream(&self) -> u32 {
-        // SAFETY: the session is alive; the function only looks.
+        // SAFETY: the session is alive; the function only reads.
         unsafe { ffi::nghttp2_session_get_last_proc_stream_id(self.session.as_ptr()) as u32 }
     }
 
@@ -134,14 +134,14 @@ impl<H: Handler> Session<H> {
 
     /// Whether the session still needs bytes from the peer.
     pub fn wants_read(&self) -> bool {
-        // SAFETY: the session is alive; the function only looks.
+        // SAFETY: the session is alive; the function only reads.
         unsafe { ffi::nghttp2_session_want_read(self.session.as_ptr()) != 0 }
     }
 
     /// How much DATA we may send on a stream, or on the connection (0). Negative if the peer has shrunk its window; also -1
     /// if the stream is not open.
     pub fn window_to_send(&self, stream: u32) -> i32 {
-        // SAFETY: the session is alive; the functions only look.
+        // SAFETY: the session is alive; the functions only read.
         id(stream).map_or(-1, |stream| unsafe {
             match stream {
                 0 => ffi::nghttp2_session_get_remote_window_size(self.session.as_ptr()),
@@ -203,17 +203,17 @@ impl<H: Handler> Http2Session<H> for Session<H> {
     }
 
     fn wants_write(&self) -> bool {
-        // SAFETY: the session is alive; the function only looks.
+        // SAFETY: the session is alive; the function only reads.
         unsafe { ffi::nghttp2_session_want_write(self.session.as_ptr()) != 0 }
     }
 
     fn queued_frames(&self) -> usize {
-        // SAFETY: the session is alive; the function only looks.
+        // SAFETY: the session is alive; the function only reads.
         unsafe { ffi::nghttp2_session_get_outbound_queue_size(self.session.as_ptr()) }
     }
 
     fn peer_max_frame_bytes(&self) -> u32 {
-        // SAFETY: the session is alive; the function only looks.
+        // SAFETY: the session is alive; the function only reads.
         unsafe {
             ffi::nghttp2_session_get_remote_settings(
                 self.session.as_ptr(),
@@ -248,7 +248,7 @@ impl<H: Handler> Http2Session<H> for Session<H> {
     }
 
     fn window_to_receive(&mut self, stream: u32) -> u32 {
-        // SAFETY: the session is alive; the functions only look.
+        // SAFETY: the session is alive; the functions only read.
         let bytes = id(stream).map_or(0, |stream| unsafe {
             match stream {
                 0 => ffi::nghttp2_session_get_local_window_size(self.session.as_ptr()),
@@ -261,7 +261,7 @@ impl<H: Handler> Http2Session<H> for Session<H> {
     }
 
     fn used_window(&mut self, stream: u32) -> u32 {
-        // SAFETY: the session is alive; the functions only look.
+        // SAFETY: the session is alive; the functions only read.
         let bytes = id(stream).map_or(0, |stream| unsafe {
             match stream {
                 0 => ffi::nghttp2_session_get_effective_recv_data_length(self.session.as_ptr()),

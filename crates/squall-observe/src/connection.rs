@@ -190,8 +190,8 @@ impl Connection {
         }
     }
 
-    /// Begins the other direction's stream at the byte that this segment expects, in case that its SYN was missed: a
-    /// SYN-ACK expects the client's first byte, and the client's next segment the server's.
+    /// Begins the other direction's stream at the byte that this segment expects, in case its SYN was missed: a SYN-ACK
+    /// expects the client's first byte, and the client's next segment the server's.
     fn begin_other(&mut self, segment: &Segment<'_>, way: Way) {
         let Some(client) = self.client else {
             return;
@@ -396,7 +396,7 @@ impl Connection {
         }
     }
 
-    /// Tries again to decrypt what waits, after secrets were added.
+    /// Tries again to decrypt waiting records after secrets were added.
     pub(crate) fn retry(&mut self, keys: Keys<'_>, rows: &mut Observations) {
         let (mut sink, content) = self.sink(rows);
         if let Content::Tls(tls) = content {

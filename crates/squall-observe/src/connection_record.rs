@@ -225,20 +225,21 @@ impl fmt::Display for OpaqueReason {
             ),
             OpaqueReason::Gap => f.write_str("packets are missing in the capture"),
             OpaqueReason::Snaplen => {
-                f.write_str("its packets were captured only up to a length (snaplen)")
+                f.write_str("its packets were cut short by the capture (snaplen)")
             }
             OpaqueReason::NoKeys => f.write_str("it is TLS, and the key log has no secrets of it"),
-            OpaqueReason::Cipher(suite) => write!(
-                f,
-                "its cipher suite, {suite:#06x}, is none that is deciphered"
-            ),
+            OpaqueReason::Cipher(suite) => {
+                write!(f, "its cipher suite, {suite:#06x}, cannot be decrypted")
+            }
             OpaqueReason::Undeciphered => {
-                f.write_str("a record could not be deciphered with the key log")
+                f.write_str("a record could not be decrypted with the key log")
             }
             OpaqueReason::NotHttp => f.write_str("it is neither TLS nor HTTP"),
             OpaqueReason::Unclear(what) => f.write_str(what),
             OpaqueReason::Switched => f.write_str("it went on with another protocol"),
-            OpaqueReason::Overfull => f.write_str("too much waited for secrets or for the client"),
+            OpaqueReason::Overfull => {
+                f.write_str("too much data waited for secrets or for the client")
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::trail::{Passage, Trail};
 /// The hop of all rows. On a path of several hops the caller renumbers them.
 const ONLY_HOP: u8 = 1;
 
-/// Rows in the order in which they were completed. The caller empties them whenever it likes.
+/// Rows in the order in which they were completed. The caller may empty them at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     /// Exchanges that have ended, or whose connection has ended.
@@ -33,7 +33,7 @@ impl Observations {
     }
 }
 
-/// Where a parser writes its rows, with the connection's columns of every row.
+/// Where a parser writes its rows, with the columns that all rows of a connection share.
 pub(crate) struct Sink<'a> {
     pub(crate) side: Side,
     pub(crate) connection: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Where the parsers of a connection write; `beginning` is that of its exchanges.
+    /// Where the parsers of a connection write; `beginning` goes into the rows of its exchanges.
     pub(crate) fn of<'a>(
         record: &'a mut ConnectionRecord,
         beginning: Beginning,

@@ -1,7 +1,7 @@
-//! Recognizes what begins a connection in the clear: a request line of HTTP/1, the client preface of HTTP/2, and the
-//! SETTINGS frame with which its server begins.
+//! Recognizes how a cleartext connection begins: with a request line of HTTP/1, the client preface of HTTP/2, or the SETTINGS
+//! frame with which its server begins.
 //!
-//! It judges bytes and holds none: `plain` collects them. `tls` recognizes a ClientHello.
+//! It stores no bytes: `plain` collects them. `tls` recognizes a ClientHello.
 
 use squall_base::plan::message::MAX_METHOD_LEN_BYTES;
 use squall_http::frames::CLIENT_PREFACE;
@@ -42,7 +42,7 @@ pub(crate) fn guess_protocol(first: &[u8]) -> Result<ProtocolGuess, OpaqueReason
     }
 }
 
-/// Whether these bytes begin with a whole request line of HTTP/1.
+/// Whether these bytes begin with a complete HTTP/1 request line.
 pub(crate) fn begins_request(bytes: &[u8]) -> bool {
     request_line(bytes) == RequestLine::Whole
 }
@@ -53,7 +53,7 @@ pub(crate) fn starts_preface(bytes: &[u8]) -> bool {
     bytes.starts_with(PREFACE_METHOD) && bytes[..length] == CLIENT_PREFACE[..length]
 }
 
-/// Whether these bytes begin like a server of HTTP/2: with a SETTINGS frame that acknowledges nothing (RFC 9113, sections
+/// Whether these bytes begin the way an HTTP/2 server does: with a SETTINGS frame that acknowledges nothing (RFC 9113, sections
 /// 3.4 and 6.5).
 pub(crate) fn begins_settings(bytes: &[u8]) -> bool {
     const SETTINGS: u8 = 4;
@@ -102,7 +102,7 @@ fn request_line(bytes: &[u8]) -> RequestLine {
     }
 }
 
-/// Whether a word is a version of HTTP/1, with or without the CR of the line's end.
+/// Whether a word is an HTTP/1 version, with or without the CR of the line's end.
 fn is_version(word: &[u8]) -> bool {
     matches!(
         word.strip_suffix(b"\r").unwrap_or(word),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_first_line_is_not_waited_for() {
+    fn end_of_an_endless_first_line_is_not_awaited() {
         let long = [b"GET /", &[b'a'; MAX_LINE_BYTES][..]].concat();
         let judged = guess_protocol(&long[..MAX_LINE_BYTES]);
         assert_eq!(judged, Ok(ProtocolGuess::Http1));

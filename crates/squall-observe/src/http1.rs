@@ -48,7 +48,7 @@ pub(crate) struct Upgrade {
     /// The exchange that continues as stream 1.
     pub(crate) exchange: Exchange,
     /// How many of the bytes passed in are still HTTP/1.1.
-    pub(crate) used: usize,
+    pub(crate) http1_bytes: usize,
 }
 
 impl Http1 {
@@ -85,7 +85,7 @@ impl Http1 {
                 match self.response(rest, trails, sink)? {
                     Ok(used) => used,
                     Err(mut upgrade) => {
-                        upgrade.used += bytes.len() - rest.len();
+                        upgrade.http1_bytes += bytes.len() - rest.len();
                         return Ok(Some(upgrade));
                     }
                 }
@@ -105,7 +105,7 @@ impl Http1 {
         } = self;
         if pending.len() >= MAX_PIPELINED {
             return Err(OpaqueReason::unclear(
-                "more requests are pipelined than anybody waits for",
+                "more requests are pipelined than any real client sends",
             ));
         }
         let result = requests.step(bytes, |part| {
@@ -136,7 +136,7 @@ impl Http1 {
         result.map_err(|error| {
             let is_newest = |last: &PendingRequest| last.stream + 1 == *next;
             if error.is_no_message() && pending.back().is_some_and(is_newest) {
-                // What began after the last request is not one.
+                // The bytes after the last complete request turned out not to be a request.
                 pending.pop_back();
             }
             OpaqueReason::of_http(&error)
@@ -152,9 +152,7 @@ impl Http1 {
     ) -> Result<Result<usize, Upgrade>, OpaqueReason> {
         let trail = trails.of(self.client.opposite());
         let Some(first) = self.pending.front_mut() else {
-            return Err(OpaqueReason::unclear(
-                "a response came that no request asked for",
-            ));
+            return Err(OpaqueReason::unclear("a response came without a request"));
         };
         let (mut has_ended, mut switch) = (false, None);
         let exchange = &mut first.exchange;
@@ -180,7 +178,7 @@ impl Http1 {
                     requests: self.requests.offset(),
                     responses: self.responses.offset(),
                     exchange: exchange.unwrap_or_default(),
-                    used,
+                    http1_bytes: used,
                 }));
             }
             Some(_) => return Err(OpaqueReason::Switched),

@@ -67,7 +67,7 @@ struct Section {
     trace: TraceContext,
 }
 
-/// The `traceparent` fields of a section. Of several fields none counts.
+/// The `traceparent` fields of a section. If there are several, none counts.
 #[derive(Clone, Copy, Debug, Default)]
 enum TraceContext {
     #[default]
@@ -204,7 +204,7 @@ impl Http2 {
         if is_new {
             if self.open.len() >= MAX_OPEN {
                 return Err(OpaqueReason::unclear(
-                    "more streams are open than anybody allows",
+                    "more streams are open than any real endpoint allows",
                 ));
             }
             self.newest = frame.stream;

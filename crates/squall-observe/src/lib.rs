@@ -17,12 +17,12 @@
 //! a connection the same number; exchanges that were cut off by the end of their connection have rows from both ends;
 //! `request` is known only if the request has a `traceparent` header.
 //!
-//! Unreadable content is never guessed: a [`ConnectionRecord`] has the [`OpaqueReason`], and what is not HTTP has no
-//! exchanges. A connection that was open before its first packet was seen is read from the first segment that begins
-//! with a cleartext HTTP/1.1 request, HTTP/2's client preface or a ClientHello, whose sender is the client. HTTP offsets
-//! count from there, wire offsets from the first byte seen. HTTP/2 and TLS connections that were joined later stay
-//! opaque. The same rules apply after bytes that a capture lacks; those bytes are counted. A packet that the link
-//! corrupted is ignored at both ends, so the bytes in it count as sent with the next packet that carried them.
+//! Unreadable content is never guessed: a [`ConnectionRecord`] has the [`OpaqueReason`], and non-HTTP traffic has no exchanges.
+//! A connection that was open before its first packet was seen is read from the first segment that begins with a cleartext
+//! HTTP/1.1 request, HTTP/2's client preface or a ClientHello, whose sender is the client. HTTP offsets count from there, wire
+//! offsets from the first byte seen. HTTP/2 and TLS connections that were joined later stay opaque. The same rules apply after
+//! bytes that a capture lacks; those bytes are counted. A packet that the link corrupted is ignored at both ends, so the bytes
+//! in it count as sent with the next packet that carried them.
 //!
 //! Memory is bounded. Bodies are counted and not kept. Bytes waiting for missing segments are bounded by the receiver's
 //! window and by 64 MiB per direction; dropped bytes are reported. The state of a connection ends with it. The bounds

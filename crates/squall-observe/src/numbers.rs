@@ -2,7 +2,7 @@
 //!
 //! The end that sees a connection first assigns its number; the other end asks for it later, after the link's delay. A
 //! connection is identified by its addresses and its client's initial sequence number, because ports are reused.
-//! Connections themselves are `tap`'s and `quic`'s.
+//! `tap` and `quic` handle the connections themselves.
 
 use std::collections::{BTreeMap, VecDeque};
 

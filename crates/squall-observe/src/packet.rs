@@ -14,7 +14,7 @@ use crate::connection_record::Transport;
 /// One packet as seen at both ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedPacket<'a> {
-    /// When it entered the link, just behind its sender.
+    /// When it entered the link, just after leaving its sender.
     pub time_in: Time,
     /// When it left the link, just before its receiver; `None` if it never did. In a capture at a single point, this is
     /// `time_in`.
@@ -30,7 +30,7 @@ pub struct ObservedPacket<'a> {
 pub enum Checksums {
     /// A packet with a wrong checksum is ignored, just as its receiver ignores it. For a link that may corrupt packets.
     Verified,
-    /// Checksums are not looked at. For captures on a sender's own device, where offload fills them in later.
+    /// Checksums are not checked. For captures on a sender's own device, where offload fills them in later.
     Ignored,
 }
 
@@ -126,7 +126,8 @@ pub fn packet_headers(bytes: &[u8]) -> Option<PacketHeaders> {
     })
 }
 
-/// The total length that the IP header states. A super-packet captured before segmentation may state less than it has.
+/// The total length that the IP header states. A super-packet captured before segmentation may state less than its real
+/// length.
 fn stated_length(bytes: &[u8]) -> usize {
     const IPV6_HEADER: usize = 40;
     let word = |at: usize| {

@@ -1,7 +1,7 @@
 //! HTTP bytes, cleartext or decrypted: detects the protocol and feeds its parser (`http1` or `http2`).
 //!
-//! The client's first bytes decide: the HTTP/2 preface cannot be an HTTP/1.1 request (RFC 9113, section 3.4), and what
-//! begins with neither that nor a request line is not HTTP. A server may speak first, so its bytes are held until then.
+//! The client's first bytes decide: the HTTP/2 preface cannot be an HTTP/1.1 request (RFC 9113, section 3.4), and a connection
+//! that begins with neither that nor a request line is not HTTP. A server may speak first, so its bytes are held until then.
 //! `first_bytes` recognizes beginnings; nothing here parses messages.
 
 use squall_base::Time;
@@ -82,7 +82,7 @@ impl Detection {
             .push((piece.way, piece.bytes.to_vec(), piece.carrier.clone()));
     }
 
-    /// Drops what is held.
+    /// Drops the held pieces.
     fn release(&mut self) {
         self.held.clear();
         self.held_bytes = 0;
@@ -150,13 +150,13 @@ impl Plaintext {
             StreamStart::Missed(_) => Some(OpaqueReason::BeganBefore),
             StreamStart::Seen(_) if detection.first.is_empty() => None,
             StreamStart::Seen(_) => Some(OpaqueReason::unclear(
-                "the client sent no whole request line",
+                "the client sent no complete request line",
             )),
         }
     }
 
-    /// Starts at `bytes`, the next ones of the direction `way`, if the beginning was missed and a client begins
-    /// something here: a request, or a connection of HTTP/2. Returns whether it does; the caller then feeds them.
+    /// If the beginning was missed and a client begins a request or an HTTP/2 connection at `bytes`, the next bytes of the
+    /// direction `way`: starts reading there. Returns whether it does; the caller then feeds them.
     pub(crate) fn join(&mut self, way: Way, bytes: &[u8]) -> bool {
         let is_http2 = self.is_unread() && starts_preface(bytes);
         let State::Detecting(detection) = &mut self.state else {
@@ -223,7 +223,7 @@ impl Plaintext {
                         upgrade.responses,
                         upgrade.exchange,
                     )?;
-                    let rest = &piece.bytes[upgrade.used.min(piece.bytes.len())..];
+                    let rest = &piece.bytes[upgrade.http1_bytes.min(piece.bytes.len())..];
                     http2.feed(way, rest, &piece.carrier, &self.trails, sink)?;
                     self.state = State::Http2(Box::new(http2));
                 }

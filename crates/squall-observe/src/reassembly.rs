@@ -1,8 +1,8 @@
 //! One direction of a TCP connection: takes segments in any order and repeated, and returns the byte stream in order.
 //!
 //! Sequence numbers become 64-bit offsets, from 0 at the first byte of payload, because they wrap every 4 GiB (RFC
-//! 9293, section 3.4). Of bytes that arrive twice the first copy counts; TCP has to ensure that the copies are equal.
-//! This module does not interpret the bytes: `connection` passes them on. Out-of-order bytes are kept in `waiting`.
+//! 9293, section 3.4). If bytes arrive twice, the first copy counts; TCP has to ensure that the copies are equal. This
+//! module does not interpret the bytes: `connection` passes them on. Out-of-order bytes are kept in `waiting`.
 
 use squall_base::Time;
 
@@ -20,7 +20,7 @@ pub(crate) struct SegmentOutcome {
     pub(crate) waiting_bytes: u64,
     /// Bytes beyond the receiver's window or our own limit; they are dropped.
     pub(crate) refused_bytes: u64,
-    /// Position in the payload of the stream's next byte, if the payload contains it. Everything from there on is in
+    /// Where in the payload the stream's next byte is, if the payload contains it. Everything from there on is in
     /// order.
     pub(crate) fresh_from: Option<usize>,
 }

@@ -187,7 +187,7 @@ impl Tap {
             .process(datagram, self.end, packet.numbers, &mut context)
     }
 
-    /// Tries again to decipher what waits, after secrets were added.
+    /// Tries again to decrypt waiting bytes after secrets were added.
     pub(crate) fn retry(&mut self, keys: Keys<'_>, rows: &mut Observations) {
         for flow in self.flows.values_mut() {
             if let Flow::Open(connection) = flow {

@@ -1,6 +1,6 @@
 //! Out-of-order bytes of a stream.
 //!
-//! The caller counts offsets and enforces the limit in bytes. Of bytes that arrive twice the first copy counts.
+//! The caller counts offsets and enforces the limit in bytes. If bytes arrive twice, the first copy counts.
 //! `reassembly` uses this for TCP, `quic::streams` for QUIC.
 
 use std::collections::BTreeMap;

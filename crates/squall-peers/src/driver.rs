@@ -99,12 +99,12 @@ pub enum Refusal {
     },
     /// It is not a server.
     #[error(
-        "{0} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy answer behind it"
+        "{0} only passes requests on: it cannot be the path's end. Let nginx, envoy or caddy respond after it"
     )]
     NoServer(String),
     /// It is not a proxy.
     #[error(
-        "{0} only answers itself: it cannot have an upstream. Take nginx, haproxy, envoy, nghttpx or caddy"
+        "{0} only answers itself: it cannot have an upstream. Use nginx, haproxy, envoy, nghttpx or caddy"
     )]
     NoProxy(String),
     /// This version lacks something that others have.
@@ -139,7 +139,7 @@ pub enum Refusal {
     },
     /// The order contradicts itself, or requires something else that the program does not do; with why, and what is
     /// possible.
-    #[error("{0} cannot be what is ordered: {1}")]
+    #[error("{0} cannot do what is required: {1}")]
     Order(String, String),
 }
 
@@ -158,9 +158,9 @@ fn usual_value(setting: Setting) -> u64 {
 fn settable(can: &[Setting]) -> String {
     let names: Vec<&str> = can.iter().map(|setting| setting.name()).collect();
     if names.is_empty() {
-        "it can be given no setting there".to_owned()
+        "it accepts no settings there".to_owned()
     } else {
-        format!("it can be given {}", names.join(", "))
+        format!("it accepts {}", names.join(", "))
     }
 }
 
@@ -176,7 +176,7 @@ fn hop(side: &Side) -> &'static str {
     }
 }
 
-/// What every order must satisfy, whatever the program.
+/// What every order must satisfy, regardless of the program.
 fn check(program: &str, order: &Order) -> Result<(), Refusal> {
     let wrong = |why: &str| refuse_order(program, why);
     if order.is_proxy() == order.answer.is_some() {
@@ -197,7 +197,7 @@ fn check(program: &str, order: &Order) -> Result<(), Refusal> {
     check_settings(program, order)?;
     // Configurations contain it without quotes.
     if !is_name(&order.server_name) {
-        return wrong("its server_name is no host name or address");
+        return wrong("its server_name is not a host name or address");
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ fn check_settings(program: &str, order: &Order) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Settings that only HTTP/2 has.
+/// Whether only HTTP/2 has this setting.
 fn is_of_http2(setting: Setting) -> bool {
     use Setting::{DataSize, HeaderTableSize, MaxFrameSize};
     matches!(setting, DataSize | HeaderTableSize | MaxFrameSize)
@@ -287,12 +287,12 @@ pub(crate) fn setting_refusal(
     }
 }
 
-/// Any other refusal.
+/// A refusal for any other reason.
 pub(crate) fn order_refusal(program: &str, why: &str) -> Refusal {
     Refusal::Order(program.to_owned(), why.to_owned())
 }
 
-/// Refuses an order for such a reason.
+/// Refuses an order for any other reason.
 pub(crate) fn refuse_order<T>(program: &str, why: &str) -> Result<T, Refusal> {
     Err(order_refusal(program, why))
 }

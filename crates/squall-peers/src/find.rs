@@ -40,7 +40,7 @@ pub struct Version {
 pub enum FindError {
     /// The file does not exist.
     #[error(
-        "{program} is not in {}; install it: {hint}; or let SQUALL_PEERS name the folder that `make peers` has filled",
+        "{program} is not in {}; install it: {hint}; or set SQUALL_PEERS to the folder that `make peers` filled",
         path_of(.folders)
     )]
     NotFound {
@@ -52,7 +52,7 @@ pub enum FindError {
         folders: Vec<PathBuf>,
     },
     /// The file exists, but does not run.
-    #[error("{} does not say its version: {problem}; install it again: {hint}", path.display())]
+    #[error("{} does not print its version: {problem}; install it again: {hint}", path.display())]
     Broken {
         /// Its file.
         path: PathBuf,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn program_that_prints_no_version_is_broken() {
+    fn program_without_a_version_is_reported_as_broken() {
         let search = SearchPath::only(vec![PathBuf::from("/bin"), PathBuf::from("/usr/bin")]);
         let found = find_program("true", "apt install coreutils", Some(&[]), &search);
         assert!(matches!(found, Err(FindError::Broken { .. })), "{found:?}");

@@ -1,6 +1,6 @@
 //! Looks for the programs that squall knows, as `squall doctor --peers` shows them.
 //!
-//! How a program is found and asked for its version is in `find`; which there are is in `drivers` and `client`.
+//! How a program is found and asked for its version is in `find`; the programs themselves are in `drivers` and `client`.
 
 use crate::client::clients;
 use crate::drivers::drivers;

@@ -1,8 +1,8 @@
 //! A program that squall has started: started in a host, watched, and stopped with its whole process group.
 //!
 //! A separate thread starts it, waits for its end and keeps it unreaped until it is stopped. So the kernel kills it
-//! when this process dies in whatever way, and its process id cannot be reused before the last signal is sent. A
-//! program that leaves its group, or whose children outlive it when squall is killed, ends with squall's PID namespace.
+//! however this process dies, and its process id cannot be reused before the last signal is sent. A program that leaves
+//! its group, or whose children outlive it when squall is killed, ends with squall's PID namespace.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -45,7 +45,7 @@ pub enum StartError {
     #[error("cannot read {path}: {1}", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// The system could not start it.
-    #[error("cannot start {program}: {1}; is it a program of this machine's kind, and does the host still exist?", program = .0.display())]
+    #[error("cannot start {program}: {1}; is it built for this machine, and does the host still exist?", program = .0.display())]
     Spawn(PathBuf, #[source] io::Error),
 }
 
@@ -67,11 +67,11 @@ impl fmt::Display for ExitReport {
             Some(ProgramExit::Killed(signal)) => {
                 write!(f, "ended with signal {} ({signal})", signal as i32)?;
             }
-            None => f.write_str("ended, nobody knows how")?,
+            None => f.write_str("ended for an unknown reason")?,
         }
         match self.last_lines.as_slice() {
             [] => f.write_str(", without any output"),
-            words => write!(f, "; its last words: {}", words.join(" | ")),
+            words => write!(f, "; its last output: {}", words.join(" | ")),
         }
     }
 }
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_owner_may_read_a_program_s_file_with_secrets() {
+    fn only_the_owner_may_read_a_file_with_a_programs_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let file = |path: &str, content| ProgramFile {
             path: path.into(),

@@ -160,7 +160,7 @@ impl RunningStation {
             .map_err(|error| error.to_string())
     }
 
-    /// How it ended, if it has: "ended with signal 9 (SIGKILL); its last words: ...".
+    /// How it ended, if it has: "ended with signal 9 (SIGKILL); its last output: ...".
     pub fn has_ended(&self) -> Option<ExitReport> {
         self.process.has_ended()
     }

@@ -244,7 +244,7 @@ fn lines_that_no_browser_can_report_are_refused() {
         ),
         (
             ("\"status\":200", "\"status\":99"),
-            "its status is no status of HTTP",
+            "its status is not an HTTP status",
         ),
         (("\"status\":200", "\"status\":70000"), "invalid value"),
         (("\"end_ns\":8000", "\"end_ns\":-1"), "invalid value"),

@@ -195,9 +195,9 @@ fn apply_to_pool(hop: &mut Hop, change: &SettingChange) -> Result<(), ChangeErro
     Ok(())
 }
 
-/// The trials that compare a variant with and without a change: for each planned trial of `variant` under these conditions
-/// one of each in `pair`, by the same seed and one after the other, in alternating order as in the plan. Indices begin with
-/// `first_index`.
+/// The trials that compare a variant with and without a change: for each planned trial of `variant` under these conditions,
+/// one trial of each variant in `pair`, with the same seed and back to back, in alternating order as in the plan. Indices
+/// begin with `first_index`.
 pub fn pair_trials(
     plan: &Plan,
     variant: &str,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_variant_has_the_settings_and_a_name_of_its_own() {
+    fn changed_variant_has_the_new_settings_and_its_own_name() {
         let plan = plan();
         let changes = [
             change(1, Side::Client, "http2.stream_window", "1MiB"),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_changed_with_those_that_are_opened_before_the_load() {
+    fn changing_connections_also_changes_those_opened_before_the_load() {
         let variant = &plan().variants[1];
         let more = change(1, Side::Client, "connections", "8");
         let [_, changed] = with_and_without(variant, &[more]).unwrap();

@@ -86,8 +86,8 @@ pub struct Disagreement {
     pub behind: u8,
 }
 
-/// Finds a setting of hosts that differs between two links where these meet: the server's side of the one and the client's
-/// side of the other are in the same host. `None` if all agree.
+/// Finds a host setting that differs between two consecutive links although they share a host: the server's side of the one
+/// and the client's side of the other are in it. `None` if all agree.
 pub(crate) fn shared_hosts(variant: &Variant) -> Option<Disagreement> {
     let links: Vec<(u8, &Hop)> = variant.link_hops().collect();
     links.windows(2).find_map(|pair| {
@@ -129,7 +129,7 @@ impl Conflict {
             Conflict::TlsVersions { .. } => "a `min_version` that is no newer than `max_version`",
             Conflict::OldTlsInQuic { .. } => "`max_version` \"1.3\", which QUIC needs",
             Conflict::GroupsOfNewerTls { .. } => {
-                "another group besides, such as X25519, or `max_version` \"1.3\""
+                "an additional group, such as X25519, or `max_version` \"1.3\""
             }
             Conflict::UpdatesBeyondWindow { .. } => {
                 "updates that are due before the window of a stream or connection is used up"

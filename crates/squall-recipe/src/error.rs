@@ -117,7 +117,7 @@ pub enum Mistake {
         kind: &'static str,
     },
     /// Two keys that exclude each other.
-    #[error("`{key}` besides `{other}`")]
+    #[error("`{key}` together with `{other}`")]
     ExclusiveKeys {
         /// The key.
         key: String,
@@ -225,7 +225,7 @@ pub enum Mistake {
         profile: String,
     },
     /// A primary comparison that matches none or several of a profile's conditions.
-    #[error("the primary comparison is under {count} of the conditions of profile `{profile}`")]
+    #[error("the primary comparison matches {count} conditions of profile `{profile}`")]
     NotOneCondition {
         /// The profile.
         profile: String,
@@ -239,7 +239,7 @@ pub enum Mistake {
     #[error("there is no hop `{0}`")]
     UnknownHop(String),
     /// Settings of our own stations, for a third-party program.
-    #[error("`{0}` is a program, whose settings are its own")]
+    #[error("`{0}` is a program with its own settings")]
     NotEmbedded(String),
     /// A station that the path does not have.
     #[error("there is no station `{0}` on the path")]
@@ -266,8 +266,8 @@ pub enum Mistake {
     /// Conditions of a link that no path has; links count from 1.
     #[error("there is no link {0}")]
     NoSuchLink(usize),
-    /// A setting of hosts that differs between two hops that meet in one.
-    #[error("`{key}` differs on hops {before} and {behind}, which meet in a host")]
+    /// A host setting that differs between two hops that share a host.
+    #[error("`{key}` differs on hops {before} and {behind}, which share a host")]
     SharedHost {
         /// The key.
         key: &'static str,
@@ -276,7 +276,7 @@ pub enum Mistake {
         /// The hop that leads out of it.
         behind: u8,
     },
-    /// A setting of hosts, on a hop that stays inside one host.
+    /// A host setting, on a hop that stays inside one host.
     #[error("`{0}` on a hop inside a host")]
     InsideHost(String),
     /// A setting of our own stations, on a hop between programs.

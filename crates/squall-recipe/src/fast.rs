@@ -18,7 +18,7 @@ use squall_link::{LaneSettings, text};
 /// the link's thread is never idle on two processors that it shares with both programs (docs/LINK.md, Limits).
 const PACKET_BY_PACKET_BIT_PER_S: u64 = 500_000_000;
 
-/// What a recipe asks for.
+/// Which links a recipe puts on the fast path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FastPath {
     /// Each link that needs it.
@@ -62,12 +62,12 @@ pub(crate) fn largest_bodies(
     response: &ResponseTemplate,
 ) -> PerDirection<u64> {
     let sent = requests.iter().map(|request| request.body.content_bytes());
-    let asked_for = requests
+    let sizes_in_targets = requests
         .iter()
         .filter_map(|request| size_in(&request.target));
     PerDirection {
         up: sent.max().unwrap_or(0),
-        down: asked_for.fold(response.body.get(), u64::max),
+        down: sizes_in_targets.fold(response.body.get(), u64::max),
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_exceed_packet_by_packet_is_fast() {
+    fn only_links_that_may_exceed_packet_by_packet_are_fast() {
         for (settings, expected) in [
             ("", true),
             ("jitter uniform 1ms", true),

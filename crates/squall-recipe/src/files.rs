@@ -23,7 +23,7 @@ const NONE: &str = "this recipe is read without the files that it names";
 /// # Errors
 /// Of each method: a description of what went wrong.
 pub trait Files {
-    /// The recording in a file, as far as it is chosen: a HAR file, a timing script of h2load, or a script of squall's own.
+    /// The chosen parts of the recording in a file: a HAR file, a timing script of h2load, or a script of squall's own.
     fn script(&self, _path: &str, _choice: RecordingChoice) -> Result<Script, String> {
         Err(NONE.to_owned())
     }

@@ -13,7 +13,7 @@ pub const MAX_STREAMS: u32 = (1 << 31) - 1;
 /// Users: each with its own connections needs file descriptors for them.
 pub const MAX_USERS: u32 = 60_000;
 
-/// Requests a second: more than the client of one machine can send, so a higher rate is a slip.
+/// Requests a second: more than the client of one machine can send, so a higher rate is a mistake.
 pub const MAX_PER_SECOND: f64 = 1e6;
 
 /// How long a client spins before a request: one that spins longer does nothing else.

@@ -1,7 +1,7 @@
 //! Finds a preset by its name, and suggests a similar name for an unknown one. Also limits the delay of our own proxy.
 //!
-//! The settings of each preset are in squall-base. `read::side` decides what a recipe may put over them, `settings` exports
-//! all of this for the command line.
+//! The settings of each preset are in squall-base. `read::side` decides which of them a recipe may override, `settings`
+//! exports all of this for the command line.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,7 @@ pub const PROXY_DELAYS: RangeInclusive<Duration> = Duration::ZERO..=Duration::fr
     printable(name), listed(known), hint.as_ref().map(|h| format!(" ({h})")).unwrap_or_default()
 )]
 pub struct UnknownPreset {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
     /// The known presets.
     pub known: Vec<&'static str>,

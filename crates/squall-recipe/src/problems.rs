@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::error::{Mistake, Problem, RecipeError};
 
-/// A text with more problems is not a recipe. More of them would only scroll the first ones off the screen.
+/// A text with more problems is not a recipe, and more messages would only scroll the first ones off the screen.
 const MAX_PROBLEMS: usize = 100;
 
 /// The problems of one text, so far.

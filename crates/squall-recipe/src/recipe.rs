@@ -84,7 +84,7 @@ impl Profile {
 pub struct UnknownProfile {
     /// The recipe's name.
     pub recipe: String,
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
     /// The recipe's profiles, in its order.
     pub known: Vec<String>,
@@ -103,8 +103,8 @@ pub struct ManyTrials {
 }
 
 impl Recipe {
-    /// The same recipe, but with this many repetitions of each cell of a profile. Where the profile repeats its primary
-    /// comparison more often, that stays. An unknown profile is ignored: [`Recipe::plan`] reports it.
+    /// The same recipe, but with this many repetitions of each cell of a profile. If the profile repeats its primary
+    /// comparison more often, it keeps doing so. An unknown profile is ignored: [`Recipe::plan`] reports it.
     ///
     /// # Errors
     /// If the profile would then have more than 10,000 trials.

@@ -1,7 +1,7 @@
 //! The text of a recipe without the secrets in it, for the copy in a run's folder.
 //!
-//! Values of header fields are found by their place in the document, all others by how they look in any text. What counts as
-//! a secret is defined in `squall_base::secrets`. Comments and layout stay. Bodies stay too.
+//! Secret values of header fields are found by their place in the document, all other secrets by their form, as in any text.
+//! What counts as a secret is defined in `squall_base::secrets`. Comments, layout and bodies stay.
 
 use std::ops::Range;
 
@@ -70,9 +70,9 @@ mod tests {
         assert_eq!(redacted("no = = toml"), "no = = toml");
     }
 
-    /// The recipes that come with squall have made-up secrets, and a copy without them is a recipe, too.
+    /// The recipes that come with squall have made-up secrets; a copy without these is still TOML.
     #[test]
-    fn redacted_recipes_are_recipes() {
+    fn redacted_copies_of_bundled_recipes_are_still_toml() {
         for (name, text) in crate::bundled() {
             assert!(DeTable::parse(&redacted(text)).is_ok(), "{name}");
         }

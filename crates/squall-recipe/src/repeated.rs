@@ -1,4 +1,4 @@
-//! More repetitions of a run that is planned already, or even complete.
+//! Adds repetitions to a run that is already planned, or even complete.
 //!
 //! The run gets the trials that a plan with this number of repetitions would have had from the start: the same blocks,
 //! with the same seeds and the same order of variants (`recipe` has the rule). Existing trials stay. The recipe is not
@@ -13,7 +13,7 @@ use crate::recipe::{MAX_TRIALS, ManyTrials, is_reversed, run_seed, trial_seed};
 /// Why a run cannot have that many repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RepetitionsError {
-    /// It has more.
+    /// It has more already.
     #[error(
         "each of its cells has {planned} repetitions already, and none is removed: expected at least {planned} repetitions, \
          not {asked}"
@@ -21,13 +21,13 @@ pub enum RepetitionsError {
     Fewer {
         /// How many each cell has at least.
         planned: u32,
-        /// How many were asked for.
+        /// The requested number.
         asked: u32,
     },
     /// Its seeds do not follow from one seed by the rule of this version.
     #[error(
-        "its trials have other seeds than this version of squall gives to trials, so that further ones would not continue \
-         them: begin a new run"
+        "its trials have different seeds than this version of squall assigns, so further trials would not continue them: \
+         start a new run"
     )]
     OtherSeeds,
     /// It would have too many trials.
@@ -42,8 +42,8 @@ struct Cell<'p> {
 }
 
 /// The trials that a plan lacks for this many repetitions of each cell, in the order in which they are run; their indices
-/// follow all others of the plan. The additional repetitions of a primary comparison count as its own. Trials of fixes are
-/// not repeated.
+/// follow all others of the plan. The additional repetitions of a primary comparison count as repetitions of its cells.
+/// Trials of fixes are not repeated.
 ///
 /// # Errors
 /// If the plan has more repetitions already, if the seed of its run is not known, or if it would have more than 10,000 trials.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn extended_plan_is_the_one_that_has_the_repetitions_from_the_start() {
+    fn extended_plan_equals_one_with_these_repetitions_from_the_start() {
         for begun in 1..5 {
             let mut plan = planned("all", begun);
             let more = trials_to_add(&plan, 5).unwrap();

@@ -1,7 +1,7 @@
 //! Tables and keys of the document: finds a value by its key and reads it by its type.
 //!
-//! It knows types, not meanings (and `shapes` has the keys of each table): that a rate is text is decided here, that it
-//! must leave a request in the measured time is decided in `read`. Every error is reported with its place.
+//! It knows the types of values, not their meaning: it decides that a rate is text, `read` that the rate must leave a
+//! request in the measured time. `shapes` has the keys of each table. Every error is reported with its place.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -205,7 +205,7 @@ impl<'d> Field<'d> {
         }
     }
 
-    /// A text that follows a rule; `rule` names what it is then, such as `a method`.
+    /// A text that follows a rule; `rule` says what such a text is, such as `a method`.
     pub(crate) fn text_that(
         &self,
         rule: &'static str,

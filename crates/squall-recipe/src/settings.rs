@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn every_preset_can_be_run_and_unknown_ones_name_the_known() {
+    fn every_preset_is_usable_and_an_unknown_one_lists_the_known() {
         for known in presets() {
             for side in [Side::Client, Side::Server] {
                 let settings = preset(known.name, side).unwrap();

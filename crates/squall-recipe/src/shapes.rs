@@ -50,7 +50,7 @@ pub(crate) const UPLOAD: Shape = Shape::new("an upload", "file size name");
 pub(crate) const RESPONSE: Shape = Shape::new("[response]", "status body");
 pub(crate) const CONDITIONS: Shape =
     Shape::new("[conditions]", "delay loss link schedule fast next_link");
-/// The conditions of a link behind the first.
+/// The conditions of a link after the first.
 pub(crate) const NEXT_LINK: Shape = Shape::new("[[conditions.next_link]]", "delay loss link");
 /// `delay`, `loss` and `link` where directions differ.
 pub(crate) const DIRECTIONS: Shape = Shape::new("`delay`, `loss` and `link`", "up down");

@@ -20,7 +20,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 /// Reads a whole file of at most `limit` bytes. A pipe or device is read until its end.
 ///
 /// # Errors
-/// The system's error, or one of squall's own if there are more than `limit` bytes or the pipe has no writer.
+/// The operating system's error, or one of squall's own if there are more than `limit` bytes or the pipe has no writer.
 pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     // Opening a pipe would wait for a writer, perhaps forever.
@@ -117,7 +117,7 @@ mod tests {
         assert!(read_all(&b"abc"[..], Bytes::new(2)).is_err());
     }
 
-    /// How often this process has a file open.
+    /// How many times this process has a file open.
     fn opened_times(path: &Path) -> usize {
         let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());

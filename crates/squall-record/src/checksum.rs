@@ -1,4 +1,4 @@
-//! Checksums of a trial's files, so that a damaged one is recognised before its content is believed.
+//! Checksums of a trial's files, so that a damaged file is detected before its content is used.
 //!
 //! trial.json has the size and the CRC-32 of each table, and ends with a checksum of its own. They reveal damage by disks
 //! and copies, such as one flipped bit that still decodes. They do not protect against someone who changes files on purpose.
@@ -18,7 +18,7 @@ use crate::folder::{TrialFiles, TrialFolder};
 const CHUNK_BYTES: usize = 64 << 10;
 
 impl TrialFiles {
-    /// The checksums of the files that figures are made from, as far as they exist.
+    /// The checksums of the files that figures are made from; files that do not exist are left out.
     pub fn checksums(&self) -> Result<Vec<FileChecksum>, RecordError> {
         let all = [
             self.requests(),
@@ -41,7 +41,8 @@ impl TrialFolder {
         path.is_file() || recorded(&record.files, path).is_some()
     }
 
-    /// Reads one of the trial's files by `read`, and checks that it is what was written. `record` is the trial's record.
+    /// Reads one of the trial's files with `read`, and checks that it has not changed since it was written. `record` is the
+    /// trial's record.
     ///
     /// ```no_run
     /// # fn of(trial: squall_record::TrialFolder) -> Result<(), squall_record::RecordError> {
@@ -60,14 +61,14 @@ impl TrialFolder {
         path: &Path,
         read: impl FnOnce(PathBuf) -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
-        // The reader's error says more of a file that cannot be decoded.
+        // Read first: if the file cannot be decoded, the reader's error says more than a wrong checksum.
         let content = read(path.to_owned())?;
         check(&record.files, path)?;
         Ok(content)
     }
 }
 
-/// Compares a file with what was recorded of it, if anything was.
+/// Compares a file with its recorded checksum, if there is one.
 fn check(files: &[FileChecksum], path: &Path) -> Result<(), RecordError> {
     let Some(expected) = recorded(files, path) else {
         return Ok(());
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn checksum_is_that_of_gzip() {
+    fn checksum_is_the_crc_32_of_gzip() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("check");
         fs::write(&path, b"123456789").unwrap();

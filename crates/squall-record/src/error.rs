@@ -43,10 +43,10 @@ pub enum RecordError {
     /// The operating system refused to lock a file.
     #[error("cannot lock {path}: {1}; does its file system have locks? copy the run to one that does", path = .0.display())]
     Lock(PathBuf, #[source] io::Error),
-    /// A trial was to be made whose folder already exists and is complete.
+    /// The folder of a trial that was to be made already exists and is complete.
     #[error("{} is already complete; remove the folder to run this trial again", .0.display())]
     AlreadyComplete(PathBuf),
-    /// A trial was to be completed without its trial.json.
+    /// A trial cannot become complete, because it has no trial.json.
     #[error("{} has no trial.json; a trial is complete only with one", .0.display())]
     Incomplete(PathBuf),
     /// A file is not Parquet, or its end is missing.
@@ -55,8 +55,8 @@ pub enum RecordError {
     /// A Parquet file begins and ends correctly, but its content cannot be decoded.
     #[error("{path} is damaged: {1}; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
     Damaged(PathBuf, #[source] arrow_schema::ArrowError),
-    /// A file of a trial is not what was written: its size, its checksum or, for trial.json, its form is another; with what
-    /// shows that, in a sentence.
+    /// A file of a trial has changed since it was written: its size, its checksum or, for trial.json, its form is not the
+    /// recorded one. The text says in a sentence what shows that.
     #[error("{path} is damaged: {1}; restore it from a copy, or remove that trial's folder and go on with `squall run --resume RUN`", path = .0.display())]
     Altered(PathBuf, String),
     /// A table has more rows than fit into memory.
@@ -75,7 +75,7 @@ pub enum RecordError {
     #[error("{} is damaged beyond decoding; restore it from a copy or remove that trial's folder and go on with `squall run --resume RUN`", .0.display())]
     Undecodable(PathBuf),
     /// A Parquet file lacks this key of the metadata that marks squall's tables.
-    #[error("{path} is Parquet, but not a table of squall's: it has no metadata {1:?}; read the file that squall wrote, not one saved again by another program", path = .0.display())]
+    #[error("{path} is Parquet, but not a squall table: it has no metadata {1:?}; read the file that squall wrote, not one saved again by another program", path = .0.display())]
     NotOurs(PathBuf, &'static str),
     /// A table has this schema version, which this program does not read.
     #[error("{path} has schema {1:?}, this squall reads schemas {from} to {to}; read it with the squall that wrote it", path = .0.display(), from = crate::READABLE_SCHEMAS.start(), to = crate::READABLE_SCHEMAS.end())]
@@ -105,7 +105,7 @@ pub enum RecordError {
         found: Option<arrow_schema::DataType>,
     },
     /// A reader asked for a column that the schema does not have.
-    #[error("{}: the table {table:?} has no column {column:?}; this is a fault of squall's", path.display())]
+    #[error("{}: the table {table:?} has no column {column:?}; this is a bug in squall", path.display())]
     NoSuchColumn {
         /// The file.
         path: PathBuf,
@@ -137,10 +137,10 @@ pub enum RecordError {
         value: u64,
     },
     /// A JSON file does not have the expected content.
-    #[error("{path} is not what it should be: {1}; it was altered, cut short, or written by another version", path = .0.display())]
+    #[error("{path} does not have the expected content: {1}; it was altered, cut short, or written by another version", path = .0.display())]
     ReadJson(PathBuf, #[source] serde_json::Error),
     /// A value could not be expressed as JSON.
-    #[error("cannot express {path} as JSON: {1}; this is a fault of squall's", path = .0.display())]
+    #[error("cannot express {path} as JSON: {1}; this is a bug in squall", path = .0.display())]
     WriteJson(PathBuf, #[source] serde_json::Error),
 }
 

@@ -131,7 +131,7 @@ impl RunFolder {
         }
     }
 
-    /// What an attempt at the trial called `name` has left that is not complete.
+    /// The files of an attempt at the trial called `name` that did not complete.
     pub fn partial_trial(&self, name: &str) -> TrialFiles {
         TrialFiles {
             root: partial_name(&self.trials().join(name)),
@@ -143,8 +143,8 @@ impl RunFolder {
         TrialFolder::complete(self.trials().join(name))
     }
 
-    /// All complete trials, sorted by name, which is the order of the plan. One whose trial.json is damaged is among them, so
-    /// that reading it fails: it must not be missing without a word.
+    /// All complete trials, sorted by name, which is the order of the plan. A trial with a damaged trial.json is among them:
+    /// reading it fails, whereas nobody would notice if it were missing.
     pub fn complete_trials(&self) -> Result<Vec<TrialFolder>, RecordError> {
         let trials = self.trials();
         let failed = RecordError::read(&trials);
@@ -298,8 +298,8 @@ impl TrialFiles {
         self.root.join("trial.json")
     }
 
-    /// Whether nothing here is worth keeping as a trial: its trial.json is missing or damaged. A trial.json that has
-    /// another schema, or that may not be read, makes it a trial: deleting it must be a person's decision.
+    /// Whether these files are leftovers rather than a trial: trial.json is missing or damaged. If trial.json has another
+    /// schema or may not be read, they are a trial, because only a person should decide to delete it.
     fn are_leftover(&self) -> bool {
         match read_schema(&self.record()) {
             Err(RecordError::ReadJson { .. }) => true,
@@ -329,8 +329,8 @@ impl TrialFolder {
         TrialFolder::with_record(root).filter(|trial| !trial.are_leftover())
     }
 
-    /// Returns `root` as a trial's folder if it is not partial and has a trial.json, damaged or not: reading a damaged one
-    /// then says so.
+    /// Returns `root` as a trial's folder if it is not partial and has a trial.json, damaged or not. Reading a damaged one is
+    /// then an error.
     pub fn with_record(root: impl Into<PathBuf>) -> Option<TrialFolder> {
         let files = TrialFiles { root: root.into() };
         let is_partial = files
@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_names_carry_utc_and_plain_characters() {
+    fn run_names_have_the_time_in_utc_and_plain_characters() {
         // Expected dates are the output of `date -u -d @SECONDS`.
         for (secs, expected) in [
             (0, "a-19700101T000000Z"),

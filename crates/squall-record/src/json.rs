@@ -67,8 +67,8 @@ pub fn write_record(path: impl AsRef<Path>, record: &TrialRecord) -> Result<(), 
     write_text(path, &seal(indented(path, record)?), Readers::All)
 }
 
-/// Reads trial.json, which must have a schema version that this program reads. If it ends with a checksum, that must be
-/// right.
+/// Reads trial.json, which must have a schema version that this program reads. If it ends with a checksum, the checksum must
+/// match.
 pub(crate) fn read_record(path: &Path) -> Result<TrialRecord, RecordError> {
     let altered = |fault: String| RecordError::Altered(path.into(), fault);
     let text = read(path)?;
@@ -114,7 +114,7 @@ fn write_text(path: &Path, text: &str, readers: Readers) -> Result<(), RecordErr
         fs::rename(&temporary_path, path).map_err(RecordError::rename(&temporary_path, path))
     });
     if renamed.is_err() {
-        // It takes space that may be short. If it cannot be removed, the error above matters more.
+        // The leftover takes disk space, which may be short. If it cannot be removed, the error above matters more.
         let _ = fs::remove_file(&temporary_path);
     }
     renamed
@@ -140,7 +140,7 @@ pub fn write_plan(path: impl AsRef<Path>, plan: &Plan) -> Result<(), RecordError
     write_text(path, &text, readers)
 }
 
-/// Reads plan.json, which must have a schema version that this program reads. A run of another version is thereby refused
+/// Reads plan.json, which must have a schema version that this program reads. So a run of another version is refused
 /// immediately, not when its first trial is read.
 pub fn read_plan(path: impl AsRef<Path>) -> Result<Plan, RecordError> {
     read_versioned(path.as_ref())
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_with_credentials_is_complete_and_only_for_its_owner() {
+    fn plan_with_credentials_is_complete_and_readable_only_by_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         let plan = plan(vec![RequestTemplate {
@@ -239,7 +239,7 @@ mod tests {
         let plan = plan(Vec::new());
         write_plan(&path, &plan).unwrap();
         assert_eq!(read_plan(&path).unwrap(), plan);
-        // For another version, the other fields need not even be known.
+        // The other fields of another version are not even looked at.
         fs::write(&path, r#"{"schema": 4000000000, "new": true}"#).unwrap();
         assert!(matches!(
             read_plan(&path),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_does_not_have_its_checksum_is_refused() {
+    fn record_with_a_wrong_checksum_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trial.json");
         let sealed = seal("{\n  \"schema\": 9,\n  \"attempt\": 1\n}".to_owned());

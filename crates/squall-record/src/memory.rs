@@ -1,4 +1,4 @@
-//! How much memory the machine has left, before something of a size that a file claims is read into it.
+//! How much memory the machine has left. Readers ask before they allocate as much as a file claims to need.
 //!
 //! It allocates nothing and frees nothing.
 

@@ -15,7 +15,7 @@ const FILE_MODE: u32 = 0o600;
 /// Full access for the owner only.
 const FOLDER_MODE: u32 = 0o700;
 
-/// What others than the owner may do.
+/// The rights of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
 /// Creates the file `path` with mode 0600. A file that is already there is emptied and gets this mode, too.

@@ -1,4 +1,4 @@
-/* The page with runs beside each other: the switch of the statistic, and files of tables and drawings.
+/* The page with runs side by side: the switch of the statistic, and files of tables and drawings.
  *
  * Everything is in the markup (html/compared.rs). */
 

@@ -19,7 +19,7 @@ const DETAIL_REACH = 12;
 const STILL = 4;
 
 function addressWords() {
-  // A choice that is kept beside it may have given it a `=`.
+  // A choice in the same address may have added a `=` to the word.
   return location.hash.slice(1).split("&").map((word) => word.replace(/=$/, "")).filter((word) => word);
 }
 

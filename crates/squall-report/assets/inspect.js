@@ -1,6 +1,6 @@
 /* What a reader asks of `squall view` beyond the points: the packets of the visible time, below the plots of a condition.
  *
- * What the server answers becomes text, never markup. details.js asks for requests in full. */
+ * The server's answers become text, never markup. details.js asks for requests in full. */
 
 import { say } from "./data.js";
 import { ask, visibleTime } from "./live.js";

@@ -6,7 +6,7 @@
 /** A cell of the server's raster, in device pixels: smaller than any point that is drawn. */
 const CELL_PIXELS = 2;
 
-/** The largest number of microseconds that the server takes for a latency. */
+/** The largest latency in microseconds that the server accepts. */
 const LATENCY_AT_MOST_US = 2 ** 32 - 1;
 
 /** The server's answer to a question about `trial`. `source` is the path of its run. */

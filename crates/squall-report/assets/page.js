@@ -39,7 +39,7 @@ const COLOURINGS = {
   cause: { words: "cause", overlay: true, multiple: true },
 };
 
-/** The width of a plot on A4, in CSS pixels: a large one, and one of two beside each other. */
+/** The width of a plot on A4, in CSS pixels: a large one, and one of two side by side. */
 const PRINT_WIDTH = { overlay: 690, multiple: 335 };
 
 function element(tag, className, ...children) {
@@ -77,12 +77,12 @@ class Section {
     return `${choice}-${this.host.dataset.condition}`;
   }
 
-  /** Keeps a choice for this condition in the address, unless it is the usual one. */
+  /** Keeps a choice for this condition in the address, unless it is the default. */
   keep(choice, value, usual) {
     keepChoice(this.choiceName(choice), value === usual ? null : value);
   }
 
-  /** Takes what to draw from the address, or else what is usual. There, repetitions count from 1 and variants from 0. */
+  /** Reads from the address what to draw, or uses defaults. In the address, repetitions count from 1 and variants from 0. */
   readChoices() {
     const numbers = this.repetitions.map((repetition) => String(repetition + 1));
     const repetition = chosen(this.choiceName("repetition"), numbers);
@@ -294,7 +294,7 @@ class Section {
     return plotName(...parts);
   }
 
-  /** A plot as SVG, also if it was not in view yet. */
+  /** A plot as SVG, even if it has not been in view yet. */
   async svgOf(entry) {
     await this.drawn(entry);
     entry.scatter.draw();
@@ -307,13 +307,13 @@ class Section {
     entry.filled = this.fill(entry);
   }
 
-  /** Creates a plot that was not in view yet; the promise that it has its points. */
+  /** Creates a plot that has not been in view yet. Returns a promise that it has its points. */
   drawn(entry) {
     if (!entry.scatter) this.create(entry);
     return entry.filled;
   }
 
-  /** Draws every plot that was not in view yet, and returns when all are drawn. */
+  /** Draws every plot that has not been in view yet, and returns when all are drawn. */
   async drawAll() {
     await Promise.all(this.scatters.map((entry) => this.drawn(entry)));
   }
@@ -384,7 +384,7 @@ class Section {
     }, REST_MS);
   }
 
-  /** If `squall view` serves this page: replaces the points of a plot in sight by all that are in its visible part. */
+  /** If `squall view` serves this page: replaces the points of a visible plot with all those in its visible part. */
   async refine(entry) {
     if (!this.manifest.source || !entry.scatter?.inSight) return;
     const trials = this.trialsOf(entry);
@@ -402,7 +402,7 @@ class Section {
       if (entry.shown === shown) this.draw(entry, trials, points);
     } catch (error) {
       entry.shown = null;
-      entry.caption.textContent = say("squall view did not answer, so this is less than all: {=why}", { why: error.message });
+      entry.caption.textContent = say("squall view did not answer, so this is incomplete: {=why}", { why: error.message });
     }
   }
 }
@@ -491,7 +491,7 @@ followConditions();
 followDetails(manifest);
 printEverything(sections.filter((section) => section !== null));
 
-/** The names of all plots, those that are folded included, which it unfolds. */
+/** The names of all plots, including folded ones, which it unfolds. */
 function allPlotNames() {
   for (const section of sections) section?.openSideBySide();
   return plotNames();

@@ -1,8 +1,8 @@
 /* Paints points: sets the pixels of thousands of small squares, then draws all of them onto the canvas in one call.
  *
  * A canvas call for each point costs more than its pixels; setting pixels directly keeps 90,000 points within one
- * frame, wherever they are. Only the visible part of the sorted points is visited. It loads no data and knows no
- * pane, only the frame it is passed. scatter.js draws axes and shading. */
+ * frame, wherever they are. Only the visible part of the sorted points is visited. It loads no data and
+ * changes no view. scatter.js draws axes and shading. */
 
 import { ANSWERED, UNFINISHED, lowerBound } from "./data.js";
 

@@ -203,7 +203,7 @@ function listenToPointer(scatter) {
   let pressed = [0, 0];
   over.addEventListener("mousedown", (event) => (pressed = [event.clientX, event.clientY]));
   over.addEventListener("click", (event) => {
-    // A drag ends with a click, too. Of some requests the page itself has more (details.js).
+    // A drag ends with a click, too. Requests that the page itself has in full are opened by details.js.
     const moved = Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]);
     const hit = scatter.frame && moved < 4 && !detailUnder(scatter, event) ? hitAt(event) : null;
     if (hit) scatter.onChoice?.(hit.layer, hit.layer.points.request[hit.index]);

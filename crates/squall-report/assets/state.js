@@ -1,6 +1,6 @@
 /* The reader's choices in the address, so that a link or a reload shows the same page.
  *
- * The part behind # has words separated by &: `condition-2`, the section to scroll to, and choices such as
+ * The part after # has words separated by &: `condition-2`, the section to scroll to, and choices such as
  * `statistic=p99` and `zoom-2=1.5_3`. A choice for a condition ends in the condition's number. It draws nothing; switches.js
  * and page.js read and keep choices. */
 
@@ -47,6 +47,6 @@ export function followConditions() {
     document.getElementById(section)?.focus({ preventScroll: true });
   });
   const { section, choices } = readAddress();
-  // With choices behind it, the browser does not recognize the section.
+  // If choices follow it, the browser does not recognize the section.
   if (section && choices.size > 0) goTo(section);
 }

@@ -1,6 +1,6 @@
 /* The ticks of a logarithmic axis: at round numbers, however it is zoomed.
  *
- * Pure arithmetic: it draws nothing and knows no plot. (uPlot's own logarithmic ticks start at the lower end of
+ * Pure arithmetic: it draws nothing and depends on no plot. (uPlot's own logarithmic ticks start at the lower end of
  * the range, so a zoom to 14.199 ms puts a tick at 14.199.) The linear axis keeps uPlot's ticks. scatter.js uses
  * these. */
 

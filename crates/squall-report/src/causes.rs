@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_the_letters_of_its_causes_and_their_colours_if_wanted() {
+    fn bar_has_the_letters_of_its_causes_and_their_colours_only_if_asked_for() {
         let text = bars(&[cell("h1")], 100, Colour::Plain, &Translator::english());
         let bar = "LLLLLLLLLLLLLLLLLLDDDDDD  L loss 75 %, D distance 25 %\n";
         let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_legend_beside_which_there_is_no_room_is_below_its_bar() {
+    fn legend_that_does_not_fit_beside_its_bar_is_below_it() {
         let text = bars(&[cell("h1")], 60, Colour::Plain, &Translator::english());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");

@@ -13,7 +13,7 @@ use crate::text::{aligned, printable};
 /// The titles of a cell's table.
 pub(crate) const TITLES: [&str; 7] = ["", "before", "after", "ratio", "95 %", "MDE", "after is"];
 
-/// What a field without a figure has.
+/// What stands in a field without a figure.
 const NONE: &str = "n/a";
 
 /// The columns that a narrow terminal leaves out, in this order.
@@ -75,7 +75,7 @@ fn table(cell: &CellChange, width: usize, translator: &Translator) -> String {
     // The last column has words, which are aligned left.
     let mut said: Vec<String> = rows.iter_mut().filter_map(Vec::pop).collect();
     for title in TITLES {
-        // Without a figure in any row, a column says nothing.
+        // A column without any figure is left out.
         let has_figure = |place: usize| rows[1..].iter().any(|row| row[place] != NONE);
         if let Some(place) = place_of(&rows, title).filter(|place| !has_figure(*place)) {
             remove(&mut rows, place);

@@ -62,7 +62,7 @@ pub(crate) fn push_piece(
 /// A piece of text that is broken only if it is longer than a line.
 struct Unit {
     text: String,
-    /// Whether a space is before it, unless it begins a line.
+    /// Whether a space precedes it, unless it begins a line.
     is_spaced: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong in a run, as text for the terminal: each finding once, with where it is, its cost and its fixes; in full,
+//! What is wrong in a run, as text for the terminal: each finding once, with its places, its cost and its fixes; in full,
 //! each variant and condition with its findings.
 //!
 //! It judges nothing: the findings come from squall-analysis, worst first. `html/findings` prints them on the page.
@@ -147,7 +147,7 @@ impl<'a> MergedFinding<'a> {
     }
 }
 
-/// The distinct ones of these names in their order; of many, the first and how many more there are.
+/// These names in their order, without repetitions; if there are many, the first ones and how many more there are.
 fn listed(names: impl Iterator<Item = String>, between: &str) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for name in names {

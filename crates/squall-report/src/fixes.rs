@@ -1,4 +1,4 @@
-//! What the fixes that a run tried have gained, as text for the terminal, and their wording for the page.
+//! What a run gained from the fixes that it tried, as text for the terminal, and the wording of the same for the page.
 //!
 //! It judges nothing: the results come from squall-analysis. `html/tried` prints the same on the page.
 

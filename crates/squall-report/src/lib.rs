@@ -5,11 +5,12 @@
 //!
 //! `terminal` writes the text (`table` its rows, `causes` its bars), `points` chooses the requests to draw, `html` builds the
 //! page, and `payload` packs the data for its scripts. The page's scripts and styles are in assets/, the chart library in
-//! assets/vendor/. `findings` prints what is wrong, `fixes` what its fixes gained, `palette` has the colour and the letter of
-//! each cause, `changes` compares two runs, `explain` shows one request or moment, and `load` writes the texts of a load
-//! without trials, `probe` what is wrong with an endpoint, and `progress` what a run says meanwhile; `view` finds the requests
-//! and packets in a part of a plot, `export` writes results for other tools, and `text` has what all of these share. All of
-//! this is English; `lang` says it in Chinese, and `columns` counts the columns of a terminal that it takes.
+//! assets/vendor/. `findings` prints what is wrong, `fixes` what the tried fixes gained, `palette` has the colour and the
+//! letter of each cause, `changes` compares two runs, `explain` shows one request or moment, `load` writes the texts of a load
+//! without trials, `probe` what is wrong with an endpoint, and `progress` what a run prints while it works; `view` finds the
+//! requests and packets in a part of a plot, `export` writes results for other tools, and `text` has what all of these share.
+//! All of this is English; `lang` translates it into Chinese, and `columns` counts the columns of a terminal that Chinese
+//! takes.
 
 mod causes;
 mod changes;

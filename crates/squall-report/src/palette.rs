@@ -11,10 +11,10 @@ pub(crate) struct CauseLook {
     cause: Cause,
     /// Stands for the cause where there is no room for its name. No two causes share one.
     pub(crate) letter: char,
-    /// Red, green and blue. White text on it has a contrast of at least 4.5 (WCAG 2.2, 1.4.3). Dots have no letters, so every
-    /// two causes differ by a CIE Lab distance of at least 8, with full and without red, green or blue vision.
+    /// Red, green and blue. White text on it has a contrast of at least 4.5 (WCAG 2.2, 1.4.3). Dots have no letters, so any two
+    /// causes have a CIE Lab distance of at least 8, for full vision as well as without red, green or blue vision.
     colour: u32,
-    /// Like it among the 256 colours of xterm: no more than 20 apart by that distance.
+    /// The most similar of xterm's 256 colours: at most 20 apart by that distance.
     pub(crate) terminal: u8,
     /// What the time was spent on.
     pub(crate) meaning: &'static str,
@@ -170,8 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// The least difference between two colours that a plot shows without letters. About 2 can be seen side by side; dots are
-    /// small and apart. A judgement.
+    /// The least distance between two colours that a plot shows without letters. Side by side, people see a distance of about
+    /// 2, but dots are small and apart. So the number is a judgement.
     const APART_AT_LEAST: f64 = 8.0;
 
     /// How people see colours in linear light: with full vision, and without one kind of cones, as simulated by Machado,
@@ -257,7 +257,7 @@ mod tests {
         squares.sum::<f64>().sqrt()
     }
 
-    /// Every two of the colours that are too close to each other.
+    /// All pairs of these colours that are too close to each other.
     fn too_close(colours: &[(String, u32)]) -> Vec<String> {
         let mut found = Vec::new();
         for (vision, matrix) in VISIONS {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(too_close(&merged), ["hol and pacing: 0.1, protanopia"]);
     }
 
-    /// Dots, lines and bars of variants, on a light ground and on a dark one.
+    /// Dots, lines and bars of variants, on a light background and on a dark one.
     #[test]
     fn variants_differ_without_red_green_or_blue_vision() {
         let css = include_str!("../assets/style.css");

@@ -2,10 +2,10 @@
 //!
 //! The columns of a trial follow each other, all little-endian: request number and start in microseconds, both as u32
 //! differences (modulo 2^32) from the previous row, which are almost constant and so compress to next to nothing; latency in
-//! microseconds as u32; the code of the mark as u8; the dominant cause as u8 (0: unknown). Behind them are the times of dropped
+//! microseconds as u32; the code of the mark as u8; the dominant cause as u8 (0: unknown). After them come the times of dropped
 //! packets in microseconds, as u32 differences too. All of it is deflated with a zlib header (RFC 1950) and encoded in base64.
-//! A trial is not decoded until its plot comes into view. assets/data.js is the reader. Only how many points there is room for
-//! is decided here; `points` chooses them.
+//! A trial is not decoded until its plot comes into view. assets/data.js is the reader. This module only decides how many
+//! points fit; `points` chooses them.
 
 use serde::Serialize;
 use squall_analysis::{ConditionSummary, RunSummary};
@@ -59,7 +59,7 @@ struct TrialEntry {
     count: usize,
     /// How many of the first points belong to the warm-up.
     warmup_count: usize,
-    /// How many drops are behind the points.
+    /// How many drops follow the points.
     drop_count: usize,
     caption: String,
     /// The trial's folder.
@@ -94,8 +94,8 @@ struct Plotted<'a> {
     is_load: bool,
 }
 
-/// The script elements with the manifest and the points of a run, in at most `room` characters. If all points take more, each
-/// trial has the same limit. `source` is where a live page asks for more.
+/// The script elements with the manifest and the points of a run, in at most `room` characters. If all points together take
+/// more, all trials get the same limit. `source` is where a live page asks for more.
 pub(crate) fn elements(
     summary: &RunSummary,
     plots: &[TrialPoints],
@@ -121,8 +121,8 @@ pub(crate) fn elements(
     plotted.elements(room)
 }
 
-/// The script elements of a load without trials, whose `plots` have the names in `variants`. They are those of condition 0.
-/// Plots without requests are left out.
+/// The script elements of a load without trials, whose `plots` have the names in `variants`. All of them are drawn as condition
+/// 0. Plots without requests are left out.
 pub(crate) fn elements_of_load(variants: &[String], plots: &[TrialPoints], room: usize) -> String {
     let with_points = plots
         .iter()
@@ -223,7 +223,7 @@ impl Plotted<'_> {
     }
 }
 
-/// A limit below `at_most` by which trials of these lengths have this share of their points, or a little less.
+/// A limit below `at_most` with which trials of these lengths keep this share of their points, or a little less.
 fn fewer(lengths: &[usize], at_most: usize, share: f64) -> usize {
     let drawn = |at_most: usize| -> usize { lengths.iter().map(|&len| len.min(at_most)).sum() };
     // Fewer points take more room each, because they are less alike.

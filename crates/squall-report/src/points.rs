@@ -1,10 +1,10 @@
 //! The requests of a trial that its scatter plot draws.
 //!
-//! Up to 40,000 are all drawn. Of more, it keeps the slowest, because readers look for those, and evenly spaced ones of the
-//! others; the caption has both numbers. A page with many trials may have room for fewer; `payload` knows how many. Nothing is
-//! chosen at random, so a record always produces the same page.
-//! Packets that the link dropped are marks beside the points, also evenly spaced if there are many. `payload` packs both for
-//! the page; the shape of the trial, which `html::shapes` draws, is squall-analysis'.
+//! Up to 40,000 are all drawn. If there are more, it keeps the slowest, because readers look for those, and evenly spaced ones
+//! of the others; the caption has both numbers. A page with many trials may have room for fewer; `payload` knows how many.
+//! Nothing is chosen at random, so a record always produces the same page. Packets that the link dropped are marks beside the
+//! points, also evenly spaced if there are many. `payload` packs both for the page. The shape of the trial, which
+//! `html::shapes` draws, comes from squall-analysis.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ impl TrialPoints {
         self.detail = Some(TrialMarkup::of(record, detail));
     }
 
-    /// Its name beside others: its variant, and the number of its repetition if it is a trial.
+    /// Its name among others: its variant, and the number of its repetition if it is a trial.
     pub(crate) fn title(&self) -> String {
         if self.is_load {
             return self.variant.clone();
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(first_half, (DRAWN_AT_MOST - slowest_of(DRAWN_AT_MOST)) / 2);
     }
 
-    /// What is kept of what was kept before is as evenly spread as if it had been chosen at once.
+    /// Thinning twice keeps points that are as evenly spread as if they had been thinned once.
     #[test]
     fn thinning_twice_keeps_an_even_share_of_the_others() {
         let answered = PointMark::Outcome(Outcome::Answered);
@@ -454,7 +454,7 @@ mod tests {
         assert!((slow as i64 - 1_286).abs() < 20, "{slow}");
     }
 
-    /// A million requests of a load: those that are kept while it runs are as good as all of them.
+    /// A million requests of a load: choosing from those that are kept while it runs is as good as choosing from all.
     #[test]
     fn points_of_a_load_are_its_slowest_requests_and_an_even_share_of_the_others() {
         let phase = MeasuredPhase::default();

@@ -84,7 +84,7 @@ impl ProgressLines {
     /// `http2.stream_window = 1MiB on client`.
     pub fn trying_fix(self, variant: &str, title: &str, settings: &str) -> String {
         let tries = Translator::of_names(self.language, vec![variant.to_owned()])
-            .say(&format!("tries a fix of {variant}"));
+            .say(&format!("tries a fix for {variant}"));
         let title = self.in_parentheses(&self.say(title));
         self.labelled(&format!("{tries}{title}"), &self.say(settings))
     }
@@ -266,7 +266,7 @@ mod tests {
         let settings = "http2.stream_window = 1MiB on client";
         assert_eq!(
             en.trying_fix("h2c", "Stream window too small", settings),
-            format!("tries a fix of h2c (Stream window too small): {settings}")
+            format!("tries a fix for h2c (Stream window too small): {settings}")
         );
         let said = zh.trying_fix("h2c", "Stream window too small", settings);
         assert!(

@@ -14,7 +14,7 @@ use crate::text::{Colour, Style, printable};
 /// The column of names is not made narrower than this, unless all names are shorter.
 const NAME_AT_LEAST: usize = 12;
 
-/// What a field without a figure has.
+/// What stands in a field without a figure.
 const NONE: &str = "n/a";
 
 /// The columns of a table and their widths, the same for all of its rows.
@@ -43,7 +43,7 @@ impl Table {
         let mut columns: Vec<(&Column, usize)> = Vec::new();
         for column in &COLUMNS {
             let fields: Vec<String> = cells.iter().map(|cell| field(cell, column)).collect();
-            // Without a figure in any row, a column says nothing.
+            // A column without any figure is left out.
             if fields.iter().all(|field| field == NONE) {
                 continue;
             }

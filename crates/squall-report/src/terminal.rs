@@ -237,7 +237,7 @@ impl TerminalWriter {
         }
     }
 
-    /// What limits the rows of a condition, and if all is wanted, how its cells compare.
+    /// The overloaded cells of a condition, pairs that cannot be compared and, in the full report, all comparisons.
     fn verdicts(&self, text: &mut String, condition: &ConditionSummary, detail: Detail) {
         for verdict in condition.verdicts_of_pairs() {
             let style = match verdict {

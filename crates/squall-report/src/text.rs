@@ -71,7 +71,7 @@ pub(crate) fn unbroken_words(sentence: &str) -> Vec<String> {
 }
 
 /// Words as lines of at most `width` columns. Lines begin with `indent`, and all but the first with two more spaces. A word
-/// that is longer than a line is broken. `shown` is what a line has of a word.
+/// that is longer than a line is broken. `shown` makes of a word what its line shows.
 pub(crate) fn wrapped<W: AsRef<str>>(
     words: impl IntoIterator<Item = W>,
     width: usize,

@@ -40,7 +40,7 @@ pub struct LogSinks {
     pub key_log: Option<Sender<Vec<String>>>,
 }
 
-/// The only hop, and no table wanted.
+/// For the first hop, without any table.
 impl Default for LogSinks {
     fn default() -> LogSinks {
         LogSinks {

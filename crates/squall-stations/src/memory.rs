@@ -8,7 +8,7 @@ use squall_base::plan::Version;
 /// While all connections hold less than this, each stream may fill its buffer of 64 KiB: enough for 2,048 such streams.
 const AMPLE_BYTES: usize = 128 << 20;
 
-/// From this on, the connection that holds the most is closed.
+/// Once all connections hold this much, the one that holds the most is closed.
 pub(crate) const MAX_BYTES: usize = 1 << 30;
 
 /// How much of a body is prepared for each stream while memory is scarce.

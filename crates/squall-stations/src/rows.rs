@@ -256,7 +256,7 @@ impl<T> RowBacklog<T> {
     }
 
     /// Whether the thread that is woken may leave the rest to those that poll: there are still senders, which wake it
-    /// again if those fall behind.
+    /// again if the polling threads fall behind.
     pub fn can_wait(&self) -> bool {
         // A thread that the last sender did not wake, because it did not know of it yet, sees here that the sender is
         // gone.
@@ -265,7 +265,8 @@ impl<T> RowBacklog<T> {
         self.0.senders.load(Ordering::Relaxed) > 0 && self.0.wake_policy.may_rest_at(waiting)
     }
 
-    /// Whether so much waits that those that poll work it off immediately, since the thread is of no help.
+    /// Whether so much waits that the polling threads must write it immediately, because the thread that is woken is of
+    /// no help.
     pub fn is_urgent(&self) -> bool {
         self.0.wake_policy == WakePolicy::Late
             && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_WAKE / 2
@@ -345,7 +346,7 @@ impl<T> QueueState<T> {
     }
 
     fn lock_spare(&self) -> MutexGuard<'_, Vec<Vec<T>>> {
-        // A thread that panicked while it held the lock left whole vectors.
+        // A thread that panicked while it held the lock left only complete vectors.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

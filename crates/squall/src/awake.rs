@@ -1,10 +1,10 @@
 //! Whether idle processors are kept awake while squall measures.
 //!
-//! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share
-//! of the host, and the host then suspends it for milliseconds. For work that must happen on time, its processors are
-//! therefore better off asleep, unless the host is busy: then each one that sleeps waits for a real one when it wakes up.
-//! So squall looks first whether the host is busy (benches/RESULTS.md, "Processors that sleep", has figures of both). The record
-//! says what was done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
+//! Processors that stay awake respond immediately. But a virtual machine whose processors never sleep uses up its share of the
+//! host, and the host then suspends it for milliseconds. For work that must happen on time, its processors are therefore
+//! better off asleep, unless the host is busy: then a processor that sleeps has to wait for a physical one when it wakes up.
+//! So squall first checks whether the host is busy (benches/RESULTS.md, "Processors that sleep", has figures for both cases).
+//! The record says what was done; `squall doctor` says what is allowed. The implementation is `squall_linux::awake`.
 
 use anyhow::{Context, Result};
 use squall_linux::awake::SleepInhibitor;
@@ -13,13 +13,13 @@ use squall_linux::probe;
 
 use crate::link::health::lateness_p99_at_most;
 
-/// The number of sleeps of 1 ms that show how late this machine wakes up. The 99th percentile of 100 is the second latest, so a
-/// single late one does not decide.
+/// How many sleeps of 1 ms are timed to find how late this machine wakes up. The 99th percentile of 100 is the second latest,
+/// so a single outlier does not decide.
 const SLEEPS: u32 = 100;
 
-/// A host that has taken a larger share of the time in which this machine had work is busy. A stolen processor stops whatever runs
-/// on it, so this is roughly the share of squall's wake-ups that are late for reasons outside of squall. From 1 % on, they show in
-/// the p99 that squall reports.
+/// The host counts as busy if it took more than this share of the time in which this machine had work. A stolen processor
+/// stops whatever runs on it, so this is roughly the share of squall's wake-ups that are late for reasons outside of squall.
+/// From 1 % on, they show in the p99 that squall reports.
 pub(crate) const STEAL_PERCENT_AT_MOST: f64 = 1.0;
 
 /// What idle processors do.
@@ -40,9 +40,9 @@ pub(crate) enum MeasurementKind {
     Timed,
 }
 
-/// Keeps idle processors awake until the returned value is dropped; `None` if they may sleep. Fails if
-/// `IdleProcessors::Awake` was requested but is not permitted. For timed work in a virtual machine it first looks whether the
-/// host is busy, which takes up to a tenth of a second.
+/// Keeps idle processors awake until the returned value is dropped; `None` if they may sleep. Fails if `IdleProcessors::Awake`
+/// was requested but is not permitted. For timed work in a virtual machine it first checks whether the host is busy, which
+/// takes up to a tenth of a second.
 pub(crate) fn keep(
     asked: Option<IdleProcessors>,
     kind: MeasurementKind,
@@ -51,7 +51,7 @@ pub(crate) fn keep(
         Some(IdleProcessors::Asleep) => Ok(None),
         Some(IdleProcessors::Awake) => {
             let awake = SleepInhibitor::acquire().context(
-                "cannot keep idle processors awake by /dev/cpu_dma_latency; `squall doctor` says how to allow it",
+                "cannot keep idle processors awake through /dev/cpu_dma_latency; `squall doctor` says how to allow it",
             )?;
             Ok(Some(awake))
         }
@@ -62,8 +62,8 @@ pub(crate) fn keep(
     }
 }
 
-/// As [`keep`], for a run that goes on: unless the user asks for something else, processors do what they did before. Without
-/// the right to keep them awake, they sleep.
+/// Like [`keep`], for a resumed run: unless the user asks for something else, processors do what they did before. Without the
+/// right to keep them awake, they sleep.
 pub(crate) fn keep_again(
     asked: Option<IdleProcessors>,
     was_awake: bool,
@@ -83,8 +83,8 @@ fn is_worthwhile(
     kind == MeasurementKind::Throughput || !is_virtual || has_busy_host()
 }
 
-/// Whether the hypervisor has taken much since this machine started, or a thread that sleeps wakes up later than that of a link
-/// may.
+/// Whether the hypervisor has stolen much time since this machine started, or a sleeping thread wakes up later than a link's
+/// thread may.
 fn has_busy_host() -> bool {
     let is_late = || {
         probe::wake_ups(SLEEPS)
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn host_that_has_taken_more_than_a_hundredth_is_busy() {
+    fn host_that_stole_more_than_a_hundredth_is_busy() {
         let times = |busy, steal| ProcessorTimes {
             busy,
             idle: 10_000,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn run_that_goes_on_lets_processors_sleep_if_they_did_before() {
+    fn resumed_run_lets_processors_sleep_if_they_did_before() {
         let kept = keep_again(None, false).expect("nothing is asked of the kernel");
         assert!(kept.is_none());
         let kept = keep_again(Some(IdleProcessors::Asleep), true);

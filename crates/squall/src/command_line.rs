@@ -1,7 +1,7 @@
 //! The command line as results show it, without what may be a credential: the values of header fields, bodies and form
 //! fields, and the user of a URL.
 //!
-//! Nothing is parsed here that clap parses; a flag that is not known here is shown as it is. It also quotes words for a shell.
+//! clap does the parsing; a flag that is not known here is shown unchanged. This module also quotes words for a shell.
 
 use squall_base::secrets::redacted_text;
 
@@ -61,7 +61,7 @@ pub(crate) fn without_credentials(arguments: impl Iterator<Item = String>) -> Ve
 
 /// Words of a command as one line for a shell, without what looks like a secret in them.
 pub(crate) fn redacted_in_shell(words: &[String]) -> String {
-    // Secrets go before quotes are added, which would look like a part of a URL.
+    // Secrets are removed before quotes are added: a quote would look like part of a URL.
     let quoted: Vec<String> = (words.iter())
         .map(|word| in_shell(&redacted_text(word)))
         .collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_for_a_shell_where_they_must_be() {
+    fn words_are_quoted_for_a_shell_only_if_necessary() {
         for (word, expected) in [
             ("./mine.toml", "./mine.toml"),
             ("my recipe.toml", "'my recipe.toml'"),

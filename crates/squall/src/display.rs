@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use squall_linux::process;
 use squall_report::{Colour, Language};
 
-/// Width of tables, and of texts that have none, if there is no terminal.
+/// Width of output with tables, if there is no terminal.
 const PLAIN_WIDTH: usize = 100;
+/// Width of text without tables, if there is no terminal.
 const NARROW_WIDTH: usize = 80;
 /// Rows of a terminal that does not report its size.
 const PLAIN_ROWS: usize = 24;
@@ -44,13 +45,13 @@ impl From<LanguageChoice> for Language {
     }
 }
 
-/// What decides about colours, apart from the user's choice.
+/// What determines colours, apart from the user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Surroundings {
     is_terminal: bool,
     /// NO_COLOR is set to something (no-color.org).
     is_no_color: bool,
-    /// The terminal knows no escape sequences.
+    /// The terminal does not support escape sequences.
     is_dumb: bool,
 }
 
@@ -83,7 +84,7 @@ impl ColourChoice {
         }
     }
 
-    /// Whether to use colours on a terminal, or on something else.
+    /// Whether to use colours, on a terminal or elsewhere.
     pub(crate) fn for_stream(self, is_terminal: bool) -> Colour {
         self.within(Surroundings::of(is_terminal))
     }
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_need_a_terminal_that_knows_them_and_a_user_who_wants_them() {
+    fn colours_need_a_terminal_that_supports_them_and_a_user_who_wants_them() {
         let usual = Surroundings {
             is_terminal: true,
             is_no_color: false,

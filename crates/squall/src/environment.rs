@@ -18,7 +18,7 @@ pub(crate) struct RunBeginning {
     /// The machine's load averages of 1, 5 and 15 minutes. Older runs lack the field.
     #[serde(default)]
     load_averages: Option<String>,
-    /// The words of the command that begins the same run. Older runs lack the field.
+    /// The words of the command that starts the same run. Older runs lack the field.
     #[serde(default)]
     command: Vec<String>,
 }
@@ -33,12 +33,12 @@ impl RunBeginning {
         }
     }
 
-    /// The words of the command that begins the same run; empty if they are not known.
+    /// The words of the command that starts the same run; empty if they are not known.
     pub(crate) fn command(&self) -> &[String] {
         &self.command
     }
 
-    /// Has the command begin a run with this many repetitions. An unknown command stays unknown.
+    /// Changes the command to one that starts a run with this many repetitions. An unknown command stays unknown.
     pub(crate) fn set_repetitions(&mut self, count: u32) {
         const FLAG: &str = "--repetitions";
         let count = count.to_string();
@@ -49,7 +49,7 @@ impl RunBeginning {
         }
     }
 
-    /// What is known of the machine, for a person: names and values.
+    /// What is known of the machine, for people to read: names and values.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let machine = &self.environment;
         let processors = machine.processors as u64;
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginning_of_a_run_is_the_environment_with_two_fields_more() {
+    fn beginning_of_a_run_adds_two_fields_to_the_environment() {
         let command = vec!["squall".to_owned(), "run".to_owned()];
         let written = serde_json::to_string(&RunBeginning::now(None, command)).unwrap();
         let environment: Environment = serde_json::from_str(&written).unwrap();

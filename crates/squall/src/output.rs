@@ -1,8 +1,8 @@
-//! Printing to stdout and stderr that tolerates a closed reader: `squall report RUN | head` and a closed terminal are
-//! not errors. Results and messages may quote foreign text, so a terminal only shows its characters and obeys none.
+//! Printing to stdout and stderr that tolerates a closed reader: `squall report RUN | head` and a closed terminal are not
+//! errors. Results and messages may quote foreign text, so its control characters must not reach a terminal.
 //!
-//! squall-report makes most texts for stdout, and escapes what is foreign in them, wherever they go. Whatever else is printed
-//! reaches files and pipes as it is, and a terminal escaped.
+//! squall-report makes most texts for stdout, and escapes the foreign text in them wherever it is printed. Everything else is
+//! escaped on a terminal only; files and pipes get it unchanged.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -69,7 +69,7 @@ pub(crate) fn eprint(text: impl Display) {
     draw(escape_controls(&text.to_string()));
 }
 
-/// Prints a text to stderr that has control sequences of squall itself. What is foreign in it must be escaped already.
+/// Prints text with squall's own control sequences to stderr. Foreign text in it must already be escaped.
 pub(crate) fn draw(text: impl Display) {
     let mut stderr = std::io::stderr().lock();
     let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_obeys_the_styles_of_results_and_nothing_else() {
+    fn terminal_gets_the_styles_of_results_but_no_other_control_characters() {
         for (text, expected) in [
             ("plain\t\u{e9}\n", "plain\t\u{e9}\n"),
             ("\x1b[1mbold\x1b[0m\n", "\x1b[1mbold\x1b[0m\n"),

@@ -1,5 +1,5 @@
-//! Outcomes of pages, and of requests behind one that a server holds back: the sums and sentences of `squall load` and
-//! of trials.
+//! Outcomes of pages, and of requests sent while the server holds back an earlier response: the sums and sentences of
+//! `squall load` and of trials.
 
 use squall_analysis::load::PageTotals;
 use squall_base::Duration;
@@ -79,15 +79,14 @@ pub(crate) fn held(answers: &[(u32, Duration)]) -> Option<String> {
     };
     let (held, other) = (median(0)?, median(1)?);
     let ms = |span: Duration| format!("{:.3} ms", span.as_millis_f64());
-    // The limit is half, because a request that waits takes nearly as long as the held one, and otherwise only a round
-    // trip.
+    // Half is the limit, because a request that waits takes nearly as long as the held one, and any other only a round trip.
     let verdict = if other.as_secs_f64() < held.as_secs_f64() / 2.0 {
-        "it did not wait for it"
+        "the second request did not wait for the first"
     } else {
-        "it waited for it"
+        "the second request waited for the first"
     };
     Some(format!(
-        "held: the first answer took {}, the other one {}: {verdict}",
+        "held: the first response took {}, the second {}: {verdict}",
         ms(held),
         ms(other)
     ))
@@ -145,8 +144,8 @@ mod tests {
     fn request_that_takes_nearly_as_long_as_the_held_one_has_waited() {
         let ms = Duration::from_millis;
         let said = |other| held(&[(0, ms(100)), (1, ms(other))]).unwrap();
-        assert!(said(90).ends_with(": it waited for it"));
-        assert!(said(1).ends_with("it did not wait for it"));
+        assert!(said(90).ends_with(": the second request waited for the first"));
+        assert!(said(1).ends_with("the second request did not wait for the first"));
         assert_eq!(held(&[(0, ms(100))]), None);
     }
 }

@@ -223,8 +223,8 @@ impl SiblingFiles {
         };
         if self.outside == OutsideFiles::Refused {
             return Err(format!(
-                "it is {file:?}, outside of the recipe's folder, and root can read every file: see whether the recipe may \
-                 have it, then add --allow-files"
+                "it is {file:?}, outside of the recipe's folder, and root can read every file: check that the recipe may read \
+                 it, then add --allow-files"
             ));
         }
         if self.announced.borrow_mut().insert(path.to_owned()) {
@@ -251,7 +251,7 @@ impl SiblingFiles {
 /// Copies a regular file of at most `limit` bytes. A sparse file of terabytes would fill the disk with zeros.
 fn copy_at_most(from: &Path, to: &Path, limit: Bytes) -> io::Result<()> {
     if file_length(from)? > limit.get() {
-        let said = format!("it has more than {limit}, the most that is copied into a run");
+        let said = format!("it has more than {limit}, the limit for copies in a run");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, said));
     }
     std::fs::copy(from, to).map(drop)
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn files_outside_of_the_recipes_folder_are_recognised_whatever_their_path_looks_like() {
+    fn files_outside_of_the_recipes_folder_are_recognised_by_any_path() {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().join("own");
         std::fs::create_dir(&own).unwrap();

@@ -14,11 +14,11 @@ use crate::outcome::BadInput;
 /// Results in the formats of other tools.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ExportFlags {
-    /// Write what was checked, such as thresholds, as JUnit XML to this file
+    /// Write the checks, such as thresholds, as JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write the result as Markdown to this file, such as $GITHUB_STEP_SUMMARY, which is appended to; without a file, to
-    /// stdout instead of the text
+    /// Write the result as Markdown to this file ($GITHUB_STEP_SUMMARY is appended to); without a value, print Markdown to
+    /// stdout instead of text
     #[arg(
         long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-"
     )]

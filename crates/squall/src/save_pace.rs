@@ -19,7 +19,7 @@ pub(crate) struct SavePace {
 }
 
 impl SavePace {
-    /// For something that begins to be written at `now`.
+    /// The pace of something that begins to be written at `now`.
     pub(crate) fn new(now: Time) -> SavePace {
         SavePace {
             next: now + PAUSE_AT_LEAST,

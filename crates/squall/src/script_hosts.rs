@@ -1,9 +1,9 @@
-//! Which requests of a script are sent, by their hosts: for `squall load` and for recipes. For `squall load` also where to:
-//! to the host of the URL in the command, or to the recorded one.
+//! Which requests of a script are sent, by their hosts: for `squall load` and for recipes. For `squall load` also where they
+//! go: to the host of the URL in the command, or to the recorded one.
 //!
-//! A recording of a browser names every host that a page needed, so that a replay without a choice would put load on
-//! servers of others, or their requests on the server of the page. This module only decides: `load/plan` makes requests of
-//! the result and finds addresses, and a recipe sends all of them to the station after the client.
+//! A browser's recording names every host that a page needed. Without a choice, a replay would put load on other people's
+//! servers, or send their requests to the page's server. This module only decides: `load/plan` makes requests of the result
+//! and finds addresses, and a recipe sends all of them to the station after the client.
 
 use std::fmt;
 use std::iter;
@@ -14,7 +14,7 @@ use url::{Position, Url};
 use crate::client::HttpUrl;
 use crate::outcome::BadInput;
 
-/// How many of the hosts that get no load are named.
+/// How many of the hosts without load are named.
 const NAMED_AT_MOST: usize = 8;
 
 /// What the flags of `squall load` say about the hosts of a script.
@@ -28,7 +28,7 @@ pub(crate) struct HostChoice<'a> {
     pub(crate) keeps_hosts: bool,
 }
 
-/// A script of which every request has its final URL.
+/// A script in which every request has its final URL.
 #[derive(Debug)]
 pub(crate) struct RoutedScript {
     pub(crate) script: Script,
@@ -70,7 +70,7 @@ impl Wanted<'_> {
 #[derive(Debug)]
 struct UnknownHost {
     name: String,
-    /// What it has requests to.
+    /// The hosts that it has requests to.
     known: String,
 }
 
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn other_ports_of_one_scheme_are_other_hosts_and_other_schemes_are_not() {
+    fn another_port_is_another_host_but_another_scheme_is_not() {
         let urls = ["http://127.0.0.1:18080/app", "http://127.0.0.1:18090/third"];
         let (sent, said) = routed(&urls, Some("127.0.0.1:1"), &[], false).unwrap();
         assert_eq!(sent, ["/app"]);
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!((sent.concat().as_str(), said.as_str()), ("/a/b?c", ""));
         let error = routed(&["/a"], None, &[], false).unwrap_err();
         assert!(error.contains("give the URL of their server"), "{error}");
-        // Beside paths, the URL's own host is that of the recording.
+        // If a recording begins with a path, its own host is that of the URL.
         let urls = ["/a", "http://server/b", "http://other/c"];
         let (sent, _) = routed(&urls, Some("http://server/"), &[], false).unwrap();
         assert_eq!(sent, ["/a", "/b"]);
@@ -516,7 +516,7 @@ mod tests {
             "3 of 5 requests: those to http://shop.test (1), https://www.shop.test (2); left out: https://cdn.test (2) \
              (`hosts` selects hosts, `keep_hosts = true` keeps all)"
         );
-        // What starts with a path has no host of its own.
+        // A script that begins with a path has no host of its own.
         let (sent, said) = sent_to_station(&["/", SHOP[2]], &[], false).unwrap();
         assert_eq!(sent, ["/"]);
         assert!(

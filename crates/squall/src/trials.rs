@@ -74,7 +74,7 @@ pub(crate) fn select_trials(
     }
     if selected.is_empty() {
         return Err(BadInput::new(format!(
-            "no complete trial of {} is of that number, variant, condition and repetition; \
+            "no complete trial of {} has that number, variant, condition and repetition; \
              `squall report {0}` lists them",
             run.display()
         ))
@@ -90,14 +90,13 @@ fn folders(path: &Path, purpose: &str, others: &str) -> Result<Vec<TrialFolder>>
     let run = RunFolder::open(path).map_err(|error| {
         if path.is_file() {
             return BadInput::new(format!(
-                "{0} is a file, not a folder: if it is a capture, `squall import pcap {0}` makes one of it",
+                "{0} is a file, not a folder: if it is a capture, `squall import pcap {0}` converts it to one",
                 path.display()
             ));
         }
         refused_folder_of_runs(path).unwrap_or_else(|| {
             BadInput::new(format!(
-                "{} is neither the folder of a run nor that of a complete trial, as `squall run` makes \
-                 them{others}: {error}",
+                "{} is neither the folder of a run nor that of a complete trial, as made by `squall run`{others}: {error}",
                 path.display()
             ))
         })
@@ -129,8 +128,8 @@ pub(crate) fn only_trial<'a>(
         more => format!("\n  and {more} more"),
     };
     Err(BadInput::new(format!(
-        "{} trials are meant, and each has its own requests and time; say which one with --trial, or with --variant, \
-         --condition and --repetition, or name its folder below {}/trials:{names}{more}",
+        "{} trials match, and each has its own requests and time; choose one with --trial, or with --variant, --condition and \
+         --repetition, or name its folder below {}/trials:{names}{more}",
         selected.len(),
         run.display(),
     ))

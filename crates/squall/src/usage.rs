@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_load_and_serve_describe_each_flag_and_none_that_is_gone() {
-        // Of other programs that the pages mention, and clap's own.
+    fn pages_of_load_and_serve_describe_every_flag_and_no_removed_one() {
+        // Flags of other programs that the pages mention, and clap's own.
         const FOREIGN: [&str; 5] = ["--help", "--log-file", "--path", "--strict", "--test"];
         let words = |page: &'static str| -> BTreeSet<&'static str> {
             page.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-/// Without a round trip, bytes that come later than this after bytes that follow them were lost.
+/// If no round trip is known, bytes that arrive later than this after bytes that follow them in the stream were lost.
 const OVERTAKEN_WITHIN: u64 = 3_000_000;
 
 /// A range of bytes that was seen.
@@ -30,7 +30,7 @@ pub(super) struct Ack {
 /// A part of a sighting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SightingPart {
-    /// Which sighting.
+    /// The index of the sighting.
     pub(super) place: usize,
     pub(super) start: u64,
     pub(super) end: u64,

@@ -223,8 +223,8 @@ fn numbered(mut placed: Vec<RankedPacket>) -> (Vec<PacketRecord>, [Vec<u64>; 2])
     (rows.collect(), numbers)
 }
 
-/// Moves the marks of exchanges and requests to the ends. A receiver had bytes that were lost beyond the point only when
-/// they arrived the second time.
+/// Moves the marks of exchanges and requests to the ends. A receiver got bytes that were lost beyond the point only when they
+/// arrived the second time.
 struct MarkShifter<'a> {
     ends: &'a Ends,
     arrivals: &'a BTreeMap<StreamKey, Arrivals>,

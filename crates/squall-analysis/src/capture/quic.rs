@@ -102,9 +102,8 @@ impl ObservedDirection {
         of_largest.min()
     }
 
-    /// Whether packet `place` was lost, given that its bytes were sent again at `again`. It was if no ACK named it, and
-    /// either a later packet had been acknowledged by then, or nothing was acknowledged until the second copy can have
-    /// been.
+    /// Whether packet `place` was lost, given that its bytes were sent again at `again`. It was lost if no ACK named it, and
+    /// either a later packet was acknowledged by then, or none was before the second copy can have been acknowledged.
     fn is_lost(&self, place: usize, again: u64, trip: u64) -> bool {
         let number = self.packets[place].number;
         if self.named.contains(&number) {

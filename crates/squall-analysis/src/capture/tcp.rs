@@ -1,8 +1,8 @@
 //! Turns a TCP connection that was seen at one point into packets that left one end and reached the other.
 //!
-//! Sequence numbers count from the first one that was seen in each direction, as the observer counts them. A connection
-//! whose beginning was not seen gets one, at the time of its first packet, so that its bytes have a position. `losses`
-//! judges what was lost, and `causes` works out what that cost.
+//! Sequence numbers count from the first one that was seen in each direction, as the observer counts them. A connection whose
+//! SYNs were not seen gets them, at the time of its first packet, so that its bytes have a position. `losses` judges what was
+//! lost, and `causes` works out what that cost.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! The frames of a connection in the order in which its ends met them, with HTTP/2's windows as they were there.
+//! The frames of a connection in the order in which its ends sent and received them, with HTTP/2's windows as they were there.
 //!
 //! At the point, a window update passes half a round trip before its receiver has it, and data passes half a round trip
-//! after its sender sent it. A window that was exhausted at the sender therefore never seems to be at the point. So each
-//! frame's change to its window is taken from the row before, and applied again in the order of the ends. QUIC's windows
-//! are limits carried in the frames; they need only the order.
+//! after its sender sent it. A window that was exhausted at the sender therefore never looks exhausted at the point. So each
+//! frame's change to its window is taken from the row before, and applied again in the order of the ends. QUIC's windows are
+//! limits carried in the frames; they need only the order.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn sender(row: &FrameRecord) -> Side {
     }
 }
 
-/// What a frame by itself does to its window.
+/// How much a frame by itself changes its window.
 fn window_change(row: &FrameRecord) -> i64 {
     let of_frame = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     match row.frame.kind {

@@ -1,6 +1,6 @@
 //! The beginnings of all connections of a trial, from its packets and, over QUIC, from its frames.
 //!
-//! What they show is in `near`, which works without the records themselves. Nothing is attributed here.
+//! `near` uses the result, [`PathConnections`], in place of the records of those beginnings. Nothing is attributed here.
 
 use super::columns::{FirstFrameCells, PacketCells};
 use super::connection::Connections;
@@ -31,7 +31,7 @@ impl PathBeginnings {
         self.inputs.add_beginning(row);
     }
 
-    /// Whether it needs the frames, after all packets. QUIC's connections are numbered by them.
+    /// Whether it also needs the frames, which number QUIC connections. To be called after the last packet.
     pub fn needs_frames(&self) -> bool {
         self.has_quic
     }
@@ -44,7 +44,7 @@ impl PathBeginnings {
         }
     }
 
-    /// The connections, after all rows.
+    /// The connections. To be called after the last row.
     pub fn connections(self) -> PathConnections {
         let links = self.inputs.into_links().into_iter();
         let known = links.map(|link| {

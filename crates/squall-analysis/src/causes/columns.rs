@@ -88,7 +88,7 @@ projection! {
 }
 
 impl FirstFrameCells {
-    /// Whether it can be the first frame that a side sent on a connection of QUIC.
+    /// Whether it can be the first frame that a side sent on a QUIC connection.
     pub(super) fn is_first(&self) -> bool {
         self.way == Way::Sent && self.layer == FrameLayer::Quic
     }

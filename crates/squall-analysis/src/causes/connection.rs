@@ -47,7 +47,7 @@ pub(super) struct Connection {
     pub(super) carrier: Carrier,
     /// What each side recorded of it.
     pub(super) sides: [Option<SideRecords>; 2],
-    /// Whether its ends were not observed themselves, so that their times are estimates.
+    /// Whether its packets were captured somewhere between its ends, so that the times at the ends are estimates.
     has_estimated_times: bool,
     /// What held the senders back, by direction; computed on first use.
     timelines: [OnceCell<SenderTimeline>; 2],
@@ -127,14 +127,15 @@ pub(super) struct Connections {
     flows: Flows,
     /// Their numbers, unless these are 0, 1, 2 and so on.
     numbers: Option<Vec<u32>>,
-    /// Offsets at which the records of a connection begin, by place; those of the others begin with it.
+    /// By place: the stream offsets at which the records of a connection begin. The records of other connections begin with
+    /// the connection.
     resumed: Vec<Option<[u64; 2]>>,
     beginnings: Vec<(u32, Option<ConnectionStart>)>,
     opened: Vec<u64>,
     servers: Vec<Option<u32>>,
     /// How many connections of each TCP flow are still to be built.
     remaining: BTreeMap<u32, usize>,
-    /// The unpacked TCP flows that have more connections to come.
+    /// The unpacked TCP flows of which more connections are still to be built.
     unpacked: BTreeMap<u32, tcp::Flow>,
 }
 
@@ -201,8 +202,8 @@ impl Connections {
         }
     }
 
-    /// Puts each connection at the place of its flow's number and leaves other places empty. A number beyond any that a
-    /// capture can have comes from a damaged record.
+    /// Puts each connection at the place of its flow's number and leaves other places empty. Connections with a number that
+    /// no capture reaches come from damaged records and are left out.
     fn numbered_by_flow(
         flows: Flows,
         mut all: Vec<StartedConnection>,
@@ -230,7 +231,7 @@ impl Connections {
         connections
     }
 
-    /// The connections whose records were taken; their beginnings are those that all records of the trial show.
+    /// The connections whose records were taken. Their beginnings come from all records of the trial.
     fn of_near(flows: Flows, near: &NearConnections) -> Connections {
         let mut remaining = BTreeMap::new();
         let known = || near.all().iter().map(|it| &it.known);
@@ -305,7 +306,7 @@ impl Connections {
         }
     }
 
-    /// Builds a connection; each only once.
+    /// Builds a connection. Each can be built only once.
     pub(super) fn take(&mut self, number: u32, inputs: &mut Inputs) -> Option<Connection> {
         let place = self.place(number)?;
         let resumed = self.resumed.get(place).copied().flatten();
@@ -405,7 +406,7 @@ fn quic_handshake(quic: &QuicConnection) -> Handshake {
     }
 }
 
-/// Each moment counts for one packet only: the last one that is missing.
+/// Assigns each moment to at most one lost packet: the last one that should have arrived by then.
 fn one_at_a_time(mut losses: Vec<(PacketRef, Span)>) -> Vec<(PacketRef, Span)> {
     losses.sort_by_key(|(packet, span)| (span.from, *packet));
     for place in 1..losses.len() {

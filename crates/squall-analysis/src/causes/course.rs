@@ -1,8 +1,8 @@
 //! One request's time in full: what it waited for and when, where its bytes were, whose bytes went ahead of them.
 //!
-//! This is the same walk that makes its row of causes.parquet, with nothing added up. It is kept only for requests that are
-//! asked for, because it takes many times the space. `explain` prepares it for a reader. Both also show times that are
-//! added up by cause: a `CauseTime` each.
+//! It is the same walk that makes the request's row of causes.parquet, before anything is added up. Only chosen requests
+//! keep it, because it takes many times the space. `explain` prepares it for a reader. Both modules also show times that are
+//! added up by cause, each as a `CauseTime`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ impl Detail<'_> {
     }
 }
 
-/// A request's time, from when it was scheduled to its end.
+/// A request's time, from when it was due to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Course {
     /// The request, by its position in the schedule.
@@ -51,11 +51,11 @@ pub struct Course {
     pub stages: Vec<Stage>,
     /// What the server recorded; `None` if it is not known which of the server's exchanges it was.
     pub server: Option<ServerTimes>,
-    /// The passage of the request, if its bytes are known and it was asked for.
+    /// The passage of the request; `None` if its bytes are not known, or if [`Detail`] leaves it out.
     pub up: Option<Passage>,
     /// The passage of the response.
     pub down: Option<Passage>,
-    /// On a path of several hops, each of them from the client on; `up` and `down` are then those of the hop across the
+    /// On a path of several hops, all of them, beginning at the client; `up` and `down` are then those of the hop across the
     /// first link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopCourse>,
@@ -205,16 +205,17 @@ pub struct Passage {
     pub packets: Vec<MessagePacket>,
     /// When flow control held back the message or its connection, within the request's time.
     pub held: Vec<Stage>,
-    /// What it met in its sender's send queue, if it waited there.
+    /// Its wait in the sender's send queue, if it waited there.
     pub send_queue: Option<SendQueue>,
-    /// The requests whose bytes were sent between the offer of this message and its last byte, with the number of packets.
+    /// The requests whose bytes were sent after this message was offered and before its last byte left, with the number of
+    /// packets.
     pub behind: Vec<RequestAhead>,
 }
 
-/// A wait between being ready to be sent and leaving.
+/// A wait from when a message was ready to be sent until it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SendQueue {
-    /// From when the sender had it.
+    /// When the sender had the message.
     #[serde(rename = "from_ns")]
     pub from: Time,
     /// When its last byte left.
@@ -376,7 +377,7 @@ fn flow_control_waits(message_context: &MessageContext<'_>, begin: u64, end: u64
     stages.map(Stage::from).collect()
 }
 
-/// What left while a message of TCP waited from `from` to `to`; `None` if it left immediately.
+/// What left while a message over TCP waited from `from` to `to`; `None` if it left immediately.
 fn send_queue(
     connection: &Connection,
     direction: Direction,

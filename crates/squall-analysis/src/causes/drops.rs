@@ -57,7 +57,8 @@ impl Victims {
 /// The messages of one direction of a connection, searchable by their bytes.
 #[derive(Debug, Default)]
 pub(super) struct MessageIndex<'a> {
-    /// Start, request and message, sorted by start and request; `reaches` has the furthest end up to each.
+    /// Start, request and message, sorted by start and request; `reaches` has, for each, the largest end of it and those
+    /// before.
     messages: Vec<(u64, u64, &'a Message)>,
     reaches: Vec<u64>,
 }

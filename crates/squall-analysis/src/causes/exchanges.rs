@@ -45,7 +45,7 @@ impl Extents {
     }
 }
 
-/// An extent, or none; missing fields are zero.
+/// An optional extent; missing fields are zero.
 #[derive(Clone, Copy, Debug, Default)]
 struct PackedExtent {
     start: u64,
@@ -55,8 +55,8 @@ struct PackedExtent {
     has: u8,
 }
 
-/// Bits of `has`: there is an extent; its offsets on the wire are the same, because it is not encrypted; and one bit for
-/// each of the other fields.
+/// Bits of `has`: there is an extent; its offsets on the wire equal those of the plaintext, because it is not encrypted; and
+/// one bit for each of the other fields.
 const EXTENT: u8 = 1;
 const CLEAR: u8 = 1 << 1;
 const WIRE: [u8; 2] = [1 << 2, 1 << 3];
@@ -204,7 +204,7 @@ pub(super) struct ConnectionExchanges {
 /// Positions of rows by key, sorted by key.
 type KeyIndex = Vec<(u64, u32)>;
 
-/// The row with this key: usually the one at `place`. Otherwise `index` has it, which is made when first needed.
+/// The row with this key. It is usually the one at `place`; otherwise `index` finds it, which is built when first needed.
 fn find<'r, R>(
     rows: &'r [R],
     key_of: impl Fn(&R) -> u64,

@@ -18,7 +18,7 @@ use crate::wire::quic::{ACKS, MAX_DATA, MAX_STREAM_DATA};
 
 /// Frames of HTTP/2 that are part of a message.
 const MESSAGE_FRAMES: [u64; 3] = [DATA, HEADERS, CONTINUATION];
-/// Frames of QUIC that matter here to their receiver.
+/// QUIC frames that matter here when a side receives them.
 const RECEIVED_QUIC_FRAMES: [u64; 4] = [ACKS[0], ACKS[1], MAX_DATA, MAX_STREAM_DATA];
 /// Header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
@@ -34,8 +34,8 @@ pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
     }
 }
 
-/// What one side of a connection recorded, as it is taken in. HTTP/2's frames only serve to learn two things, both of which
-/// are computed as they come. QUIC's frames are kept, because they are joined with packets.
+/// What one side of a connection recorded, as it is taken in. HTTP/2 frames are needed only for the windows and the bytes of
+/// messages, both of which are computed as the frames come. QUIC frames are kept, because they are joined with packets.
 #[derive(Debug)]
 pub(super) struct PackedSideRecords {
     /// Without what `message_bytes` and `rows` add.
@@ -183,7 +183,8 @@ impl Default for PackedSideRecords {
     }
 }
 
-/// What the row after this one is coded relative to: frames of the connection come between those of streams.
+/// What the row after this one is coded relative to. A frame of the connection, which may come between those of streams,
+/// keeps the previous stream and offset.
 fn base(before: &(u64, FrameFacts), (time, mut frame): (u64, FrameFacts)) -> (u64, FrameFacts) {
     let stream = frame.stream.filter(|stream| *stream != 0);
     frame.stream = stream.or(before.1.stream);
@@ -208,12 +209,12 @@ impl PackedSideRecords {
         self.before = base(&self.before, timed);
     }
 
-    /// QUIC: the side sent its next frame at this time.
+    /// QUIC: the side sent a frame at this time; only the first time is kept.
     pub(super) fn add_first_sent(&mut self, time: u64) {
         self.first_sent.get_or_insert(time);
     }
 
-    /// Unpacks it. QUIC's sender began with these limits, of each stream and of the connection.
+    /// Unpacks it. `quic_windows` are the limits with which a QUIC sender began, of each stream and of the connection.
     pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideRecords {
         let mut side = self.side;
         side.frames = StreamFrames::new(self.message_bytes.unpack());
@@ -274,7 +275,7 @@ impl StreamFrames {
         self.streams.is_empty()
     }
 
-    /// The frames of a stream, in the order of sending; usually it is the one at `place`.
+    /// The frames of a stream, in the order of sending; usually the stream is the one at `place`.
     pub(super) fn of(&self, stream: u64, place: usize) -> &[Bytes] {
         let is_there = self.streams.get(place).is_some_and(|(id, _)| *id == stream);
         let place = if is_there {

@@ -19,7 +19,7 @@ use super::sending::Account;
 use super::{quic, tcp};
 use crate::wire::{SYN, TCP, UDP};
 
-/// A dropped packet without bytes that any request waits for.
+/// A dropped packet that carried no bytes for which a request could wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BareDrop {
     pub(super) packet: PacketRef,
@@ -48,7 +48,7 @@ pub struct Inputs {
     pub(super) path: Path,
     pub(super) flows: Flows,
     pub(super) bare_drops: Vec<BareDrop>,
-    /// Sides whose rows were derived from packets: their marks are those of bytes on the wire, and both sides have the
+    /// Sides whose rows were derived from packets: their marks are the times of bytes on the wire, and both sides have the
     /// client's connection numbers. By contrast, our own stations record when their socket took the bytes, and our own
     /// server numbers connections in the order in which it accepts them.
     pub(super) is_observed: [bool; 2],
@@ -173,7 +173,7 @@ impl Inputs {
         }
     }
 
-    /// Takes a frame that a side sent over QUIC only to learn when its connection sent the first.
+    /// Takes a frame that a side sent over QUIC, only to learn when its connection sent its first one.
     pub(super) fn add_first_sent(&mut self, side: Side, connection: u32, time: u64) {
         self.side(side, connection).add_first_sent(time);
     }

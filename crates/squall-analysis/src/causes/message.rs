@@ -1,8 +1,8 @@
 //! Which bytes of a connection's stream belong to a message, be it a request or a response.
 //!
 //! Without encryption they are those of HTTP. Over TLS they are those of the records; the extents of all exchanges of a
-//! connection together show where each plaintext byte lies. Several HTTP/2 messages may take turns, and then the frames
-//! tell them apart. It does not look at packets.
+//! connection together show where each plaintext byte lies. HTTP/2 messages may be interleaved, and then the frames tell
+//! them apart. It does not look at packets.
 
 use std::ops::Deref;
 
@@ -79,7 +79,7 @@ impl Message {
         })
     }
 
-    /// The same bytes; unless they are all of it, as the beginning of a message that goes on.
+    /// The same bytes; unless they are all of the message, it stays open for more.
     pub(super) fn open_unless(self, is_all: bool) -> Message {
         Message {
             is_open: !is_all,
@@ -87,7 +87,7 @@ impl Message {
         }
     }
 
-    /// From its own ranges, those that are not empty.
+    /// A message that consists of these ranges; empty ones are left out.
     fn of(own: impl IntoIterator<Item = Bytes>, needed: u64) -> Option<Message> {
         let own: Ranges = own.into_iter().filter(|b| b.from < b.to).collect();
         let end = own.last()?.to;
@@ -131,11 +131,11 @@ struct RecordLayout {
 }
 
 /// Header, content type and tag of TLS 1.3 (RFC 8446, section 5.2); explicit nonce and tag of AES-GCM in TLS 1.2 (RFC 5288,
-/// section 3); ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, section 2). Each with the part behind the plaintext.
+/// section 3); ChaCha20-Poly1305 in TLS 1.2 (RFC 7905, section 2). Each with the part that follows the plaintext.
 const OVERHEADS: [(u64, u64); 3] = [(22, 17), (29, 16), (21, 16)];
 
 impl RecordLayout {
-    /// The mapping that agrees with all these extents; `None` if they leave it open.
+    /// The only mapping that agrees with all these extents; `None` if none or several do.
     fn of(extents: &[Extent]) -> Option<RecordLayout> {
         let mut fitting = OVERHEADS.into_iter().filter_map(|(overhead, behind)| {
             let base = base(extents, overhead)?;
@@ -236,7 +236,7 @@ impl WireMapping {
         }
     }
 
-    /// The message with this extent, whose frames are `frames` in offsets of plaintext; without frames it is in one piece.
+    /// The message with this extent. `frames` are its frames in plaintext offsets; without frames it is in one piece.
     pub(super) fn message(&self, extent: &Extent, frames: &[Bytes]) -> Option<Message> {
         let (wire_start, wire_end) = (extent.wire_start?, extent.wire_end?);
         let (Some(first), Some(last)) = (extent.record_first, extent.record_last) else {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bounds_from_both_sides_whole_records_count_as_its_own() {
+    fn whole_records_count_as_the_messages_own_unless_extents_bound_it() {
         let alone = extent((100, 200), (1_000, 1_322), (0, 0));
         let wire = WireMapping::of(&[alone]);
         assert_eq!(wire.records, None);
@@ -359,7 +359,7 @@ mod tests {
         assert!(!message.owns_any(100, 200) && !message.owns_any(300, 400));
     }
 
-    // Two messages that take turns, of which the damaged one ends before it starts.
+    // Two interleaved messages, of which the damaged one ends before it starts.
     #[test]
     fn an_extent_that_ends_before_it_starts_has_no_bytes() {
         let frames = [Span { from: 0, to: 50 }, Span { from: 60, to: 100 }];

@@ -1,23 +1,24 @@
 //! What each request's response time was spent on, and which dropped packets are responsible.
 //!
 //! Takes the records of a trial and produces the rows of causes.parquet and drops.parquet. For each request, the time from
-//! when it was scheduled to its end is walked once and cut into spans, each with one cause, so that they add up exactly.
-//! What cannot be known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause
-//! means and how far it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
+//! when it was due to its end is walked once and cut into spans, each with one cause, so that they add up exactly. What
+//! cannot be known is `unknown`, never guessed, and what hosts add is `host`. docs/METHOD.md says what each cause means and
+//! how far it can be trusted. Nothing here judges a cause, compares variants, or reads a file.
 //!
 //! - Intake: `columns` says which columns are read. `intake` takes the rows and keeps them packed, by connection, until the
 //!   connection is processed, so that only one connection at a time is unpacked in memory.
 //! - A connection: `tcp` and `quic` make connections from the link's packets, `stream` knows when each of their bytes
-//!   arrived, `connection` brings client, server and link together, `path` knows what a lost packet would have met.
+//!   arrived, `connection` brings client, server and link together, `path` works out when a lost packet would have left the
+//!   queue and arrived.
 //! - Waits: `message` says which bytes belong to which message, `windows` when flow control held them back, `sending` what
 //!   held a sender back, `queue` what the requests ahead in a queue waited for.
-//! - A request: `request_marks` are its moments as both sides recorded them; `timeline` walks it and `transfer` the passage
-//!   of one message, over `walk`; `search` finds moments.
+//! - A request: `request_marks` are its times as both sides recorded them; `timeline` walks through all of it and `transfer`
+//!   through the passage of one message, both with `walk`; `search` finds rows by time.
 //! - Lost packets: `drops` and `repair`.
 //! - Paths of several hops: `hops` does all this hop by hop.
-//! - One request of a long trial: `near` lets it work with the records near that request, and with what `beginnings` read of
-//!   all connections.
-//! - For readers: `course` is one request in full, for `explain`; `trace` is a connection in that time, for `detail`;
+//! - One request of a long trial: `near` needs only the records near that request, and what `beginnings` has read of all
+//!   connections.
+//! - For people to read: `course` is one request in full, for `explain`; `trace` is its connection meanwhile, for `detail`;
 //!   `shares` adds up whole runs, for reports.
 //!
 //! ```
@@ -103,7 +104,7 @@ pub struct Attribution {
     pub hops: Vec<CausesRecord>,
     /// One row for each packet that was dropped or damaged, in the order of their arrival at the link.
     pub drops: Vec<DropRecord>,
-    /// The connections of the requests for which [`Detail::ConnectionsOf`] was asked, sorted by hop; otherwise empty.
+    /// The connections of the requests in [`Detail::ConnectionsOf`], sorted by hop; empty for less detail.
     pub traces: Vec<ConnectionTrace>,
 }
 
@@ -390,7 +391,7 @@ impl<'a> ConnectionRequests<'a> {
         Some(message.open_unless(is_all_offered(marks, direction)))
     }
 
-    /// HTTP/1.1: a message that never ended has all bytes after the one before it, because nothing follows it.
+    /// HTTP/1.1: a message that never ended owns all bytes after the previous message, because nothing follows it.
     fn rest_of_http1(&self, marks: &RequestMarks, direction: Direction) -> Option<Message> {
         let side = self.side(direction);
         if side.is_some_and(|side| !side.frames.is_empty()) {
@@ -442,7 +443,7 @@ impl<'a> ConnectionRequests<'a> {
         }
     }
 
-    /// What the connection did while requests were on it for which that was asked; `None` if there are none.
+    /// What the connection did while it carried requests in [`Detail::ConnectionsOf`]; `None` if it carried none of them.
     fn trace(&self, index: &RequestIndex<'_>, detail: Detail<'_>) -> Option<ConnectionTrace> {
         let Detail::ConnectionsOf(wanted) = detail else {
             return None;
@@ -481,7 +482,7 @@ impl ExchangeRows<'_> {
     }
 }
 
-/// What these rows show of the records of a direction; without encryption there are no records.
+/// How a direction's plaintext lies in TLS records, as these rows show it; without encryption there are no records.
 fn wire_mapping(rows: &[ExchangeRows<'_>], direction: Direction) -> WireMapping {
     let extents = rows.iter().filter_map(|rows| rows.extent(direction));
     let is_clear = |extent: &Extent| extent.record_first.or(extent.record_last).is_none();

@@ -108,7 +108,7 @@ impl NearConnections {
         self.all.iter().any(|it| it.known.flow == flow)
     }
 
-    /// Whether a side has this number for any of them.
+    /// Whether any of them has this number at that side.
     pub(super) fn has(&self, side: Side, number: u32) -> bool {
         self.all.iter().any(|it| match side {
             Side::Client => it.number == number,
@@ -130,7 +130,7 @@ impl NearConnections {
         }
     }
 
-    /// Offsets near which the streams of a connection are when its records begin; `None` if they begin with it.
+    /// The approximate offsets of a connection's streams where its records begin; `None` if they begin with the connection.
     pub(super) fn resumed(&self, connection: &NearConnection) -> Option<[u64; 2]> {
         let begins_before = connection.known.opened < self.from;
         begins_before.then(|| connection.offsets.map(Option::unwrap_or_default))

@@ -1,4 +1,4 @@
-//! Values by the number of a connection or a flow, found without a search: rows of all of them come interleaved.
+//! Values by the number of a connection or a flow, found without a search, because the rows of all of them come interleaved.
 //!
 //! Numbers count from 0, so they are small. A damaged file may have any number, which then costs a search.
 

@@ -129,7 +129,7 @@ impl PackedRows {
         self.read_from(RowStart::default())
     }
 
-    /// Reads the rows from a mark onwards.
+    /// Reads the rows from `start` on.
     #[inline]
     pub(crate) fn read_from(&self, start: RowStart) -> Reader<'_> {
         let mut reader = Reader {
@@ -186,7 +186,7 @@ impl Coder for Writer<'_> {
         }
         let number = *number;
         let bits = u64::BITS - (number | 1).leading_zeros();
-        // One for each seven bits or fewer, without a division; up to 64 bits the result is the same.
+        // One byte for every seven bits, rounded up, without a division; up to 64 bits the result is the same.
         let bytes = ((9 * bits + 64) >> 6) as usize;
         let Some(place) = self.block[self.length..].first_chunk_mut::<NUMBER_BYTES>() else {
             unreachable!("a block has room for a number");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_a_byte_for_each_seven_bits_or_fewer() {
+    fn a_number_takes_one_byte_per_seven_bits_rounded_up() {
         for bits in 1..=64_u32 {
             let mut packed = PackedRows::default();
             packed.write().plain(&mut (u64::MAX >> (64 - bits)));

@@ -10,7 +10,7 @@ use super::search::up_to;
 use super::stream::Transmission;
 use super::walk::NEVER;
 
-/// Both directions of the link, as delivered packets met them.
+/// Both directions of the link, as delivered packets show them.
 #[derive(Debug, Default)]
 pub(super) struct Path {
     directions: [DirectionPath; 2],
@@ -156,7 +156,8 @@ impl Path {
         }
     }
 
-    /// Sets what a transmission would have met. If its direction delivered nothing, it is taken to arrive immediately.
+    /// Sets the times that a transmission would have had. If its direction delivered nothing, it would have arrived
+    /// immediately.
     fn set_expected(&self, tx: &mut Transmission) {
         let way = &self.directions[tx.packet.direction as usize];
         let delay = before(&way.delays, tx.sent)

@@ -1,10 +1,11 @@
-//! What a queue waited for: the causes of the requests that had the connections and streams meanwhile.
+//! What the requests in a queue waited for: the causes of the requests that held the connections and streams meanwhile.
 //!
 //! A request without a free connection or stream waits until others are done, so it waits for whatever they wait for. The
-//! trial's time is cut into equal slices. For each slice, the time that the exchanges with a place on the hop spent on each
-//! cause is added up, and a wait in the queue gets the shares of its slices. An exchange that itself waits for a queue of
-//! the hop behind counts as what that queue waited for, so hops are processed from the last to the first. The cost is
-//! linear in the exchanges and slices. `hops` and the parent module know which request waits in which queue.
+//! trial's time is cut into equal slices. For each slice, the time that the exchanges with a place on the hop, that is, a
+//! connection or stream, spent on each cause is added up. A wait in the queue gets the shares of its slices. An exchange
+//! that itself waits for a queue of the hop behind counts as what that queue waited for, so hops are processed from the last
+//! to the first. The cost is linear in the exchanges and slices. `hops` and the parent module know which request waits in
+//! which queue.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans};
@@ -21,7 +22,7 @@ const SLICES_AT_MOST: u64 = 1 << 16;
 
 const CAUSES: usize = Cause::ALL.len();
 
-/// How the time of a trial is cut.
+/// How a trial's time is cut into slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slices {
     begin: u64,
@@ -71,7 +72,7 @@ impl Occupancy {
         }
     }
 
-    /// Adds that an exchange with a place spent `span` on `cause`.
+    /// Adds an exchange with a place that spent `span` on `cause`.
     pub(super) fn add(&mut self, span: Span, cause: Cause) {
         if span.from >= span.to {
             return;

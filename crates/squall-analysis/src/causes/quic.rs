@@ -1,9 +1,9 @@
 //! QUIC connections: which datagram on the link was which packet, and so carried which bytes of which stream.
 //!
-//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets
-//! in the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000,
-//! section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum
-//! length. From the first disagreement on nothing is joined, and whatever depends on it is unknown.
+//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets in
+//! the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000, section
+//! 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum length. From the
+//! first disagreement on, nothing is joined, and everything that depends on the join is unknown.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ pub(super) struct QuicAck {
     pub(super) largest: u64,
 }
 
-/// What one side of a connection sent and heard.
+/// What one side of a connection sent and received.
 #[derive(Debug, Default)]
 pub(super) struct SideFrames {
     sent: Vec<SentPacket>,
@@ -154,7 +154,7 @@ pub(super) struct SideFrames {
 struct SendHistory {
     /// When each was sent, its number, and the total bytes up to it.
     sent: Vec<(u64, u64, u64)>,
-    /// Times with the largest number that is acknowledged since then.
+    /// For each acknowledgement, its time and the largest number acknowledged by then.
     acked: Vec<(u64, u64)>,
     windows: Vec<(u64, u64)>,
 }
@@ -198,12 +198,12 @@ impl SendHistory {
     }
 }
 
-/// A packet with its datagram.
+/// The packets of a datagram; `number` is that of the last one.
 #[derive(Clone, Debug)]
 pub(super) struct JoinedPacket {
     pub(super) number: u64,
     pub(super) has_crypto: bool,
-    /// The bytes of streams that it carried.
+    /// The bytes of streams that they carried.
     pub(super) chunks: Vec<Chunk>,
 }
 
@@ -219,7 +219,7 @@ pub(super) struct QuicConnection {
     pub(super) lost: [Vec<Transmission>; 2],
     /// The packets in them, by datagram.
     pub(super) lost_packets: BTreeMap<PacketRef, JoinedPacket>,
-    /// What each direction's sender read about its packets' fate.
+    /// The ACKs that each direction's sender read.
     pub(super) acks: [Vec<QuicAck>; 2],
     /// When everything that had been sent was acknowledged, by direction.
     pub(super) idle: [Vec<Span>; 2],
@@ -275,8 +275,8 @@ impl SideFrames {
         self.windows.push((time, bytes));
     }
 
-    /// Puts everything into the order of time. An observer reads a packet once it has the keys, which a program may log late:
-    /// the rows of 0-RTT packets may follow those of the handshake packets that were sent after them.
+    /// Puts everything into the order of time. An observer can read a packet only once it has the keys, which a program may
+    /// log late. So the rows of 0-RTT packets may come after those of handshake packets that were sent later.
     fn sort(&mut self) {
         sort_nearly_sorted(&mut self.sent, |packet| packet.time);
         sort_nearly_sorted(&mut self.acks, |ack| ack.time);
@@ -330,8 +330,8 @@ impl SentPacket {
     }
 }
 
-/// The minimum size of a datagram with one packet of these frames, including the headers of IP and UDP. That is enough to
-/// match them again.
+/// The minimum size of a datagram with one packet of these frames, including the headers of IP and UDP. Attribution can
+/// match a datagram of this size with these frames.
 pub(crate) fn least_datagram_bytes<'a>(frames: impl Iterator<Item = &'a FrameFacts>) -> u64 {
     let of_frames = frames.fold(0, |sum: u64, frame| sum.saturating_add(least_bytes(frame)));
     (IP_UDP_BYTES + SHORT_BYTES).saturating_add(of_frames)
@@ -383,7 +383,8 @@ impl PackedFlow {
         self.before[packet.direction as usize] = datagram;
     }
 
-    /// When it began and when the server heard of it, before it is known which frames belong to it.
+    /// The connection, with only the times at which it began and at which the server received its first datagram. It is not
+    /// known yet which frames belong to it.
     pub(super) fn begin(&self) -> QuicConnection {
         QuicConnection::begun(self.first.map_or(NEVER, |(_, sent)| sent), self.accepted)
     }
@@ -533,8 +534,8 @@ fn pair_around_pause(datagrams: &[Transmission], packets: &mut Vec<SentPacket>) 
     (pairs, is_whole)
 }
 
-/// Pairs the last packets with the last datagrams until one fits into none. After the handshake, each packet has a datagram
-/// of its own, which reaches the link after it was sent.
+/// Pairs the last packets with the last datagrams, until a packet fits into no datagram. After the handshake, each packet
+/// has a datagram of its own, which reaches the link after it was sent.
 fn pair_backwards(
     datagrams: &[Transmission],
     packets: &[SentPacket],
@@ -662,9 +663,9 @@ mod tests {
 
     const STREAM_FRAME: u64 = 0x0a;
 
-    /// As an Envoy resumed a session: the key of packet 2 was known only after packet 3 had been read.
+    /// As recorded when an Envoy resumed a session: the key of packet 2 was known only after packet 3 had been read.
     #[test]
-    fn packets_of_0_rtt_that_were_read_late_are_joined_with_their_datagrams() {
+    fn zero_rtt_packets_read_late_are_joined_with_their_datagrams() {
         let mut frames = SideFrames::default();
         frames.add(10, &sent(CRYPTO, 1_200, 1));
         frames.add(40, &sent(0x00, 1_144, 3));
@@ -680,10 +681,10 @@ mod tests {
         assert_eq!(joined, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]);
     }
 
-    /// As two Envoys on a busy machine: a packet of 0-RTT (2) shares a datagram with a Handshake packet (3) whose row comes
-    /// before its own, and a packet with a short header (1) came before them.
+    /// As recorded between two Envoys on a busy machine: a packet of 0-RTT (2) shares a datagram with a Handshake packet (3)
+    /// whose row comes before its own, and a packet with a short header (1) came before them.
     #[test]
-    fn all_packets_of_a_time_are_in_its_only_datagram() {
+    fn packets_sent_at_one_time_are_in_the_only_datagram_of_that_time() {
         let mut frames = SideFrames::default();
         frames.add(10, &sent(STREAM_FRAME, 1_200, 1));
         frames.add(20, &sent(0x00, 1_132, 3));

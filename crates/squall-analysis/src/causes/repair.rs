@@ -127,9 +127,9 @@ impl TcpSender<'_> {
         }
     }
 
-    /// A timer sent again everything that was in flight. A probe sends the last segment and a timeout the first, but here
-    /// it is both. Linux arms the probe wherever it may (tcp_schedule_loss_probe), no later than the timeout, so their
-    /// times coincide. All that is left is what the socket counted and how long it waited next.
+    /// A timer resent all that was in flight, a single segment. A probe sends the last segment and a timeout the first, but
+    /// here they are the same. Linux arms the probe wherever it may (tcp_schedule_loss_probe), no later than the timeout, so
+    /// their times coincide. Only the socket's count and the length of its next wait can tell them apart.
     fn repair_of_lone_segment(&self, again: usize) -> Repair {
         let sent = self.stream.txs[again].sent;
         if let Some(timeouts) = self.timeouts {

@@ -1,7 +1,7 @@
 //! The marks of a request: when its client and its server did what, as far as they recorded it.
 //!
 //! On a later hop they are those of the request's exchange there. Nothing is derived from them here: `timeline` works out
-//! what the time between them was spent on and, for a hop inside a host, `hops::marks`.
+//! what the time between them was spent on; for a hop inside a host, `hops::marks` does.
 
 use squall_base::Time;
 use squall_base::record::Outcome;
@@ -89,7 +89,8 @@ pub(super) struct ServerMarks {
 }
 
 impl ServerMarks {
-    /// Whether it was done before it had the whole request. Then it waited for the request's head at most.
+    /// Whether the server finished its response before it had the whole request. If so, it waited at most for the request's
+    /// head.
     pub(super) fn is_early(&self) -> bool {
         match (self.request_last, self.response_last) {
             (Some(request), Some(response)) => response < request,

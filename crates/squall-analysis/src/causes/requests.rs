@@ -24,7 +24,7 @@ pub(super) struct Requests {
     unnamed: PackedLog<IndexedRequest>,
     by_connection: NumberMap<PackedLog<IndexedRequest>>,
     count: usize,
-    /// From when the first was scheduled until the last ended.
+    /// From when the first was due until the last ended.
     span: Option<Span>,
     /// Whether any request waited for a connection or stream.
     has_queue: bool,
@@ -105,7 +105,7 @@ impl Requests {
         self.count += 1;
     }
 
-    /// From when the first request was scheduled until the last ended, if any waited for a connection or stream.
+    /// From when the first request was due until the last ended, if any waited for a connection or stream.
     pub(super) fn queued_within(&self) -> Option<Span> {
         self.span.filter(|_| self.has_queue)
     }
@@ -116,9 +116,9 @@ impl Requests {
     }
 
     /// Finds the connection of each request that does not name one, and returns the requests without any connection. A
-    /// request whose new connection never became ready does not name it: it is the one whose first packet followed the
-    /// request's slot, among the connections that no request names. `opened` has the number of each connection, and
-    /// when it was opened.
+    /// request does not name a new connection that never became ready. Among the connections that no request names, it is
+    /// the one whose first packet followed the request's slot. `opened` has the number of each connection, and when it was
+    /// opened.
     pub(super) fn find_owners(
         &mut self,
         opened: impl Iterator<Item = (u32, u64)>,

@@ -1,6 +1,6 @@
 //! The rows of causes that attribution found, packed: there is one for each request.
 //!
-//! They are found by connection but wanted in the order of the requests, so each is looked up by its position. `timeline`
+//! They are found by connection but read in the order of the requests, so each is looked up by its position. `timeline`
 //! works out what they say.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Finds moments in sorted rows, and sorts rows that are nearly in order.
 //!
-//! It expects rows to be spread evenly over time and few to be out of order; otherwise it only takes longer. What the rows
-//! are is not known here.
+//! It expects rows to be spread evenly over time and few to be out of order; otherwise it only takes longer. It does not
+//! know what the rows are.
 
 /// If a row is this far from its place, all rows are sorted.
 const FAR: usize = 64;

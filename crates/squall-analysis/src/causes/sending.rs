@@ -15,8 +15,8 @@ use super::walk::{NEVER, Span};
 /// (docs/METHOD.md, "Our own error").
 const CLOCKED_WITHIN: u64 = 700_000;
 
-/// If a sender was seen from afar, its times are estimates: what an acknowledgement let go may seem to have left up to this
-/// much before it came, which is the time that hosts need to reply to a packet.
+/// If a sender's packets were captured at a distance, its times are estimates: data may seem to have left up to this long
+/// before the acknowledgement that released it arrived. That is how long hosts take to reply to a packet.
 const SEEN_EARLY: u64 = 200_000;
 
 /// New data that left the sender.
@@ -81,8 +81,8 @@ pub(super) struct SenderEvidence {
 }
 
 impl SenderEvidence {
-    /// Adjusts it for a sender that was seen from afar: acknowledgements come earlier, but never before what they
-    /// acknowledge was sent.
+    /// Adjusts it for a sender whose packets were captured at a distance: moves acknowledgements earlier, but never before
+    /// the data that they acknowledge was sent.
     pub(super) fn with_estimated_times(mut self) -> SenderEvidence {
         let mut latest = 0;
         for acknowledgement in &mut self.acknowledgements {
@@ -99,7 +99,7 @@ impl SenderEvidence {
     }
 }
 
-/// What a sender could do.
+/// Whether a sender could send, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SenderState {
     /// Nothing was in flight, so nothing kept it from sending.
@@ -158,7 +158,7 @@ impl SenderTimeline {
     }
 }
 
-/// Each moment counts for the earliest loss that is not repaired.
+/// Assigns each moment to the earliest loss that is not repaired yet.
 fn one_at_a_time(mut repairs: Vec<RepairPeriod>) -> Vec<RepairPeriod> {
     repairs.sort_by_key(|repair| (repair.span.from, repair.packet));
     let mut until = 0;
@@ -281,7 +281,7 @@ impl<'a> TimelineBuilder<'a> {
     }
 
     fn depart(&mut self, it: &Departure) {
-        // Records that contradict each other need not be in order.
+        // Records that contradict each other may be out of order.
         if it.time.saturating_sub(self.sent.time) > self.burst_gap() {
             self.burst_bytes = 0;
         }
@@ -292,8 +292,8 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// How long a burst goes on after its latest packet. Its packets leave one by one, and a pacer waits at least half of a
-    /// burst's time before the next burst (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
+    /// How long after a packet the next one still belongs to the same burst. Packets of a burst leave one by one, and a
+    /// pacer waits at least half of a burst's time before the next burst (tcp_update_skb_after_send, net/ipv4/tcp_output.c).
     fn burst_gap(&self) -> u64 {
         let pace = self.account_before().and_then(|account| account.pace);
         pace.map_or(0, |pace| self.burst_time(pace) / 4)
@@ -417,7 +417,7 @@ impl<'a> TimelineBuilder<'a> {
             let state = match draft {
                 Draft::PerhapsFull if is_full => SenderState::Held(Cause::Cwnd),
                 Draft::PerhapsFull | Draft::Known(SenderState::Open) => state_with_room,
-                // A pace below a window in a round trip leaves nothing in flight between bursts.
+                // A pace of less than a window per round trip leaves nothing in flight between bursts.
                 Draft::Known(SenderState::Idle)
                     if state_with_room == SenderState::Held(Cause::Pacing) =>
                 {
@@ -437,7 +437,7 @@ impl<'a> TimelineBuilder<'a> {
         self.first_account = self.next_account;
     }
 
-    /// With room in the windows: whether pacing or the send buffer held the sender back.
+    /// The state if the windows had room: whether pacing or the send buffer held the sender back.
     fn state_with_room(&self, departs: Option<u64>, is_clocked: bool) -> SenderState {
         let accounts = &self.evidence.accounts;
         let Some(before) = self.account_before() else {
@@ -537,14 +537,14 @@ mod tests {
         }
     }
 
-    /// The acknowledgement of four packets lets four go.
+    /// The acknowledgement of four packets releases four more.
     fn full_window() -> SenderEvidence {
         let sent = [0, 1, 2, 3, 20 * MS, 20 * MS, 20 * MS, 20 * MS];
         evidence(&sent, &[(20 * MS - 1, 4), (40 * MS, 8)])
     }
 
     #[test]
-    fn an_acknowledgement_seen_from_afar_is_earlier_but_never_before_its_data() {
+    fn estimated_acknowledgements_move_earlier_but_never_before_their_data() {
         let times = |evidence: SenderEvidence| -> Vec<u64> {
             let acknowledgements = evidence.with_estimated_times().acknowledgements;
             acknowledgements.iter().map(|it| it.time).collect()
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_limited_time_counts_for_the_send_buffer() {
+    fn buffer_limited_time_counts_as_send_buffer() {
         let sent = [0, 1, 2, 3, 10 * MS];
         let mut evidence = evidence(&sent, &[(9 * MS, 4)]);
         let account = |time: u64, buffer_limited: u64| Account {

@@ -1,8 +1,8 @@
 //! What the time of a run's requests was spent on, by how slow they were: the cause bars of the reports.
 //!
-//! The bands are ranks among each trial's own measured requests. Only times of the same band are added over the valid
-//! trials of a cell, never percentiles. A request that failed or never finished counts with the time that it has.
-//! squall-report draws the bars.
+//! The bands are ranks among each trial's own measured requests. Only times of the same band are added over the valid trials
+//! of a cell, never percentiles. A request that failed or never finished counts with the time until its end. squall-report
+//! draws the bars.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;
@@ -16,9 +16,9 @@ use super::course::CauseTime;
 pub struct Band {
     /// Its name.
     pub name: &'static str,
-    /// From which thousandth of the requests on, the fastest first.
+    /// Its first thousandth of the requests, counted from the fastest.
     from: u64,
-    /// Up to, but not including, which thousandth.
+    /// One past its last thousandth.
     to: u64,
 }
 
@@ -144,7 +144,7 @@ impl RunBandTimes {
         self.conditions.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// Lays out the trials of a run.
+    /// Adds up the trials of a run by cell.
     pub fn of(plan: &Plan, trials: &[TrialBandTimes]) -> RunBandTimes {
         let cell = |condition: &Condition, variant: &str| {
             let mut own = trials.iter().filter(|trial| {

@@ -72,9 +72,9 @@ struct PieceIndex {
     places: Vec<u32>,
 }
 
-/// A message usually has fewer pieces than this, and they are counted faster than the end is looked up.
+/// A message usually has fewer pieces than this, and counting them is faster than looking up the end.
 const NEAR_PIECES: usize = 4;
-/// Up to this many pieces are searched as fast as they are looked up.
+/// Up to this number of pieces, a search is as fast as a lookup.
 const FEW_PIECES: usize = 16;
 
 impl PieceIndex {
@@ -115,8 +115,8 @@ impl Stream {
         Stream::after(Vec::with_capacity(txs.len()), txs)
     }
 
-    /// From these transmissions, before which others were sent: all bytes before those of the first one count as one
-    /// piece that had arrived when it was sent.
+    /// From these transmissions, which others preceded. All bytes before the first one count as a single piece, which had
+    /// arrived when the first one was sent.
     pub(super) fn resumed(txs: Vec<Transmission>) -> Stream {
         let mut before = Vec::with_capacity(txs.len() + 1);
         before.extend(

@@ -16,10 +16,10 @@ use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 use crate::wire::{ACK, SYN};
 
-/// No later acknowledgement overtakes this many that follow a SYN.
+/// Among this number of acknowledgements after a SYN is the one that gets through first: none overtakes that many others.
 const FIRST_ACKS: u32 = 64;
 
-/// A packet that may carry bytes, as it was read.
+/// A packet that may carry bytes, as it was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     packet: PacketRef,
@@ -100,8 +100,9 @@ pub(super) struct PackedFlow {
     hop: u8,
     /// Segments and acknowledgements, by direction.
     counts: [[usize; 2]; 2],
-    /// The last row of each direction; below, the arrival of the flow's last row.
+    /// The last row of each direction.
     before: [PacketRow; 2],
+    /// The arrival of the flow's last row.
     last_arrival: u64,
     /// Each side's SYNs, by direction: index, arrival, initial sequence number.
     syns: [Vec<(u64, u64, u32)>; 2],
@@ -237,7 +238,7 @@ fn update_base(before: &mut [PacketRow; 2], row: &PacketRow) {
     if row.has_segment && row.segment.due != NEVER && row.segment.released != NEVER {
         last.segment = row.segment;
     } else if row.has_segment {
-        // A lost segment shows nothing of the link.
+        // A lost segment shows nothing of the link's delay.
         last.segment = Segment {
             packet: row.segment.packet,
             seq: row.segment.seq,
@@ -475,8 +476,8 @@ impl Flow {
         numbers.map(opening).collect()
     }
 
-    /// Makes one of the connections. If the packets begin only after its first, `resumed` has for each direction an offset
-    /// of its stream at about that time, less than 2 GiB away.
+    /// Makes one of the connections. If its first packets are missing, `resumed` has for each direction a stream offset of
+    /// about the time at which the packets begin, less than 2 GiB off.
     pub(super) fn connection(
         &self,
         opening: Opening,
@@ -706,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acknowledgement_after_the_syn_marks_the_accept() {
+    fn a_connection_is_accepted_at_the_first_acknowledgement_after_its_syn() {
         let packet = |index: u64, flags: u8, at: u64| PacketCells {
             hop: 1,
             index,

@@ -1,7 +1,7 @@
 //! One request's timeline: queue, handshakes, the request's passage, the server, the response's passage.
 //!
-//! It joins the marks of both sides (`request_marks`) with the passage of the bytes (`transfer`). Whatever was not recorded
-//! stays unknown: it guesses nothing. `message` says where a message's bytes are, `stream` when they arrived.
+//! It joins the marks of both sides (`request_marks`) with the passage of the bytes (`transfer`). What was not recorded
+//! stays unknown; nothing is guessed. `message` says where a message's bytes are, `stream` when they arrived.
 
 use squall_base::record::{Cause, Outcome};
 
@@ -11,7 +11,8 @@ use super::sending::SenderState;
 use super::transfer::{AT_ONCE, MessageContext, Transfer, spans_within};
 use super::walk::{NEVER, Span, Walk, WalkResult};
 
-/// How much of a request a server has if it responds without waiting for the end: what a first segment holds.
+/// How much of a request a server is assumed to have when it responds without waiting for the end: what a first segment
+/// holds.
 const HEAD_BYTES: u64 = 1_200;
 
 /// All that is known about a request.
@@ -50,7 +51,7 @@ fn handshake(context: &RequestContext<'_>, walk: &mut Walk) -> Option<Cause> {
     let marks = context.marks;
     let begin = walk.at();
     let Some(connected) = marks.connected else {
-        // It was assigned to no connection: its own one was never ready.
+        // It never got a connection: the one that was opened for it was never ready.
         let answered = context
             .handshake
             .map_or(NEVER, |handshake| handshake.answered);
@@ -216,8 +217,8 @@ fn response(context: &RequestContext<'_>, server: &ServerMarks, walk: &mut Walk)
     after_failure(marks.outcome, Cause::Host)
 }
 
-/// What a request that never ended was waiting for, when nothing more is known of it. An abandoned request was waiting for
-/// what would have come next. For a failed one it is unknown: it was waiting for its failure.
+/// The cause of the rest of a request's time, after the last mark that is known. A request that the trial's end cut off was
+/// waiting for what would have come `next`. What a failed one was waiting for is unknown.
 pub(super) fn after_failure(outcome: Outcome, next: Cause) -> Cause {
     match outcome {
         Outcome::Answered | Outcome::Censored => next,
@@ -261,7 +262,7 @@ fn wait_for_engine(response: &MessageContext<'_>, first: u64, walk: &mut Walk) {
                         was_held = true;
                         cause
                     }
-                    // After a wait, whatever waited before it goes first.
+                    // After a wait, data that was queued before it goes first.
                     _ if was_held => Cause::Cwnd,
                     _ => Cause::Server,
                 };

@@ -1,8 +1,8 @@
-//! A connection while certain requests were on it, and over its whole life, for a reader: what each side sent, what was
+//! What a connection did while certain requests were on it, and over its whole life: what each side sent, what was
 //! acknowledged, what was in flight, and what held the sender back.
 //!
-//! It is what attribution knew of the connection: all of it for the time of those requests, less of it for the rest. Long
-//! lists are thinned (`thinned`). Nothing is judged here, and no frame or socket is looked at: `detail` adds those.
+//! It comes from the same data as attribution, with more detail in the time of those requests than in the rest. Long lists
+//! are thinned (`thinned`). Nothing is judged here. The frames and the sockets' samples themselves are added by `detail`.
 
 use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
@@ -16,51 +16,51 @@ use super::stream::Stream;
 use super::walk::{NEVER, Span, WalkStage};
 use crate::thinned::Thinned;
 
-/// How much is kept of a part of a connection's time.
+/// How much detail a window keeps.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
-    /// The most entries of each list of a direction.
+    /// The most entries that each list of a direction keeps.
     kept: usize,
     /// The number of intervals in which delivered bytes are summed up.
     intervals: u64,
-    /// A waiting time is joined with the one before it if the time between them is at most this part of the whole: about a
-    /// pixel.
+    /// Two waits for the same cause are joined if the gap between them is at most the window's length divided by this: about
+    /// a pixel.
     joined_within: u64,
 }
 
-/// For the time of requests.
-const OF_REQUESTS: Scale = Scale {
+/// For windows around requests.
+const REQUEST_SCALE: Scale = Scale {
     kept: 1_500,
     intervals: 120,
     joined_within: 1_000,
 };
-/// For a whole life, with less detail: a page shows the lives of many connections.
-const OF_LIFE: Scale = Scale {
+/// For a connection's whole life, with less detail, because a page shows the lives of many connections.
+const LIFE_SCALE: Scale = Scale {
     kept: 400,
     intervals: 240,
     joined_within: 500,
 };
 
-/// A window extends before and after its requests by their time divided by this.
+/// A window begins before its request and ends after it, by the request's response time divided by this.
 const MARGIN: u64 = 20;
 
-/// A connection while some requests were on it.
+/// A connection while certain requests were on it, and over its whole life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionTrace {
     /// The hop of the path, from 1 at the client.
     pub hop: u8,
-    /// The number of the hop's client for it.
+    /// The number that the hop's client gave it.
     pub connection: u32,
-    /// The number of the hop's server for it, if it got there.
+    /// The number that the hop's server gave it; `None` if it never reached the server.
     pub server: Option<u32>,
-    /// Whether it is QUIC. Then packets have offsets within their stream, and acknowledgements are of packet numbers.
+    /// Whether it is QUIC. If so, the offsets of a packet are within its stream, and acknowledgements are of packet numbers.
     pub is_quic: bool,
     /// When its first packet reached the link.
     pub opened: Time,
-    /// The times of the requests, joined where they overlap; in order.
+    /// The times of the requests, in order; overlapping ones are joined.
     pub windows: Vec<TraceWindow>,
-    /// From its first packet to its last, without requests; `None` if the windows have nearly all of that, or if not all
-    /// of its records were read.
+    /// From its first packet to its last, without requests. `None` if the windows cover nearly all of it, or if not all of
+    /// its records were read.
     pub life: Option<TraceWindow>,
 }
 
@@ -71,7 +71,7 @@ pub struct TraceWindow {
     pub from: Time,
     /// Until when.
     pub to: Time,
-    /// The requests for which it is shown; of a whole life, empty.
+    /// The requests that it is shown for; empty for a whole life.
     pub requests: Vec<TracedRequest>,
     /// What the client sent, and what the server sent.
     pub directions: [DirectionTrace; 2],
@@ -84,7 +84,7 @@ pub struct TracedRequest {
     pub request: u64,
     /// Its stream; for HTTP/1.1, the number of the exchange on the connection.
     pub stream: Option<u64>,
-    /// When it was to begin.
+    /// When it was due.
     pub from: Time,
     /// When it ended.
     pub to: Time,
@@ -93,23 +93,23 @@ pub struct TracedRequest {
 /// One direction of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionTrace {
-    /// The packets with payload; QUIC: those with stream bytes, once for each stream. Lost and repeated ones are kept
-    /// first.
+    /// The packets with payload; QUIC: those with stream bytes, once for each stream. Thinning drops lost and repeated ones
+    /// last.
     pub packets: Thinned<TracePacket>,
     /// How many of all packets were lost.
     pub lost: u64,
     /// How many of all packets had bytes that had been sent before.
     pub repeated: u64,
-    /// QUIC: the packets by number, each as the range of that number; of TCP, empty.
+    /// QUIC: the packets by number; each ranges from its number to the next. Empty for TCP.
     pub numbers: Thinned<TracePacket>,
     /// The acknowledgements that its sender read.
     pub acks: Thinned<TraceAck>,
     /// What was in flight after each packet and each acknowledgement.
     pub in_flight: Thinned<InFlight>,
     /// When its sender had to wait, and for what: windows, the congestion window, pacing, the send buffer. `loss` is the
-    /// repair of a loss. Windows of streams are those of the window's own requests; of a whole life, those of all streams.
+    /// repair of a loss. The stream windows are those of this window's requests; for a whole life, those of all streams.
     pub held: Vec<Stage>,
-    /// The length of an interval of `delivered`.
+    /// The length of each interval in `delivered`.
     pub interval: Duration,
     /// Bytes of payload that arrived, by interval.
     pub delivered: Vec<u64>,
@@ -128,7 +128,7 @@ pub struct TracePacket {
     pub end: u64,
     /// QUIC: the stream.
     pub stream: Option<u64>,
-    /// The request of the bytes; of several, the first.
+    /// The request that the bytes belong to; if several, the first.
     pub request: Option<u64>,
     /// Whether some of the bytes had been sent before.
     pub is_again: bool,
@@ -139,7 +139,7 @@ pub struct TracePacket {
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceAck {
-    /// When the sender of the data had it.
+    /// When it reached the sender of the data.
     pub at: Time,
     /// Everything before this byte is acknowledged; QUIC: one past the largest packet number that is.
     pub to: u64,
@@ -154,7 +154,7 @@ pub struct InFlight {
     pub bytes: u64,
 }
 
-/// The connection in the time of these requests, and over its whole life; `None` without requests.
+/// Traces the connection during these requests, and over its whole life; `None` without requests.
 pub(super) fn of<'a>(
     connection: &Connection,
     index: &RequestIndex<'_>,
@@ -162,7 +162,7 @@ pub(super) fn of<'a>(
 ) -> Option<ConnectionTrace> {
     let windows: Vec<TraceWindow> = requested_spans(requests)
         .into_iter()
-        .map(|(span, requests)| window(connection, index, span, requests, OF_REQUESTS))
+        .map(|(span, requests)| window(connection, index, span, requests, REQUEST_SCALE))
         .collect();
     (!windows.is_empty()).then(|| ConnectionTrace {
         hop: 1,
@@ -191,7 +191,7 @@ fn window(
     }
 }
 
-/// The whole life, unless the windows have at least nine tenths of it.
+/// The whole life, unless the windows cover at least nine tenths of it.
 fn life(
     connection: &Connection,
     index: &RequestIndex<'_>,
@@ -200,7 +200,7 @@ fn life(
     let span = lifetime(connection);
     let shown = windows.iter().map(|it| it.to.since(it.from).as_nanos());
     let is_shown = shown.sum::<u64>() >= (span.to - span.from) / 10 * 9;
-    (!is_shown).then(|| window(connection, index, span, Vec::new(), OF_LIFE))
+    (!is_shown).then(|| window(connection, index, span, Vec::new(), LIFE_SCALE))
 }
 
 /// From a connection's first packet until the last of its bytes or acknowledgements arrived, or was sent and lost.
@@ -342,7 +342,7 @@ fn packets(connection: &Connection, direction: Direction, span: Span) -> Vec<Tra
     }
 }
 
-/// The request of a packet's bytes; of several, the first.
+/// The request that a packet's bytes belong to; if several, the first.
 fn request_of(index: &RequestIndex<'_>, direction: Direction, packet: &TracePacket) -> Option<u64> {
     match packet.stream {
         Some(stream) => index.streams.get(&stream).copied(),
@@ -392,8 +392,8 @@ fn numbers(evidence: &SenderEvidence, span: Span) -> Vec<TracePacket> {
         .collect()
 }
 
-/// Of TCP, the first byte of a direction that the records have: later than the first of all if they begin in the middle of
-/// the connection.
+/// TCP: the first byte of a direction in the records. It is not the stream's first byte if the records begin in the middle
+/// of the connection.
 fn first_byte(connection: &Connection, direction: Direction) -> Option<u64> {
     match &connection.carrier {
         Carrier::Tcp(tcp) => {
@@ -404,8 +404,8 @@ fn first_byte(connection: &Connection, direction: Direction) -> Option<u64> {
     }
 }
 
-/// What was in flight within `span`. `first_byte` is that of TCP's records, before which everything counts as acknowledged
-/// until an acknowledgement says otherwise; `None` for QUIC.
+/// What was in flight within `span`. For TCP, `first_byte` is the first byte in the records: everything before it counts as
+/// acknowledged until an acknowledgement shows otherwise. For QUIC it is `None`.
 fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> Vec<InFlight> {
     let is_quic = first_byte.is_none();
     // Bytes that were sent up to and including a departure, and bytes that an acknowledgement covers.
@@ -440,8 +440,8 @@ fn in_flight(evidence: &SenderEvidence, first_byte: Option<u64>, span: Span) -> 
     all
 }
 
-/// When the sender of a direction had to wait, by cause and time. Windows of streams are those of the requests, or without
-/// requests those of all streams.
+/// When the sender of a direction had to wait, by cause and time. The stream windows are those of the requests; without
+/// requests, those of all streams.
 fn held(
     connection: &Connection,
     direction: Direction,
@@ -472,7 +472,7 @@ fn held(
     all
 }
 
-/// Joins times of one cause with at most this part of `span` between them, within `span`.
+/// Cuts waits to `span`, and joins those for the same cause if the gap between them is at most `span` divided by `part`.
 fn joined(sorted: &[(Cause, Span)], span: Span, part: u64) -> Vec<Stage> {
     let near = (span.to - span.from) / part;
     let mut joined: Vec<(Cause, Span)> = Vec::new();
@@ -523,7 +523,7 @@ mod tests {
 
     /// The records begin when bytes 1,000 to 2,000 are in flight.
     #[test]
-    fn acknowledgement_shows_what_was_in_flight_before_the_records_of_a_tcp_connection() {
+    fn acknowledgement_shows_what_was_in_flight_before_the_records_begin() {
         let departures = [(100, 3_000), (110, 4_000)];
         let evidence = SenderEvidence {
             departures: departures

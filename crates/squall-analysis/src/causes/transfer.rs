@@ -1,11 +1,11 @@
 //! One message's passage from the sender's application to the receiver's, cut into causes.
 //!
-//! It follows the message's own byte that arrived last. That byte waited to be sent, then for the link's queue, then the
-//! delay passed; if it was lost, it took until it arrived after all. Then it waited for other messages' bytes before it,
-//! then for the rest of its TLS record, then for the receiver to read it. What happened to the other bytes meanwhile was
-//! not what the message waited for, with one exception: while the last byte was held back and own bytes before it were
-//! missing, those are the cause, because a sender that misses acknowledgements stops sending. For everything else that held
-//! the sender back, its connection is consulted (`sending`).
+//! It follows the message's own byte that arrived last. That byte waited to be sent, then in the link's queue, then the
+//! delay passed; if it was lost, its repair took more time. Then it waited for other messages' bytes before it, then for the
+//! rest of its TLS record, then for the receiver to read it. What happened to the other bytes meanwhile was not what the
+//! message waited for, with one exception: while the last byte was held back and own bytes before it were missing, those are
+//! the cause, because a sender that misses acknowledgements stops sending. For everything else that held the sender back,
+//! its connection is consulted (`sending`).
 
 use squall_base::record::{Cause, Direction};
 
@@ -66,7 +66,7 @@ pub(super) struct Transfer<'a> {
     pub(super) offered_first: Option<u64>,
     /// When the sender had its last byte to send.
     pub(super) offered_last: Option<u64>,
-    /// When the socket had all of it; `None` for a sender that was seen from outside.
+    /// When the socket had all of it; `None` for a sender whose rows were derived from packets.
     pub(super) buffered_at: Option<u64>,
     /// Spans in which flow control held it back, by cause; if several hold at the same time, the first counts.
     pub(super) held: Vec<(Span, Cause)>,
@@ -111,10 +111,10 @@ impl Transfer<'_> {
         })
     }
 
-    /// The own piece that the message waited for, which arrived last or never, and whether transmissions of own pieces were
-    /// lost. `None` if not all of it was sent.
+    /// The piece of the message that it waited for, because it arrived last or never, and whether any transmission of the
+    /// message's pieces was lost. `None` if not all of it was sent.
     fn critical(&self) -> (Option<&Piece>, bool) {
-        // Of several that never arrived, the one that was sent first holds up the others.
+        // Among several that never arrived, the one that was sent first holds up the others.
         let mut latest: Option<&Piece> = None;
         let mut has_losses = false;
         for piece in self.own_pieces() {
@@ -196,8 +196,8 @@ impl Transfer<'_> {
         }
     }
 
-    /// Walks to `edge` by what held the sender back, moment by moment. All of it is before, or all after, everything was
-    /// offered.
+    /// Walks to `edge`, moment by moment, by what held the sender back. Either everything had been offered before this span,
+    /// or it was offered only after it.
     fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64, is_short: bool) {
         let at = walk.at();
         let is_buffered = self
@@ -231,9 +231,9 @@ impl Transfer<'_> {
         }
     }
 
-    /// Until when one of our stations had bytes in the socket that come before the message's: until the packet before its
-    /// first was sent. Bytes before it in its first packet, such as the header of its TLS record, may have been written
-    /// with it.
+    /// Until when bytes that come before the message's waited in the socket of one of our stations: until the packet before
+    /// the message's first one was sent. Bytes before it in its first packet, such as the header of its TLS record, may have
+    /// been written with it.
     fn backlog_until(&self) -> u64 {
         if self.context.is_observed {
             return 0;
@@ -270,8 +270,7 @@ impl Transfer<'_> {
         if until <= from {
             return;
         }
-        // Backwards from the last byte that was missing: whichever piece was still missing at a moment is responsible for
-        // it.
+        // Backwards from the last byte that was missing: the piece that was still missing at a moment is responsible for it.
         let mut to = until.min(walk.end());
         let mut late: Vec<&Piece> = self.late_pieces(end, from);
         late.sort_by_key(|piece| std::cmp::Reverse(piece.arrived));

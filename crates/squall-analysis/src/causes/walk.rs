@@ -1,7 +1,7 @@
-//! A single walk along one request's time, from when it was scheduled to its end, that assigns each span to one cause.
+//! A single walk along one request's time, from when it was due to its end, that assigns each span to one cause.
 //!
-//! Whatever is asked of it, the spans add up to the whole: it only moves forward and never past the end. `timeline` and
-//! `transfer` decide which cause a span has.
+//! The spans always add up to the whole, because it only moves forward and never past the end. `timeline` and `transfer`
+//! decide which cause a span has.
 
 use squall_base::record::{Cause, CauseSpans, PacketRef};
 use squall_base::{Duration, Time};
@@ -17,7 +17,7 @@ pub(super) struct Blame {
     pub(super) delay: u64,
 }
 
-/// A span of time in which something held; `to` may be [`NEVER`].
+/// A span of time; `to` may be [`NEVER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: u64,
@@ -128,7 +128,7 @@ impl Walk {
         }
     }
 
-    /// Continues from where `part`, which began here, has got to.
+    /// Continues from where `part`, a walk that began here, ended.
     pub(super) fn merge(&mut self, part: Walk) {
         self.spans = self.spans.plus(&part.spans);
         self.cursor = self.cursor.max(part.cursor);

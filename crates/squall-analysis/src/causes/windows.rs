@@ -149,7 +149,7 @@ impl Windows {
         let Some(window) = frame.stream_window else {
             return;
         };
-        // A stream that began without a window has sent HEADERS and nothing that shows it.
+        // A stream whose window was exhausted from the start has sent only HEADERS, which do not show that.
         if window.saturating_sub(increment) <= 0
             && let Some(since) = self.last_sent.of(id)
         {

@@ -1,8 +1,8 @@
 //! Which requests of a run a report shows in detail: of each cell the slowest and a median one, and those that findings name
 //! as evidence.
 //!
-//! The choice needs two small facts about each trial, so that rows are only read again for the trials concerned. Findings are
-//! not judged here.
+//! The choice needs two small facts about each trial, so that rows are read again only for trials with chosen requests.
+//! Findings are not judged here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn slowest_and_a_median_request_of_a_cell_are_chosen_over_its_trials() {
+    fn slowest_and_median_requests_of_a_cell_are_chosen_across_its_trials() {
         let trials = [
             trial(0, &[10, 11, 90, 12, 13]),
             trial(1, &[20, 21, 22, 80, 70]),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn unanswered_requests_count_as_slow_only_behind_answered_ones() {
+    fn unanswered_requests_count_as_slow_only_after_answered_ones() {
         let mut record = made_trial(Protocol::H2);
         let given_up = |request, outcome| RequestRecord {
             request,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn first_request_that_a_finding_names_is_chosen_with_its_title_as_the_reason() {
+    fn first_request_of_a_finding_is_chosen_with_its_title_as_the_reason() {
         // The slowest are 2, 6 and 5; the median is 4.
         let trials = [trial(0, &[10, 11, 90, 12, 13, 70, 80])];
         let cell = cell_of(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_of_the_worst_finding_comes_before_medians_and_further_findings_after_them() {
+    fn worst_findings_come_before_medians_and_further_findings_after_them() {
         let trials = cells(38);
         // Request 3 is the slowest of each cell, 1 its median.
         let findings: [(&str, &[u64]); 2] = [("Nagle", &[0]), ("Loss", &[2])];
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!((medians, further), (19, vec![0]), "19 + 1 + 19 + 1");
     }
 
-    /// This number of cells, each of one trial of four requests, of which the last is the slowest.
+    /// Cells with one trial each, of four requests, of which the last is the slowest.
     fn cells(count: u64) -> Vec<DetailCandidates> {
         let cell = |n| {
             let mut own = trial(0, &[n, n + 1, n + 2, n + 3]);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_from_before_and_after_the_life_are_left_out_and_a_long_one_takes_little_memory() {
+    fn rows_outside_the_life_are_left_out_and_the_others_are_condensed() {
         let mut rows = life();
         for millis in 0..10_000 {
             rows.add_level(WindowLevel {

@@ -1,9 +1,9 @@
 //! Some requests of a run in full, with their connections: what a report shows when a reader asks about one of them.
 //!
-//! `choice` says which requests; it needs only one look at each trial. For a trial that has some, [`DetailBuilder`] explains
-//! them with the code of `explain`, and `rows` adds what the tables of frames and sockets have of them (`life`: of their
-//! connections' whole lives). Memory is bounded by the chosen connections: rows of others are never kept. Long lists are
-//! thinned. Nothing is read or drawn here.
+//! `choice` picks the requests; it looks at each trial only once. For a trial with chosen requests, [`DetailBuilder`]
+//! explains them with the code of `explain`, and `rows` adds what the tables of frames and sockets show of them (`life`: of
+//! the whole lives of their connections). Memory is bounded by the chosen connections: rows of others are never kept. Long
+//! lists are thinned. Nothing is read or drawn here.
 
 mod choice;
 mod life;
@@ -32,7 +32,7 @@ pub struct RequestDetail {
     pub reasons: Vec<String>,
     /// All that is known about it.
     pub explanation: Explanation,
-    /// The other requests that were delayed by lost packets that delayed this one, in the order of their numbers.
+    /// The other requests that the same lost packets delayed, in the order of their numbers.
     pub delayed_with: Vec<u64>,
     /// The frames of its streams on all hops, in order of time.
     pub frames: Thinned<FrameTick>,
@@ -45,7 +45,8 @@ pub struct ConnectionDetail {
     pub trace: ConnectionTrace,
     /// What its sides recorded, for each window of the trace and by direction.
     pub senders: Vec<[SenderRows; 2]>,
-    /// What its sides recorded over its whole life, by direction: of each interval the least windows and the last sample.
+    /// What its sides recorded over its whole life, by direction: for each interval, the smallest windows and the last
+    /// sample.
     pub life_senders: [SenderRows; 2],
 }
 
@@ -62,8 +63,8 @@ pub struct TrialDetail {
     pub connections: Vec<ConnectionDetail>,
 }
 
-/// Makes the details of a trial from its tables. Frames and sockets are read twice: once for `inputs`, once afterwards for
-/// the connections that these turn out to concern.
+/// Makes the details of a trial from its tables. Frames and sockets are read twice: once for `inputs`, and once more for the
+/// connections of the chosen requests, which are known only then.
 #[derive(Debug)]
 pub struct DetailBuilder {
     folder: String,
@@ -95,8 +96,8 @@ impl DetailBuilder {
         )
     }
 
-    /// Explains the request of `written`, its row of causes.parquet for the whole path, which a reader asked for, from the
-    /// records near it. `None` if these show other causes, as for [`explain_near`](crate::explain::explain_near).
+    /// Explains a request that a reader asked for, from the records near it. `written` is its row of causes.parquet for the
+    /// whole path. `None` if the records show other causes, as for [`explain_near`](crate::explain::explain_near).
     pub fn near(
         record: &TrialRecord,
         records: NearRecords,
@@ -183,7 +184,7 @@ impl DetailBuilder {
     }
 }
 
-/// The other requests that were delayed by packets that delayed this one.
+/// The other requests that the same packets delayed.
 fn delayed_with(request: u64, drops: &[DropRecord]) -> Vec<u64> {
     let is_it = |victim: &Victim| victim.request == request;
     let shared = drops.iter().filter(|drop| drop.victims.iter().any(is_it));

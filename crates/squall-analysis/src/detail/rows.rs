@@ -19,7 +19,7 @@ use crate::thinned::Thinned;
 use crate::wire::has_own_windows;
 use crate::wire::http2::DATA;
 
-/// The most frames of a request, levels of windows and samples that are kept.
+/// How many frames of a request, window levels and samples are kept at most.
 const FRAMES_KEPT: usize = 400;
 const LEVELS_KEPT: usize = 1_500;
 const SAMPLES_KEPT: usize = 600;
@@ -59,7 +59,7 @@ struct SideRows {
     life: Option<LifeRows>,
 }
 
-/// The streams of one chosen request on one side: its position, and its time.
+/// The chosen request on a stream: its position, and its time.
 type OwnStream = (usize, Time, Time);
 
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl SideRows {
     }
 }
 
-/// The window of a connection that has this moment.
+/// The window of a connection that contains this moment.
 fn window_at(connection: &ConnectionTrace, at: Time) -> Option<&TraceWindow> {
     let mut windows = connection.windows.iter();
     windows.find(|window| (window.from..=window.to).contains(&at))

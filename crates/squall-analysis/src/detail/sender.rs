@@ -6,7 +6,7 @@ use squall_base::{Duration, Time};
 
 use crate::thinned::Thinned;
 
-/// How much flow control let a sender send: HTTP/2.
+/// How much HTTP/2's flow control let a sender send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLevel {
     /// From when.
@@ -28,10 +28,10 @@ pub struct SenderSample {
     pub rtt: Option<Duration>,
 }
 
-/// What the records of a window's sides add to one of its directions.
+/// What the sides' records add to one direction of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SenderRows {
-    /// The windows of the connection and of the window's own requests, as their sender saw them.
+    /// The flow-control windows of the connection and of this window's requests, as their sender saw them.
     pub levels: Thinned<WindowLevel>,
     /// Samples of the sender.
     pub samples: Thinned<SenderSample>,

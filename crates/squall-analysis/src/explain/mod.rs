@@ -60,8 +60,8 @@ impl Tables<'_> {
     }
 }
 
-/// The `count` measured requests with the longest response times, the longest first, whatever their outcome. Of equals, the
-/// earlier.
+/// The `count` measured requests with the longest response times, the longest first, whatever their outcome. Among equals,
+/// the earlier comes first.
 pub fn slowest(requests: &[RequestRecord], count: usize) -> Vec<&RequestRecord> {
     let measured = requests.iter().filter(|row| row.phase == Phase::Measure);
     let mut slowest: Vec<&RequestRecord> = measured.collect();

@@ -29,7 +29,7 @@ pub struct Moment {
     pub around: Duration,
     /// What the requests in flight waited for, the most frequent first; empty if causes are not known.
     pub waiting: Vec<CauseCount>,
-    /// The requests in flight, the earliest intended first.
+    /// The requests in flight, the earliest due first.
     pub in_flight: Vec<RequestInFlight>,
     /// The connections of these requests, in order.
     pub connections: Vec<ConnectionState>,
@@ -122,13 +122,13 @@ pub struct LinkDirectionState {
     pub queued_bytes: Option<u64>,
     /// Packets inside the link, including those.
     pub inside_packets: u64,
-    /// Packets that arrived within the time around.
+    /// Packets that arrived at most `around` before or after the moment.
     pub arrived_around: u64,
     /// Of these, how many were dropped.
     pub dropped_around: u64,
 }
 
-/// What happened at `at`. `path` is the trial's if its causes can be known; connections are those of its first hop.
+/// What happened at `at`. `path` is the trial's path, if its causes can be known; connections are those of its first hop.
 pub fn moment(tables: &Tables<'_>, path: Option<&PathShape>, at: Time, around: Duration) -> Moment {
     let rows: Vec<&RequestRecord> = tables
         .requests

@@ -18,14 +18,14 @@ pub struct NearRecords {
     /// Rows of requests.parquet, in the order of the table: its own, and at least those on its connection. `inputs` has
     /// them too.
     pub requests: Vec<RequestRecord>,
-    /// All of these records.
+    /// All records near the request.
     pub inputs: PathInputs,
     /// Rows of drops.parquet.
     pub drops: Vec<DropRecord>,
 }
 
-/// Explains the request of `written`, its row of causes.parquet for the whole path. `None` if these records show other
-/// causes, or another responsible packet: then its time depends on records that are not among them.
+/// Explains the request whose row of causes.parquet for the whole path is `written`. `None` if these records lead to other
+/// causes, or to another responsible packet: then its time depends on records that are not among them.
 pub fn explain_near(records: NearRecords, written: &CausesRecord) -> Option<Explanation> {
     let wanted = BTreeSet::from([written.request]);
     let found = follow_near(records, written, &wanted, Detail::PassagesOf(&wanted))?;
@@ -70,7 +70,7 @@ pub(crate) fn follow_near(
     })
 }
 
-/// What names a packet on its link.
+/// What identifies a packet on its link.
 fn on_link(packet: PacketRef) -> (Direction, u64) {
     (packet.direction, packet.index)
 }

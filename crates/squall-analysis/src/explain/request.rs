@@ -44,7 +44,7 @@ pub struct Explanation {
     pub request_body_bytes: u64,
     /// Body bytes of the response that arrived.
     pub response_body_bytes: u64,
-    /// When the schedule wanted it.
+    /// When it was due.
     #[serde(rename = "intended_ns")]
     pub intended: Time,
     /// When it ended.
@@ -180,8 +180,8 @@ pub fn explain(
     follow_requests(tables.requests, tables.inputs(path), requests, detail).0
 }
 
-/// Explains some of the requests `rows`, which are among the inputs. Returns also what else was found in the inputs; of
-/// causes, only those of these requests.
+/// Explains some of the requests `rows`, which are among the inputs. Also returns the rest of the attribution, with the
+/// causes of only these requests.
 pub(crate) fn follow_requests(
     rows: &[RequestRecord],
     inputs: PathInputs,

@@ -72,7 +72,7 @@ pub struct CellFindings {
 pub struct RunFindings {
     /// The format.
     pub schema: Schema,
-    /// The words of the command that begins the same run, as in the run's summary.
+    /// The command that starts the same run, word by word, as in the run's summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// By cell; cells without findings are left out.
@@ -80,7 +80,7 @@ pub struct RunFindings {
 }
 
 impl RunFindings {
-    /// The findings of these cells, of a run whose command is not known.
+    /// The findings of these cells, for a run whose command is not known.
     pub fn of(cells: Vec<CellFindings>) -> RunFindings {
         RunFindings {
             schema: RunFindings::schema(),

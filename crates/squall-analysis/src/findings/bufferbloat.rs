@@ -13,8 +13,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "bufferbloat",
     title: "Bufferbloat",
     explanation: "Packets waited in a queue for longer than the whole round trip takes without it, and hardly any was \
-                  dropped, so the senders kept it full. Every request behind that queue pays for it, also the small \
-                  ones.",
+                  dropped, so the senders kept it full. Every request behind that queue pays for it, even small ones.",
     scope: Scope::Link,
     causes: &[Cause::Link],
     detect,

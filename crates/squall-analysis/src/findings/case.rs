@@ -1,8 +1,8 @@
 //! A trial as detectors see it: its records joined with its causes, and the sums that several detectors need.
 //!
-//! On a path of several links, a detector of links looks at one of them at a time: it gets the packets, drops and sockets
-//! of that link and the time on its hop. Shares of time cover the measured requests; counts of connections and frames cover
-//! the whole trial.
+//! On a path of several links, a detector with the scope of a link looks at one link at a time: it gets the packets, drops
+//! and sockets of that link and the time on its hop. Shares of time cover the measured requests; counts of connections and
+//! frames cover the whole trial.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) const TIME_AT_LEAST: f64 = 0.01;
 
 /// One trial.
 pub(super) struct Case<'a> {
-    /// Of several links, the hop of the one that is looked at.
+    /// If there are several links, the hop of the one that is looked at.
     link: Option<u8>,
     no_flows: Flows,
     pub(super) records: Records,
@@ -70,7 +70,7 @@ impl<'a> Case<'a> {
             }
         }
         by_request.sort_unstable();
-        // Causes come in the order of the requests; another number of them would belong to another trial.
+        // Causes are in the order of the requests. If their numbers differ, they belong to another trial.
         let attribution = attribution.filter(|it| it.causes.len() == records.requests.len());
         Case {
             link: None,
@@ -103,8 +103,8 @@ impl<'a> Case<'a> {
         self.measured
     }
 
-    /// Measured requests with their causes; empty if these are not known. Of one of several links, these are the causes on
-    /// its hop, without what requests in a queue waited for: that may be on any hop.
+    /// Measured requests with their causes; empty if these are not known. For one of several links, these are the causes on
+    /// its hop, without the roots of queues, which may be on any hop.
     pub(super) fn attributed(&self) -> impl Iterator<Item = (&RequestRow, CausesRecord)> {
         let total = self.attribution.filter(|_| self.link.is_none());
         let total = total.into_iter().flat_map(|it| it.causes.iter());
@@ -131,7 +131,7 @@ impl<'a> Case<'a> {
             .unwrap_or(&self.no_flows)
     }
 
-    /// Connections with their frames; of one of several links, those that cross it.
+    /// Connections with their frames; for one of several links, only those that cross it.
     pub(super) fn frames(&self) -> impl Iterator<Item = (&ConnectionKey, &ConnectionFrames)> {
         let frames = self.records.frames.iter();
         frames.filter(|((hop, ..), _)| self.link.is_none_or(|link| *hop == link))
@@ -145,8 +145,8 @@ impl<'a> Case<'a> {
         of_side.map(|(_, socket)| socket)
     }
 
-    /// The side that flow control stopped longer, by what `blocked_ns` reads from each connection's frames. If they show no
-    /// difference, as those of HTTP/3, it is the side that sends more body bytes.
+    /// The side that flow control stopped longer, by what `blocked_ns` reads from each connection's frames. If the frames
+    /// show no difference, as with HTTP/3, it is the side that sends more body bytes.
     pub(super) fn most_blocked(&self, blocked_ns: fn(&ConnectionFrames) -> u64) -> Side {
         let [client, server] = Side::ALL.map(|side| {
             let of_side = self.frames().filter(|((_, of, _), _)| *of == side);
@@ -245,7 +245,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The hop across the link and its number; of several links, that of the one looked at, or of the first.
+    /// The hop across the link, and its number. If there are several links, it is the one looked at, otherwise the first.
     pub(super) fn link_hop(&self) -> (u8, &Hop) {
         let variant = &self.trial.trial.variant;
         let is_own = |(hop, _): &(u8, &Hop)| Some(*hop) == self.link;

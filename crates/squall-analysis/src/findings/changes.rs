@@ -15,22 +15,22 @@ use super::knob::Knob;
 
 /// The largest window that is proposed: a power of two below the protocol's limit of 2^31-1.
 const WINDOW_AT_MOST: u64 = 1 << 30;
-/// The window of a program that the recipe gives none: HTTP/2's initial window.
+/// The window assumed for a program if the recipe sets none: HTTP/2's initial window.
 const USUAL_WINDOW: u64 = 65_535;
-/// A window was used up although it may fill the path, for example because a queue lengthens the round trip: it grows at
-/// least this much. A judgement.
+/// A window that was used up grows at least this much, even if it could fill the path without queues, because a queue may
+/// lengthen the round trip. A judgement.
 const WINDOW_GROWTH: u64 = 4;
 /// How much a window grows if the path's rate is not known. A judgement.
 const WINDOW_GROWTH_WITHOUT_RATE: u64 = 16;
 /// How much limits of streams, connections and tables grow. A judgement.
 const LIMIT_GROWTH: u32 = 4;
-/// More than the load of a trial sends on a connection, for programs that know no "never".
+/// More than the load of a trial sends on a connection, for programs that have no "never".
 const MANY_REQUESTS: u64 = 1_000_000;
 /// Streams for a program whose own limit is not known.
 const MANY_STREAMS: u64 = 4_096;
 /// The most connections that are proposed, as in a recipe.
 const CONNECTIONS_AT_MOST: u32 = 60_000;
-/// The largest count of a recipe.
+/// The largest count that a recipe accepts.
 const COUNT_AT_MOST: u32 = (1 << 31) - 1;
 /// The dynamic table that HTTP/2 begins with (RFC 9113, section 6.5.2).
 const USUAL_TABLE: u64 = 4_096;
@@ -109,7 +109,8 @@ pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Changes
     }
 }
 
-/// About this many connections in place of a smaller fixed number; empty if the client does not have a fixed number.
+/// Replaces a smaller fixed number of connections by about `needed`. Empty if the number is not fixed or not smaller, or if
+/// the client is a program.
 pub(super) fn more_connections(trial: &Trial, hop: u8, needed: f64) -> Vec<SettingChange> {
     let Some(place) = HopSide::of(trial, hop, Side::Client) else {
         return Vec::new();
@@ -171,7 +172,7 @@ impl<'a> HopSide<'a> {
         found.map(|it| it.value)
     }
 
-    /// The size in force there: our own stations', or what the recipe gives the program, otherwise its usual one.
+    /// The size in force there: `own` for our own stations; for a program what the recipe gives it, otherwise `usual`.
     fn current(&self, own: Bytes, setting: ProgramSetting, usual: u64) -> u64 {
         if self.is_program() {
             self.asked(setting).unwrap_or(usual)
@@ -188,7 +189,7 @@ impl<'a> HopSide<'a> {
         self.version() != Version::Http3
     }
 
-    /// Whether the hop is TCP across a link, whose hosts have settings of it.
+    /// Whether the hop is TCP across a link, so that its hosts have TCP settings.
     fn is_across_tcp(&self) -> bool {
         self.hop.across_link && self.is_tcp()
     }
@@ -207,7 +208,7 @@ impl<'a> HopSide<'a> {
         }
     }
 
-    /// The change of a setting to a value, unless it has that value. `is_known` is whether it is a setting of this place.
+    /// The change of a setting to a value, unless it has that value. `is_known` is whether this place has such a setting.
     fn change_unless(
         &self,
         is_in_force: bool,
@@ -440,7 +441,7 @@ impl<'a> HopSide<'a> {
             Connections::OnDemand { at_most } => ("connections.at_most", at_most),
             Connections::Fixed(count) => ("connections", count),
         };
-        // Beyond the most connections, another protocol still helps.
+        // At the maximum number of connections, another protocol still helps.
         let is_more = grown(limit) > limit && !self.is_program();
         self.change_unless(false, is_more, key, &grown(limit).to_string())
     }
@@ -466,7 +467,7 @@ impl<'a> HopSide<'a> {
     fn large_records(&self) -> Changes {
         let largest = RecordSizes::LARGEST;
         let is_large = if self.is_program() {
-            // A program's records are known only if the recipe sets them: 0 bytes in small ones.
+            // The record sizes of a program are known only if the recipe sets them; 0 means that it sends no small ones.
             self.asked(ProgramSetting::SmallRecords) == Some(0)
         } else {
             self.settings().tls.records == RecordSizes::Fixed(largest)
@@ -513,13 +514,13 @@ impl<'a> HopSide<'a> {
         Changes::of(larger.into_iter().collect(), Changes::InForce)
     }
 
-    /// A buffer of TCP that the kernel sizes; `is_set` is whether the recipe does. A program may size its own.
+    /// Has the kernel size a TCP buffer; `is_set` is whether the recipe sizes it now. A program may size its own.
     fn buffer_of_kernel(&self, key: &str, is_set: bool) -> Changes {
         let is_known = self.has_tcp() && (is_set || !self.is_program());
         self.change_unless(!is_set, is_known, key, "kernel")
     }
 
-    /// A buffer of QUIC that the kernel sizes, and a peer that does not send in bursts.
+    /// Has the kernel size QUIC's receive buffer; if it does already, has the peer pace its datagrams.
     fn datagram_buffers(&self) -> Changes {
         if self.is_tcp() || self.is_program() {
             return Changes::InWords;
@@ -533,7 +534,7 @@ impl<'a> HopSide<'a> {
         Changes::of(pacing.into_iter().collect(), Changes::InForce)
     }
 
-    /// The link's active queue, before its schedule changes anything.
+    /// Whether the link has an active queue already, before its schedule changes anything.
     fn queue_discipline(&self) -> Changes {
         if self.hop.across_link && has_active_queue(&self.link_settings(self.side)) {
             Changes::InForce
@@ -542,7 +543,7 @@ impl<'a> HopSide<'a> {
         }
     }
 
-    /// The setting belongs to the host: where two links meet in it, both hops get it.
+    /// The setting belongs to the host. If two links meet there, both hops get it.
     fn slow_start_after_idle(&self) -> Changes {
         let links: Vec<u8> = (self.trial.variant.link_hops())
             .map(|(number, _)| number)
@@ -588,7 +589,7 @@ impl<'a> HopSide<'a> {
         self.change_unless(is_paced, !self.is_program(), "http3.pacing", "true")
     }
 
-    /// All ports of the host; with these, fewer connections still help.
+    /// Lets the client use all ports of its host. Even then, fewer connections still help.
     fn ports(&self) -> Changes {
         let SideSettings { http3, tcp, .. } = self.settings();
         let (key, ports) = if self.is_tcp() {

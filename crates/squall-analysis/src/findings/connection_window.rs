@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "connection_window",
     title: "Connection window too small",
     explanation: "The window that all streams of the connection share was used up, while streams still had some of \
-                  their own. Requests so wait for each other although each stream was promised more.",
+                  their own. So requests wait for each other although each stream was promised more.",
     scope: Scope::Link,
     causes: &[Cause::WindowConnection],
     detect,

@@ -1,13 +1,13 @@
 //! What a pathology costs the requests: the total, the number of requests, and the worst of them.
 //!
-//! Only the worst few are kept, so that a sum over millions takes no memory.
+//! Only the worst few are kept, so that a sum over millions of requests takes little memory.
 
 use squall_base::Duration;
 
 /// How many requests a finding names: enough to open one after the other.
 pub(super) const SHOWN: usize = 10;
 
-/// Spans of time, each of one request.
+/// The time that something cost requests: the sum, the number of requests, and the worst of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
     sum: u64,

@@ -102,7 +102,7 @@ pub struct Fix {
     pub station: String,
     /// The setting, by its name in the program that runs there, and what to set it to.
     pub setting: String,
-    /// The same as settings of a recipe, with values; empty if a recipe cannot express it.
+    /// The fix as settings of a recipe, with values; empty if a recipe cannot express it.
     pub changes: Vec<SettingChange>,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct DirectionTotals {
     pub(super) packets: u64,
     /// Packets with data, of TCP or UDP.
     pub(super) data_packets: u64,
-    /// The time that each of them that got through spent in queues, in microseconds.
+    /// The time in queues of each of these packets that got through, in microseconds.
     pub(super) queueing_us: Vec<u32>,
     drops: BTreeMap<Fate, u64>,
     /// When the queue had sent the last of the packets so far.
@@ -263,7 +263,7 @@ fn unwrapped(low: u32, near: u64) -> u64 {
     near.saturating_add_signed(i64::from(distance))
 }
 
-/// An event at one end of a flow, in that end's order of time.
+/// An event at the sender's end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SenderEvent<'a> {
     DataSent(&'a Packet),

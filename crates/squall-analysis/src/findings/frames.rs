@@ -40,7 +40,7 @@ pub(super) struct OutgoingData {
     /// Updates that came while it was open, and the sum of their increments.
     pub(super) updates: u64,
     pub(super) increments: u64,
-    /// Since when its window is exhausted.
+    /// Since when its window has been exhausted.
     blocked_since: Option<Time>,
     pub(super) blocked_ns: u64,
     pub(super) blocks: u32,
@@ -94,7 +94,7 @@ impl OutgoingData {
 /// An initial window below a segment of 1,460 bytes (MTU 1500) carries nothing worth a packet.
 pub(super) const TINY_WINDOW_BYTES: u64 = 1_460;
 
-/// A window that was exhausted at its receiver, which had all bytes of it.
+/// A time in which a receiver had all bytes that its window allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
     /// `None` for the connection.

@@ -11,14 +11,14 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "full_handshakes",
     title: "TLS sessions are not resumed",
     explanation: "The client opened connection after connection to the same server, and most of them exchanged and \
-                  checked certificates anew. A ticket of the first one would have saved that work, and with TLS 1.2 a \
-                  round trip.",
+                  checked certificates anew. A ticket from the first one would have saved that work, and with TLS 1.2 \
+                  a round trip.",
     scope: Scope::Path,
     causes: &[Cause::Tls],
     detect,
 };
 
-/// Connections that a pool opens together have no ticket yet; more than these are a pattern.
+/// Connections that a pool opens together have no ticket yet; this many handshakes show a pattern.
 const HANDSHAKES_AT_LEAST: u64 = 20;
 /// Below this, resumption works for most.
 const FULL_AT_LEAST: f64 = 0.5;

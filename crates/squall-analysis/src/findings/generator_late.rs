@@ -13,8 +13,8 @@ use super::records::RequestRow;
 pub(super) const DETECTOR: Detector = Detector {
     name: "generator_late",
     title: "The generator was late",
-    explanation: "Requests were taken up later than the schedule wanted them, by more than a sound trial allows. \
-                  Their latencies are partly the generator's own.",
+    explanation: "The generator started requests later than they were due, by more than a valid trial allows. Their \
+                  latencies are partly the generator's own.",
     scope: Scope::Path,
     causes: &[],
     detect,
@@ -47,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     }
     let numbers = vec![
         number("lag at the tail", fault.lag.as_millis_f64(), "ms"),
-        number("sound, at most", fault.at_most.as_millis_f64(), "ms"),
+        number("allowed, at most", fault.at_most.as_millis_f64(), "ms"),
     ];
     case.detection_by_time(costs, 0.0, numbers, case.fix(1, Side::Client, Knob::Load))
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::super::Severity;
     use super::super::made::{TestTrial, is_near, ms};
 
-    /// A trial whose requests from `first` on were taken up late.
+    /// A trial whose requests from `first` on were started late.
     fn lag(millis: u64, first: usize) -> TestTrial {
         let mut made = TestTrial::healthy(Protocol::H1);
         made.trial.health.schedule_lag.count = 1_000;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lag_that_changes_no_percentile_is_sound() {
+    fn a_lag_that_changes_no_percentile_is_not_reported() {
         let mut made = lag(3, 0);
         let first = made.requests[0].intended;
         for request in &mut made.requests[1..] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_twentieth_of_the_median_is_sound() {
+    fn a_lag_below_a_twentieth_of_the_median_is_not_reported() {
         assert_eq!(lag(2, 0).finding("generator_late"), None);
     }
 }

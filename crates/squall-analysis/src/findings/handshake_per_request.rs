@@ -11,16 +11,16 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "handshake_per_request",
     title: "A handshake for most requests",
-    explanation: "Connections were used for one request or two and then opened anew. Each time the request waits a \
-                  round trip for TCP and one or two for TLS before its first byte can leave.",
+    explanation: "Connections carried one or two requests, and then new ones were opened. Each time the request waits \
+                  a round trip for TCP and one or two for TLS before its first byte can leave.",
     scope: Scope::Path,
     causes: &[Cause::Connect, Cause::Tls],
     detect,
 };
 
-/// The pathology is nearly one connection per request; half of that is already far from any pool that is reused.
+/// The pathology is nearly one connection per request; half of that is already far more than a reused pool needs.
 const OPENED_AT_LEAST: f64 = 0.5;
-/// Fewer requests may just be a pool that fills.
+/// With fewer requests, the pool may just be filling.
 const REQUESTS_AT_LEAST: u64 = 20;
 
 /// How many measured requests opened a connection, and how long each waited for it: for the handshake of TCP and for that of

@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "head_of_line",
     title: "TCP head-of-line blocking",
     explanation: "Bytes of these requests had arrived, but TCP held them back because bytes of other requests before \
-                  them were missing. One lost packet so delays every request that shares its connection.",
+                  them were missing. So one lost packet delays every request that shares its connection.",
     scope: Scope::Link,
     causes: &[Cause::Hol],
     detect,

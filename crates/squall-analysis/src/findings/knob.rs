@@ -1,4 +1,4 @@
-//! The name of a setting in the program of a station.
+//! What a setting is called in the program that runs at a station.
 //!
 //! Names are those of the programs' documentation: nginx 1.31, HAProxy 2.6 to 3.0, Envoy 1.36, nghttp2 1.52 to 1.70
 //! (nghttpx, nghttpd, h2load), Caddy 2.11. If a program has no such setting, the fix says so instead of naming one that
@@ -230,14 +230,13 @@ fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
         }
         (Connections | Backlog | Ports, "envoy", _) => "max_connections of circuit_breakers",
         (Connections | Backlog | Ports, "nghttpx", _) => "--backend-connections-per-frontend",
-        (Connections | Backlog | Ports, "h2load", _) => "--clients",
+        (Connections | MoreConnections | Backlog | Ports, "h2load", _) => "--clients",
         (MoreConnections, "envoy", _) => {
             "a lower max_concurrent_streams of the upstream's http2_protocol_options, or a higher --concurrency: each worker has connections of its own"
         }
         (MoreConnections, "haproxy", _) => "a lower tune.h2.be.max-concurrent-streams",
         (MoreConnections, "nghttpx", _) => "a higher --workers: each has connections of its own",
         (MoreConnections, "caddy", _) => "versions 1.1 of the transport, or several upstreams",
-        (MoreConnections, "h2load", _) => "--clients",
         (Resumption, "nginx", _) => "ssl_session_tickets on, ssl_session_cache",
         (Resumption, "haproxy", _) => "tune.ssl.cachesize; without no-tls-tickets",
         (Resumption, "envoy", _) => {
@@ -265,7 +264,7 @@ fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
     })
 }
 
-/// A setting of the kernel below a program, or what else helps whatever program it is.
+/// A kernel setting of the program's host, or other advice that holds for any program.
 fn host_setting(knob: Knob) -> Option<&'static str> {
     Some(match knob {
         Knob::ReceiveBuffer => "net.ipv4.tcp_rmem of its host",
@@ -315,7 +314,7 @@ mod tests {
         assert!(host.contains("tcp_slow_start_after_idle = 0"), "{host}");
     }
 
-    /// Every knob but that of the path.
+    /// Every knob except that of the path.
     const KNOBS: [Knob; 27] = [
         Knob::StreamWindow,
         Knob::ConnectionWindow,
@@ -346,7 +345,7 @@ mod tests {
         Knob::Load,
     ];
 
-    /// For each knob, the advice for a program without a name of its own for it, here called PROGRAM. Below it are the
+    /// For each knob, the advice for a program that has no setting of its own for it, here called PROGRAM; below it, the
     /// programs that have one.
     #[test]
     fn each_setting_has_its_golden_text() {

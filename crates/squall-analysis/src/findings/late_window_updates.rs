@@ -13,9 +13,9 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "late_window_updates",
     title: "Window updates come late",
-    explanation: "The receiver gives its window back in large steps, and what has not reached a step stays with it \
-                  while the sender waits. So a stream carries much less than its window in a round trip, as little as \
-                  half of it.",
+    explanation: "The receiver returns its window in large steps, and holds back what is less than a step while the \
+                  sender waits. So a stream carries much less than its window in a round trip, as little as half of \
+                  it.",
     scope: Scope::Path,
     causes: &[Cause::WindowStream, Cause::WindowConnection],
     detect,
@@ -29,7 +29,7 @@ const OF_WINDOW_AT_MOST: f64 = 0.65;
 const BLOCKED_AT_LEAST: f64 = 0.6;
 /// Updates return at least this share of the window; smaller ones are not late but frequent.
 const STEP_AT_LEAST: f64 = 0.35;
-/// At least this many round trips after it has settled; with fewer, its rate depends on where one begins to count.
+/// At least this many round trips after it has settled; with fewer, its rate depends on where counting begins.
 const ROUND_TRIPS_AT_LEAST: f64 = 3.0;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

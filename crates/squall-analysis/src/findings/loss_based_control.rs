@@ -12,8 +12,8 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "loss_based_control",
     title: "Loss taken for congestion",
-    explanation: "Packets were lost although no queue had built up, and a congestion control that goes by losses made \
-                  its window smaller each time. Data waited in the sender on a path that was free.",
+    explanation: "Packets were lost although no queue had built up, and a loss-based congestion control shrank its \
+                  window each time. Data waited in the sender on a path that was free.",
     scope: Scope::Link,
     causes: &[Cause::Cwnd],
     detect,
@@ -23,7 +23,7 @@ pub(super) const DETECTOR: Detector = Detector {
 pub(super) const LOSS_AT_LEAST: f64 = 0.001;
 /// At least a tenth of the time is spent waiting for the window.
 const OF_TIME_AT_LEAST: f64 = 0.1;
-/// Loss-based controls, by the names of the kernel and of quiche.
+/// Loss-based controls, by their names in the kernel and in quiche.
 const BY_LOSS: [&str; 7] = [
     "cubic",
     "reno",

@@ -17,7 +17,7 @@ pub(super) fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-/// A packet of TCP on flow 0 that takes no time, with its sequence number, its payload and the byte it awaits.
+/// A TCP packet on flow 0 that takes no time, with its sequence number, its payload and its acknowledgement number.
 pub(crate) fn packet(
     arrived: Time,
     direction: Direction,
@@ -166,7 +166,7 @@ impl TestTrial {
             .push(squall_made::frame(at(millis), side, frame));
     }
 
-    /// DATA of a size that leaves this much of its stream's window.
+    /// A DATA frame; `sizes` are its length and what it leaves of its stream's window.
     pub(super) fn data(
         &mut self,
         millis: u64,
@@ -257,7 +257,7 @@ impl TestTrial {
     }
 }
 
-/// Whether the shares are equal but for rounding.
+/// Whether the shares are equal except for rounding.
 pub(super) fn is_near(share: f64, expected: f64) -> bool {
     (share - expected).abs() < 1e-9
 }

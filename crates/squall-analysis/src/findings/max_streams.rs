@@ -14,8 +14,8 @@ use super::pool_exhaustion::{WAIT_CAUSES, max_concurrency, waits_behind_healthy_
 pub(super) const DETECTOR: Detector = Detector {
     name: "max_streams",
     title: "All streams of the connections are in use",
-    explanation: "As many requests were under way on the connections as may be at once, by the server's limit or the \
-                  client's own. Further ones waited in line before anything of them was sent.",
+    explanation: "As many requests were in flight on the connections as the server's limit or the client's own \
+                  allows. Further ones waited before any of their bytes was sent.",
     scope: Scope::Path,
     causes: &WAIT_CAUSES,
     detect,
@@ -125,7 +125,7 @@ mod tests {
         made.trial.trial.variant.stations[1].runs = Implementation::Program {
             program: "nginx".to_owned(),
         };
-        assert_eq!(made.finding("max_streams"), None, "nobody knows");
+        assert_eq!(made.finding("max_streams"), None, "the limit is unknown");
         let client = made.trial.hops[0].client.as_mut().unwrap();
         let set = "SETTINGS_MAX_CONCURRENT_STREAMS=5 SETTINGS_MAX_FRAME_SIZE=16384";
         client.settings_received.insert(set.to_owned(), 1);

@@ -1,6 +1,7 @@
 //! The findings of a run by kind: each pathology once, with every variant and condition that shows it.
 //!
-//! The figures are those of the cell that it costs most; nothing is averaged over cells. `aggregate` has the cells.
+//! The figures of a pathology are those of the cell that it costs most; nothing is averaged over cells. `aggregate` has the
+//! cells.
 
 use squall_base::plan::Condition;
 

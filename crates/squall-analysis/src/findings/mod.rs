@@ -2,12 +2,12 @@
 //!
 //! Each finding has a file with one detector, which takes records and returns evidence or nothing: `detector` and `finding`
 //! say what that is. `records` takes the rows of a trial once and keeps what detectors read, in memory linear in the
-//! requests and packets; `frames`, `sockets` and `flows` are its parts. `case` is the trial as detectors see it, `costs` sums
-//! what a pathology costs, `knob` knows what a setting is called in which program, `changes` what it is in a recipe,
-//! `aggregate` combines the findings of a run's trials, `merged` lists each of them once for the whole run, and `proposals`
-//! says which of their fixes to try. If the records do not show something, such as the far side of a third-party program,
-//! the detector is silent: a finding is never guessed, and a healthy trial has none. Nothing here reads a file or compares
-//! variants; docs/METHOD.md has every threshold with its origin.
+//! requests and packets; `frames`, `sockets` and `flows` are its parts. `case` is the trial as detectors see it, `costs`
+//! sums what a pathology costs, `knob` has the names of settings in programs, `changes` those in recipes, `aggregate`
+//! combines the findings of a run's trials, `merged` lists each of them once for the whole run, and `proposals` says which
+//! of their fixes to try. If the records do not show something, such as the far side of a third-party program, the detector
+//! is silent: a finding is never guessed, and a healthy trial has none. Nothing here reads a file or compares variants;
+//! docs/METHOD.md has every threshold with its origin.
 
 mod aggregate;
 mod case;

@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "nagle",
     title: "Nagle's algorithm meets delayed acknowledgements",
     explanation: "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the \
-                  receiver held that acknowledgement back for 40 ms and more. Each such message waits for a timer of \
+                  receiver held that acknowledgement back for 40 ms or more. Each such message waits for a timer of \
                   its peer, on an idle network.",
     scope: Scope::Link,
     causes: &[],
@@ -45,8 +45,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
                 stalls += 1;
                 sides[side as usize] += 1;
                 let mut rows = case.rows_of(flow).filter(|row| row.is_measured);
-                let is_under_way = |slot: Time, end| slot + HELD_AT_LEAST <= time && time <= end;
-                let hit = rows.find(|row| row.slot.is_some_and(|slot| is_under_way(slot, row.end)));
+                let is_active = |slot: Time, end| slot + HELD_AT_LEAST <= time && time <= end;
+                let hit = rows.find(|row| row.slot.is_some_and(|slot| is_active(slot, row.end)));
                 if let Some(row) = hit {
                     costs.add(row.request, waited);
                 }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn small_segments_behind_delayed_acknowledgements_are_found() {
+    fn small_segments_that_wait_for_delayed_acknowledgements_are_found() {
         let finding = uploads(40_000, 100).finding("nagle").unwrap();
         assert_eq!(finding.evidence.numbers[2].value, 5.0);
         assert!(is_near(finding.share.part, 200.0 / 5_500.0));

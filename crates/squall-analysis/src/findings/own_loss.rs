@@ -21,7 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Transfers hardly ever overlap. A judgement.
+/// Up to this mean number of requests in flight, transfers hardly ever overlap. A judgement.
 const AT_ONCE_AT_MOST: f64 = 1.1;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "pool_exhaustion",
     title: "All connections of the pool are busy",
     explanation: "HTTP/1.1 carries one request at a time on a connection, and all that the client may open were in \
-                  use. Further requests waited in line before anything of them was sent.",
+                  use. Further requests waited before any of their bytes was sent.",
     scope: Scope::Path,
     causes: &WAIT_CAUSES,
     detect,

@@ -12,8 +12,8 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "port_exhaustion",
     title: "No free ports",
     explanation: "The kernel had no local port left for further connections to the same destination: 28,232 by \
-                  default, each kept for 60 s after its side has closed it (TIME_WAIT). That allows about 470 new \
-                  connections a second, and what comes above it fails.",
+                  default, each kept for 60 s after its side has closed the connection (TIME_WAIT). That allows about \
+                  470 new connections a second, and any beyond that fail.",
     scope: Scope::Path,
     causes: &[Cause::Connect],
     detect,

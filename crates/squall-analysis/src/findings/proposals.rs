@@ -1,4 +1,4 @@
-//! Which fixes a run tries: those of its most costly findings, each once for a variant.
+//! Which fixes a run tries: those of its most costly findings, each once per variant.
 //!
 //! A fix that the caller cannot apply to the variant is passed over, with the reason. Nothing is applied or run here.
 
@@ -7,7 +7,7 @@ use squall_base::plan::Condition;
 use super::aggregate::{CellFindings, RunFinding};
 use super::finding::Fix;
 
-/// A fix of a finding, for a variant under every condition under which it shows the finding.
+/// A fix of a finding for a variant, under every condition under which the variant shows the finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FixProposal {
     /// The variant.
@@ -23,8 +23,8 @@ pub struct FixProposal {
 }
 
 impl FixProposal {
-    /// Whether this is a fix for that variant, too: the same settings at the same places. Their values may differ between
-    /// conditions.
+    /// Whether this proposal is for that variant and already has that fix: the same settings at the same places. Their
+    /// values may differ between conditions.
     fn covers(&self, variant: &str, fix: &Fix) -> bool {
         let keys = |fix: &Fix| -> Vec<_> {
             let changes = fix.changes.iter();
@@ -85,8 +85,8 @@ fn cost(found: &RunFinding) -> f64 {
     found.finding.share.part * found.trials as f64 / found.of.max(1) as f64
 }
 
-/// The first `at_most` proposals that `apply` accepts, each with what it makes of them, and those before them that it
-/// refuses, at most `at_most` too.
+/// The first `at_most` proposals that `apply` accepts, each with its result, and up to `at_most` of those that it refused on
+/// the way.
 pub fn choose<T>(
     proposals: Vec<FixProposal>,
     at_most: usize,

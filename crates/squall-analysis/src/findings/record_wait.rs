@@ -10,8 +10,9 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "record_wait",
     title: "Bytes wait for the rest of their TLS record",
-    explanation: "The bytes of these requests had arrived in order, but a record can be deciphered only as a whole, \
-                  and its last segment was still to come. Several messages in one large record so wait for each other.",
+    explanation: "The bytes of these requests had arrived in order, but a record can be decrypted only as a whole, \
+                  and its last segment was still to come. So several messages in one large record wait for each \
+                  other.",
     scope: Scope::Link,
     causes: &[Cause::Record],
     detect,

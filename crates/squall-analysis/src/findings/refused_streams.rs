@@ -11,8 +11,8 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "refused_streams",
     title: "Refused streams",
-    explanation: "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC \
-                  9113, section 8.7). A client may send them again, a round trip later at least, if it does so at all.",
+    explanation: "The server reset requests with REFUSED_STREAM, which says that it has not processed them (RFC 9113, \
+                  section 8.7). A client may send them again, at least a round trip later, if it does so at all.",
     scope: Scope::Path,
     causes: &[],
     detect,

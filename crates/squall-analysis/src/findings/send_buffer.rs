@@ -28,7 +28,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// SO_SNDBUF is twice what was asked for, and at least this (SOCK_MIN_SNDBUF of include/net/sock.h).
+/// SO_SNDBUF is twice the requested size, and at least this (SOCK_MIN_SNDBUF of include/net/sock.h).
 const LEAST_BUFFER_BYTES: u64 = 4_608;
 /// Once or twice may be chance.
 const SAMPLES_AT_LEAST: u64 = 3;
@@ -88,7 +88,7 @@ fn by_samples(case: &Case<'_>) -> Option<Detection> {
             count("samples with something to send", samples.busy),
             number("send buffer (SO_SNDBUF)", buffer as f64, "bytes"),
             number(
-                "under way in them, at most",
+                "in flight in them, at most",
                 samples.flight_bytes as f64,
                 "bytes",
             ),
@@ -113,7 +113,7 @@ fn samples(case: &Case<'_>, side: Side, buffer: u64) -> BufferSamples {
         sum.busy += sockets.busy_samples;
         let writes = MessageWrites::of(case, key);
         // A socket accepts more data when a third of what may be queued is free (sk_stream_min_wspace of
-        // include/net/sock.h), and what is queued is more than the bytes that it carries.
+        // include/net/sock.h), and queued data takes more space than its bytes.
         let is_full = |flight: u64| 3 * flight > 2 * buffer;
         for sample in sockets
             .all_in_flight
@@ -180,7 +180,7 @@ mod tests {
     use super::super::made::{TestTrial, at, is_near};
 
     #[test]
-    fn the_senders_own_buffer_is_found_and_the_peers_is_not() {
+    fn limit_of_the_send_buffer_is_found_and_of_the_peers_window_is_not() {
         for (field, is_found) in [("tcpi_sndbuf_limited", true), ("tcpi_rwnd_limited", false)] {
             let mut made = TestTrial::healthy(Protocol::H1);
             made.socket(

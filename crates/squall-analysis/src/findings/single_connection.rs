@@ -1,9 +1,9 @@
 //! Few connections carry everything on a path that loses packets: each loss cuts the window that all requests share.
 //!
-//! HTTP/1.1 uses one connection for each request in flight, so a loss stops one request. A single HTTP/2 connection
-//! stops all of them, and what it can carry falls with the square root of the loss rate. The formulas of Mathis and of
-//! CUBIC predict how much that is, and from it follows how many connections would carry the load. Loss that a queue
-//! caused is left to `bufferbloat` and `burst_loss`.
+//! HTTP/1.1 uses one connection for each request in flight, so a loss stops one request. A single HTTP/2 connection stops
+//! all of them, and what it can carry falls with the square root of the loss rate. The formulas of Mathis and of CUBIC
+//! predict how much that is, and from that follows how many connections would carry the load. Loss that a queue caused is
+//! left to `bufferbloat` and `burst_loss`.
 
 use squall_base::plan::Version;
 use squall_base::record::{Cause, Direction, DropRecord, Fate, Side};
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_connection_under_loss_is_found_with_its_cure() {
+    fn shared_connection_under_loss_is_found_with_its_fixes() {
         let finding = lossy(Protocol::H2c, "cubic")
             .finding("single_connection")
             .unwrap();

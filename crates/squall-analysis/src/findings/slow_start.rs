@@ -16,8 +16,8 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "slow_start",
     title: "Slow start on fresh connections",
     explanation: "These messages are larger than the ten segments that a fresh connection may send, and each further \
-                  flight waits a round trip for acknowledgements. Nothing was lost: the congestion window is only \
-                  young.",
+                  flight waits a round trip for acknowledgements. Nothing was lost: the congestion window just has \
+                  not grown yet.",
     scope: Scope::Link,
     causes: &[Cause::Cwnd],
     detect,

@@ -48,7 +48,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         if !case.is_tcp() || case.congestion_control(side).starts_with("bbr") {
             continue;
         }
-        // A sender that sees reordering considers segments lost that are not, and shrinks its window for that.
+        // A sender that sees reordering may take segments for lost that are not, and shrink its window.
         let mut sockets = case.sockets_of(side);
         if sockets.any(|socket| socket.reorderings > 0) {
             continue;
@@ -61,8 +61,8 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
                 restarts += 1;
                 (side_of, example) = (side, Some(restart));
                 let rows = case.rows_of(flow).filter(|row| row.is_measured);
-                let is_under_way = |slot: Time, end| slot <= restart.at && restart.at <= end;
-                let hit = |row: &&RequestRow| row.slot.is_some_and(|it| is_under_way(it, row.end));
+                let is_active = |slot: Time, end| slot <= restart.at && restart.at <= end;
+                let hit = |row: &&RequestRow| row.slot.is_some_and(|it| is_active(it, row.end));
                 for row in rows.filter(hit) {
                     let spent = spent.get(&row.request).copied();
                     costs.add(row.request, spent.unwrap_or_default());

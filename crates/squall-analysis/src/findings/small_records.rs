@@ -13,17 +13,17 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "small_records",
     title: "Small TLS records",
-    explanation: "Large bodies, or their first megabyte, went out in records of about a packet each, by a fixed small \
-                  size or because records start small on connections that are fresh or were idle. Each record costs 22 \
-                  bytes and more on the wire and one pass of the cipher at both ends.",
+    explanation: "Large bodies, or their first megabyte, went out in records of about a packet each, because their \
+                  size is fixed and small, or because records start small on connections that are fresh or were idle. \
+                  Each record costs at least 22 bytes on the wire and one pass of the cipher at both ends.",
     scope: Scope::Path,
     causes: &[Cause::Record],
     detect,
 };
 
 /// Small records have 1,186 to 1,378 bytes in Go, nghttpx and h2o. nghttpx sends 1 MiB of them after each second of silence:
-/// a body of up to 4 MB stays below this mean even if the rest is in full records. Records of 4 KiB, nginx's smallest
-/// advice, have 4,118 bytes on the wire.
+/// a body of up to 4 MB stays below this mean even if the rest is in full records. Records of 4 KiB, the smallest that nginx
+/// recommends, have 4,118 bytes on the wire.
 const MEAN_RECORD_BELOW: u64 = 4_096;
 /// At least a tenth of the large messages.
 const OF_MESSAGES_AT_LEAST: f64 = 0.1;

@@ -1,7 +1,7 @@
 //! The samples of one socket, condensed: the kernel's and quiche's own counts at its end.
 //!
-//! Counts only grow, so the largest value of each is its last. Single samples are kept only if TCP had stopped with room in
-//! both windows.
+//! Counts only grow, so the largest value of each is its last. Of single samples, the congestion window is kept and, if TCP
+//! had stopped with room in both windows, what was in flight.
 
 use squall_base::Time;
 use squall_base::record::{QuicPath, SocketRecord, SocketSample, TcpInfo};
@@ -39,7 +39,7 @@ pub(super) struct Sockets {
     pub(super) peer_window_bytes: u64,
     /// The largest segment that may be sent.
     pub(super) mss_bytes: u64,
-    /// Samples in which data was to be sent or to be acknowledged.
+    /// Samples with data that was still to be sent or acknowledged.
     pub(super) busy_samples: u64,
     /// The congestion window in each sample, in segments, in the order of time.
     pub(super) congestion_windows: Vec<(Time, u64)>,

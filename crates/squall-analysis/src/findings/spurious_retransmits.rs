@@ -10,9 +10,9 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "spurious_retransmits",
     title: "Spurious retransmissions",
-    explanation: "The sender took segments for lost that were only late or had been overtaken, and the receiver said \
-                  that it had them twice (DSACK, RFC 2883). Each time data is sent in vain, and the congestion window \
-                  may shrink for nothing.",
+    explanation: "The sender declared segments lost that were only late or had been overtaken, and the receiver \
+                  reported that it got them twice (DSACK, RFC 2883). Each time, data is sent again needlessly, and \
+                  the congestion window may shrink for no reason.",
     scope: Scope::Link,
     causes: &[Cause::Cwnd],
     detect,

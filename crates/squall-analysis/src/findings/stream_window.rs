@@ -13,8 +13,8 @@ use crate::window_rate::WindowRate;
 pub(super) const DETECTOR: Detector = Detector {
     name: "stream_window",
     title: "Stream window too small",
-    explanation: "The sender had data, and the stream's flow-control window was used up until an update came back. A \
-                  stream so carries at most one window in a round trip, whatever the link could do.",
+    explanation: "The sender had data, and the stream's flow-control window was used up until an update came back. So \
+                  a stream carries at most one window in a round trip, whatever the link could do.",
     scope: Scope::Link,
     causes: &[Cause::WindowStream],
     detect,

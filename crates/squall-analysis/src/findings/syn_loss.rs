@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     title: "Lost SYN",
     explanation: "The packet that opens a connection was lost, and without a measured round trip TCP waits a whole \
                   second before it tries again (RFC 6298, section 2). Every request that had to wait for such a \
-                  connection pays it.",
+                  connection pays for it.",
     scope: Scope::Link,
     causes: &[Cause::Connect],
     detect,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_waiting_behind_a_lost_syn_is_found() {
+    fn a_second_of_waiting_after_a_lost_syn_is_found() {
         let finding = opened_after(1_050, true).finding("syn_loss").unwrap();
         assert_eq!(finding.evidence.requests, [5]);
     }

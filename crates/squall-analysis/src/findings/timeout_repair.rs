@@ -14,9 +14,9 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "timeout_repair",
     title: "Tail loss repaired by a timer",
-    explanation: "The last packets of a flight were lost, so no later one told the sender, which found out by a timer: \
-                  a retransmission timeout of 200 ms and more, or a tail loss probe. Small responses on connections \
-                  with little else in flight are hit most.",
+    explanation: "The last packets of a flight were lost, so no later one told the sender, which found out by a \
+                  timer: a retransmission timeout of 200 ms or more, or a tail loss probe. Small responses on \
+                  connections with little else in flight are hit most.",
     scope: Scope::Link,
     causes: &[Cause::Loss, Cause::Hol],
     detect,

@@ -9,7 +9,8 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "tiny_data_frames",
     title: "Tiny DATA frames",
     explanation: "Bodies were sent in DATA frames of less than 64 bytes, each with its own header, and often its own \
-                  record and packet. A sender does so that takes every few bytes of window or of its source at once.",
+                  record and packet. A sender does this if it sends every few bytes as soon as the window or its \
+                  source provides them.",
     scope: Scope::Path,
     causes: &[],
     detect,
@@ -34,7 +35,10 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
         part: tiny as f64 / all.max(1) as f64,
         of: Whole::Frames,
         numbers: vec![
-            count("DATA frames below 64 bytes, ends of streams aside", tiny),
+            count(
+                "DATA frames below 64 bytes, not counting the last of each stream",
+                tiny,
+            ),
             count("DATA frames sent there", data),
         ],
         requests: Vec::new(),

@@ -11,7 +11,7 @@ pub(super) const DETECTOR: Detector = Detector {
     name: "udp_drops",
     title: "Datagrams dropped by a full socket",
     explanation: "The receiving socket's buffer was full, and the kernel dropped datagrams that the network had \
-                  delivered. The program that reads them is short of processor time, or the buffer too small for a \
+                  delivered. The program that reads them is short of processor time, or the buffer is too small for a \
                   burst.",
     scope: Scope::Link,
     causes: &[Cause::Loss],

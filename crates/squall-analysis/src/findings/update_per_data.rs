@@ -8,8 +8,9 @@ use super::knob::Knob;
 pub(super) const DETECTOR: Detector = Detector {
     name: "update_per_data",
     title: "A window update for every DATA frame",
-    explanation: "The receiver gives back each DATA frame by itself, long before the sender could be short of window. \
-                  Every update is a frame, often a packet and a wake-up at both ends, and none of them is needed.",
+    explanation: "The receiver returns the window of each DATA frame by itself, long before the sender could run \
+                  short of it. Every update is a frame, often a packet and a wake-up at both ends, and none of them \
+                  is needed.",
     scope: Scope::Path,
     causes: &[],
     detect,
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_for_every_second_frame_or_one_frame_windows_are_not_reported() {
+    fn updates_for_every_second_frame_or_in_small_windows_are_not_reported() {
         assert_eq!(received(2, 65_535).finding("update_per_data"), None);
         assert_eq!(received(1, 16_384).finding("update_per_data"), None);
     }

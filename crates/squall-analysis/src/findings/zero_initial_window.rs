@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_before_the_first_byte_is_found() {
+    fn waiting_a_round_trip_for_the_first_update_is_found() {
         for window in [0, 1, 1_000] {
             let finding = uploads(window).finding("zero_initial_window").unwrap();
             assert!(is_near(finding.share.part, 0.1), "{window}");

@@ -1,8 +1,8 @@
 //! What held up the data that a load sent, summed over its connections. TCP, QUIC and HTTP/2's flow control report it
 //! themselves; it serves loads without a link of squall's own, which would show more.
 //!
-//! There is a share only if there is something to take it of. None of it is a part of response times: a connection may wait
-//! while no request does.
+//! Shares are given only where there was something to send. They are not parts of response times: a connection may wait while
+//! no request does.
 
 use serde::Serialize;
 use squall_base::Duration;

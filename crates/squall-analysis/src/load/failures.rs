@@ -1,8 +1,8 @@
 //! Failures, counted by kind, and what they reported.
 //!
-//! A kind is an outcome with its error text. A peer that puts a number into every text would make endless kinds, so only
-//! the first few keep their text and the rest are counted together. Statuses of 400 and above are not failures in this
-//! sense; `totals` counts them by status. gRPC calls that failed are, as answered requests.
+//! A kind is an outcome with its error text. A peer that puts a number into every text would create endless kinds, so only the
+//! first few keep their text and the rest are counted together. Statuses of 400 and above are not failures in this sense;
+//! `totals` counts them by status. Failed gRPC calls are, as answered requests.
 
 use squall_base::record::Outcome;
 

@@ -14,7 +14,7 @@ use crate::figure;
 use crate::quantile::suffices;
 use crate::verdict::CARRIED_SHARE;
 
-/// Lag above this share of the median response time makes the latencies the generator's own (docs/METHOD.md).
+/// Lag above this share of the median response time means that the latencies measure the generator itself (docs/METHOD.md).
 const LAG_SHARE_AT_MOST: f64 = 0.05;
 
 /// Lag up to this occurs on an idle machine too (docs/METHOD.md): it is reported, but no reason to discard a load.
@@ -26,7 +26,7 @@ const BUSY_PERCENT: f64 = 90.0;
 /// What was asked of the generator and what it used, apart from its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Generator {
-    /// Requests per second that the schedule asked for; `None` if each request waits for the one before (closed loop).
+    /// Requests per second that were due; `None` if each request waits for the one before (closed loop).
     pub rate_asked_per_s: Option<f64>,
     /// Processor time of its busiest thread: 100 is one whole processor. `None` if unknown.
     pub cpu_percent: Option<f64>,
@@ -39,7 +39,7 @@ pub struct Generator {
 pub struct Punctuality {
     /// How late threads were woken, for sleeps that lasted until the requested time.
     pub woken_late: Lateness,
-    /// Which share of the lag of all requests that was, from 0 to 1; `None` if there was no lag.
+    /// The share of all requests' lag that late wake-ups caused, from 0 to 1; `None` if there was no lag.
     pub share_of_lag: Option<f64>,
     /// The lag of each late request without the machine's part: the generator's own work.
     pub own_lag: Lateness,
@@ -91,11 +91,11 @@ pub enum Doubt {
         /// The median response time.
         median: Duration,
     },
-    /// Fewer than 95 % of the requests asked for succeeded in time, and failures are not the reason.
+    /// Fewer than 95 % of the requests that were due succeeded in time, and failures are not the reason.
     NotCarried {
         /// Successful requests per second.
         achieved_per_s: f64,
-        /// Requests per second that were asked for.
+        /// Requests per second that were due.
         asked_per_s: f64,
     },
     /// The generator had hardly any processor time to spare.

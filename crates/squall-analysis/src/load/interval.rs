@@ -23,7 +23,7 @@ pub struct IntervalTotals {
 pub struct IntervalFigures {
     /// Its length.
     pub length: Duration,
-    /// Requests that ended in it with a complete response and a status below 400, but for gRPC calls that failed.
+    /// Requests that ended in it with a complete response and a status below 400, except gRPC calls that failed.
     pub succeeded: u64,
     /// Requests that ended in it without a response, or with an error status, and gRPC calls that failed.
     pub failed: u64,

@@ -6,9 +6,9 @@
 //! time that the hdrhistogram crate takes, and less in a run of equal spans. squall-linux has a smaller one for the
 //! lateness of threads.
 //!
-//! Counting mostly waits until a cell is in the processor's caches, from which a client's other work has evicted it. So
-//! cells are as small as possible, and more of the used ones lie together: what does not fit in 16 bits is carried over to
-//! a map.
+//! Counting spends most of its time waiting for a cell to be loaded into the processor's caches, from which a client's other
+//! work has evicted it. So cells are as small as possible, which brings the used ones closer together: counts beyond 16 bits
+//! are carried over to a map.
 
 use std::collections::BTreeMap;
 

@@ -53,7 +53,7 @@ impl LoadPicture {
     /// Takes a request that has ended.
     pub fn add(&mut self, request: &RequestRecord) {
         self.kept.add(request, self.start);
-        // What ends after the load is not drawn over time, and must not make the intervals longer.
+        // Requests that end after the load are not drawn over time, and must not make the intervals longer.
         let is_over = self.phase.to.is_some_and(|to| request.end > to);
         let due = request.intended.since(self.start);
         let ended = request.end.since(self.start);

@@ -244,8 +244,8 @@ fn is_above(high: Quantile, low: Quantile, own_error: Duration) -> bool {
     }
 }
 
-/// How often the ranges of `a` and of `b` values of the same kind do not overlap: in two of the `(a + b)! / (a! b!)` orders
-/// in which they can come, all equally likely. 1 unless there are two of each.
+/// How often the ranges of `a` and of `b` values from the same distribution do not overlap: in two of their
+/// `(a + b)! / (a! b!)` orders, all of which are equally likely. 1 unless there are at least two of each.
 fn apart_by_chance(a: usize, b: usize) -> f64 {
     if a.min(b) < 2 {
         return 1.0;

@@ -14,7 +14,7 @@ use super::latencies::{Latencies, quantile_of_all};
 use super::parts::{Part, parts};
 use crate::quantile::Quantile;
 
-/// How many requests have their spans counted together.
+/// The number of requests whose spans are counted together.
 const AT_ONCE: usize = 32;
 
 /// The measured phase, from the load's start.
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 32;
 pub struct MeasuredPhase {
     /// The end of the warm-up.
     pub from: Time,
-    /// Until when requests are asked for; `None` if the load ends after a number of requests.
+    /// Until when requests are due; `None` if the load ends after a number of requests.
     pub to: Option<Time>,
 }
 
@@ -93,7 +93,7 @@ impl SpanColumns {
         for (column, part) in self.parts.iter_mut().zip(parts(request)) {
             column[place] = part;
         }
-        // A response without a body has nothing more to wait for than its end.
+        // For a response without a body, its end stands in for its first chunk.
         let first = request.arrivals.first.unwrap_or(request.end);
         self.first_chunk[place] = first.since(request.intended);
         self.succeeded += 1;
@@ -209,7 +209,7 @@ impl LoadTotals {
     }
 
     /// Counts the handshake of a connection that was opened for this request, if it completed within the measured phase: that
-    /// of TLS or QUIC, in the clear that of TCP.
+    /// of TLS or QUIC, or in cleartext that of TCP.
     fn count_handshake(&mut self, request: &RequestRecord) {
         if !request.opened_connection {
             return;
@@ -266,12 +266,12 @@ impl LoadTotals {
         self.warmup
     }
 
-    /// Requests with a complete response and a status below 400, but for gRPC calls that failed.
+    /// Requests with a complete response and a status below 400, except gRPC calls that failed.
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
 
-    /// Whether any request succeeded, be it in the warm-up.
+    /// Whether any request succeeded, even in the warm-up.
     pub fn has_success(&self) -> bool {
         self.shortest.is_some()
     }
@@ -318,8 +318,8 @@ impl LoadTotals {
         &self.failures
     }
 
-    /// Connections that were opened for requests and whose handshake completed within the measured phase: that of TLS or
-    /// QUIC, in the clear that of TCP. Those that were opened before the load are not among them.
+    /// Connections that were opened for requests and whose handshake completed within the measured phase: that of TLS or QUIC,
+    /// or in cleartext that of TCP. Connections that were opened before the load do not count.
     pub fn handshakes(&self) -> u64 {
         self.handshakes
     }
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_in_the_warm_up_is_one_and_a_failure_is_none() {
+    fn has_success_counts_the_warm_up_but_no_failures() {
         let in_warm_up = |request| RequestRecord {
             phase: Phase::Warmup,
             ..request

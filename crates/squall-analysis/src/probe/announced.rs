@@ -46,7 +46,7 @@ impl AnnouncedWindows {
                 *connection == first && frame.kind == WINDOW_UPDATE && frame.stream == Some(0)
             })
             .filter_map(|(_, frame)| frame.value);
-        // Of several values the last one counts.
+        // If there are several values, the last one counts.
         let mut settings = step.settings.iter().rev();
         let window = settings.find(|(id, _)| *id == INITIAL_WINDOW_SIZE);
         Some(AnnouncedWindows {

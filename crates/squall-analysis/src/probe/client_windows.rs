@@ -59,17 +59,17 @@ impl ClientWindows {
     }
 }
 
-/// A window of HTTP/2.
+/// An HTTP/2 window.
 #[derive(Debug, Default)]
 struct Window {
     largest: u64,
-    /// Since the first DATA frame.
+    /// What happened to it since the first DATA frame.
     ledger: Option<Ledger>,
 }
 
 impl Window {
-    /// After a DATA frame of `length` bytes, with `left` bytes of the window left.
-    fn used(&mut self, left: Option<i64>, length: u64) {
+    /// Notes a DATA frame of `length` bytes, which left `left` bytes of the window.
+    fn note_data(&mut self, left: Option<i64>, length: u64) {
         let Some(left) = left else {
             return;
         };
@@ -84,8 +84,8 @@ impl Window {
         });
     }
 
-    /// After an update, when the client had received `received` bytes of the download.
-    fn opened(&mut self, now: Option<i64>, increment: Option<u64>, received: u64) {
+    /// Notes an update. By then the client had received `received` bytes of the download.
+    fn note_update(&mut self, now: Option<i64>, increment: Option<u64>, received: u64) {
         self.largest = self.largest.max(bytes(now.unwrap_or(0)));
         if let Some(ledger) = &mut self.ledger {
             ledger.updates.push(Update {
@@ -111,17 +111,17 @@ fn of_http2<'a>(
         let is_of_stream = frame.stream == row.stream;
         match (frame.way, frame.kind) {
             (Way::Received, DATA) => {
-                connection.used(frame.connection_window, frame.length);
+                connection.note_data(frame.connection_window, frame.length);
                 if is_of_stream {
-                    stream.used(frame.stream_window, frame.length);
+                    stream.note_data(frame.stream_window, frame.length);
                     received += frame.length;
                 }
             }
             (Way::Sent, WINDOW_UPDATE) if frame.stream == Some(0) => {
-                connection.opened(frame.connection_window, frame.value, received);
+                connection.note_update(frame.connection_window, frame.value, received);
             }
             (Way::Sent, WINDOW_UPDATE) if is_of_stream => {
-                stream.opened(frame.stream_window, frame.value, received);
+                stream.note_update(frame.stream_window, frame.value, received);
             }
             _ => {}
         }

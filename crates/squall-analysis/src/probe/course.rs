@@ -196,7 +196,7 @@ fn sent(step: &Step, row: &RequestRecord) -> Option<Sent> {
     for record in frames.filter(|record| record.connection == connection) {
         reader.read(record);
     }
-    // An upload that was never sent completely waits to its end.
+    // An upload that was never sent completely waits until its end.
     Some(reader.finish(row.written_last.is_none().then_some(row.end)))
 }
 

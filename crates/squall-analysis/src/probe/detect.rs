@@ -133,19 +133,19 @@ fn no_answer_fix(seen: &Observations) -> &'static str {
     }
 }
 
-/// Whether a response is what programs say to a request without TLS on a port that expects it.
+/// Whether a response is how programs answer a request without TLS on a port that expects TLS.
 fn may_expect_tls(seen: &Observations) -> bool {
     !seen.is_secure && seen.heads.iter().any(|head| head.status == 400)
 }
 
-/// A response that is an error: whatever was measured is that error's.
+/// An error response: everything that was measured then describes that response.
 fn error_status(case: &Case<'_>) -> Option<Signs> {
     let head = case.seen.heads.iter().find(|head| head.status >= 400)?;
     Some(Signs {
         fault: Fault::ErrorStatus,
         matters: Relevance::Here,
         sentence: format!(
-            "Over {} the server answers this URL with status {}: what was measured is that response.",
+            "Over {} the server answers this URL with status {}, so the figures are those of that response.",
             version_name(head.version),
             head.status
         ),
@@ -155,7 +155,7 @@ fn error_status(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
-/// A download that began and then brought nothing for a long time.
+/// A download that began and then received nothing for a long time.
 fn stalled(case: &Case<'_>) -> Option<Signs> {
     const SILENCE: Duration = Duration::from_secs(2);
     let steps = case.seen.steps.iter();
@@ -181,7 +181,7 @@ fn stalled(case: &Case<'_>) -> Option<Signs> {
     })
 }
 
-/// How long an unfinished response had brought nothing when it was given up.
+/// How long nothing of an unfinished response had arrived when it was given up.
 fn quiet_for(step: &Step) -> Option<Duration> {
     let row = step.of(0)?;
     let is_unfinished = matches!(row.outcome, Outcome::Censored | Outcome::TimedOut);
@@ -196,7 +196,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
     const RESPONSES_AT_LEAST: usize = 4;
     const FROM: Duration = Duration::from_millis(35);
     const TO: Duration = Duration::from_millis(60);
-    // A pause of one round trip would look alike.
+    // A pause of one round trip would look the same.
     const ROUND_TRIP_AT_MOST: Duration = Duration::from_millis(25);
     if case.endpoint.round_trip? > ROUND_TRIP_AT_MOST {
         return None;
@@ -261,7 +261,9 @@ fn small_frames(case: &Case<'_>) -> Option<Signs> {
             "Downloads over HTTP/2 come in DATA frames of {} bytes.",
             figure::count(bytes)
         ),
-        evidence: vec!["each frame has a header of 9 bytes, and mostly a TLS record".to_owned()],
+        evidence: vec![
+            "each frame has a header of 9 bytes, and usually a TLS record of its own".to_owned(),
+        ],
         lost: None,
         per: "",
     })
@@ -424,7 +426,7 @@ fn bufferbloat(case: &Case<'_>) -> Option<Signs> {
             figure::time(idle + lost),
             figure::time(idle)
         ),
-        evidence: vec![format!("{count} TCP handshakes beside {beside}")],
+        evidence: vec![format!("{count} TCP handshakes during {beside}")],
         lost: Some(lost),
         per,
     })
@@ -468,7 +470,7 @@ fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
             "segments with data",
         ),
         lost_of(
-            "received behind a gap",
+            "received after a gap",
             losses.out_of_order,
             losses.received,
             "segments with data",
@@ -508,7 +510,7 @@ fn buffered_upload(case: &Case<'_>) -> Option<Signs> {
             fault: Fault::BufferedUpload,
             matters: Relevance::Here,
             sentence: format!(
-                "Once a long upload over {} has arrived, its response takes {} more than that to a short one: something stores the body before it passes it on, or works on it only then.",
+                "Once a long upload over {} has arrived, its response takes {} longer than the response to a short one: something stores the body before passing it on, or processes it only then.",
                 facts.version,
                 figure::time(wait)
             ),
@@ -526,7 +528,7 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
     let (sentence, evidence) = match (waited, streams) {
         (Some((version, _)), _) => (
             format!(
-                "Over {version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed."
+                "Over {version} a small request waits until the long response before it has ended: the streams of a connection are not multiplexed."
             ),
             "more than 4 MiB of the long response arrived after the small request was sent",
         ),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn equally_fast_versions_and_differences_below_those_of_rounds_are_not_a_fault() {
+    fn differences_within_the_spread_of_the_rounds_are_not_a_fault() {
         assert_eq!(faults(&with_downloads(&[600, 600, 600])), []);
         assert_eq!(faults(&with_downloads(&[300, 300, 300])), []);
         // The middle round is slow, but the fastest one is not.

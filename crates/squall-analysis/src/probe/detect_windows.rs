@@ -18,7 +18,7 @@ use crate::figure;
 const SMALL: u64 = 625_000;
 /// The round trip of a client that is far away.
 const FAR: Duration = Duration::from_millis(100);
-/// The upload that costs are given for if none was slow here.
+/// The size of the upload for which costs are stated if none was slow here.
 const UPLOAD: f64 = 10e6;
 /// Less waiting than this is not worth a sentence.
 const WAIT_AT_LEAST: Duration = Duration::from_millis(20);
@@ -125,7 +125,7 @@ pub(super) fn stream_window(case: &Case<'_>) -> Option<Signs> {
             "Uploads over HTTP/2 wait for the stream's window: {size} bytes per round trip."
         ),
         _ => format!(
-            "Uploads over HTTP/2 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."
+            "Uploads over HTTP/2 may have only {size} bytes in flight: fast enough from here, slow for clients farther away."
         ),
     };
     Some(Signs {
@@ -175,11 +175,11 @@ pub(super) fn quic_window(case: &Case<'_>) -> Option<Signs> {
     let size = figure::count(limit);
     let sentence = if is_here {
         format!(
-            "Uploads over HTTP/3 wait for QUIC's flow control: only {size} bytes may be on the way, once per round trip."
+            "Uploads over HTTP/3 wait for QUIC's flow control: only {size} bytes may be in flight, once per round trip."
         )
     } else {
         format!(
-            "Uploads over HTTP/3 may have only {size} bytes on the way: fast enough from here, slow for clients farther away."
+            "Uploads over HTTP/3 may have only {size} bytes in flight: fast enough from here, slow for clients farther away."
         )
     };
     let known = |bytes: Option<u64>| bytes.map_or_else(|| "not reached".to_owned(), figure::count);

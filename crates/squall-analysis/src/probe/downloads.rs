@@ -396,7 +396,7 @@ mod tests {
 
     /// A client that gives back half of its window at a time never sees all of it used up, although the server does.
     #[test]
-    fn window_that_is_used_up_before_the_update_for_it_arrives_is_the_clients() {
+    fn client_window_used_up_before_its_update_arrives_is_recognised() {
         const HALF: i64 = 32_768;
         let mut made = flights(&[(0, 65_536), (30, 65_536), (60, 65_536)]);
         made.requests[0].stream = Some(1);

@@ -61,10 +61,10 @@ pub struct Endpoint {
     /// The middle time of a TCP handshake while nothing else was sent.
     #[serde(rename = "connect_idle_ns")]
     pub connect_idle: Option<Duration>,
-    /// The same during downloads over six connections.
+    /// The middle time of a TCP handshake during downloads over six connections.
     #[serde(rename = "connect_loaded_ns")]
     pub connect_loaded: Option<Duration>,
-    /// The same during uploads.
+    /// The middle time of a TCP handshake during uploads.
     #[serde(rename = "connect_uploading_ns")]
     pub connect_uploading: Option<Duration>,
     /// The SETTINGS of HTTP/2, by the names of RFC 9113.
@@ -130,7 +130,7 @@ pub struct VersionFacts {
     pub download: Rates,
     /// Where the time of the downloads over one connection went, one for each round.
     pub download_times: Vec<DownloadTime>,
-    /// The windows that this client gave to a download, if its frames say them.
+    /// The windows that this client gave to a download, if its frames show them.
     pub client_windows: Option<ClientWindows>,
     /// Downloads over six connections; HTTP/1.1 only.
     pub download_six: Rates,
@@ -238,10 +238,10 @@ const USUAL_SEGMENT: u64 = 1_448;
 /// If this client's own windows held downloads up for this share of their time or more, their rates say nothing about the
 /// server.
 const HELD_UP: f64 = 0.1;
-/// A download must bring this much for its records to say what is usual.
+/// A download must have at least this many bytes for its records to show what is usual.
 const RECORDS_OF: u64 = 200_000;
-/// More than a Linux server's socket holds by default (`tcp_wmem`): a response that still brings more was not written when
-/// the request after it arrived.
+/// More than a Linux server's socket holds by default (`tcp_wmem`): a response of which more is still to come was not
+/// completely written when the request after it arrived.
 const BUFFERED_AT_MOST: u64 = 4 << 20;
 
 impl Endpoint {
@@ -313,8 +313,8 @@ impl Endpoint {
         for facts in &self.versions {
             if facts.share(|time| time.receive_window) >= HELD_UP {
                 self.notes.push(format!(
-                    "{}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: \
-                     lower --bytes, or raise net.ipv4.tcp_rmem.",
+                    "{}: this machine's TCP receive window held downloads up, so their rate says nothing about the \
+                     server: lower --bytes, or raise net.ipv4.tcp_rmem.",
                     facts.version
                 ));
             }
@@ -505,7 +505,7 @@ fn record_bytes(seen: &Observations) -> Option<u64> {
     (bytes >= RECORDS_OF).then(|| bytes / records.max(1))
 }
 
-/// By version, whether a small response came while a long one was under way; only where that can be said.
+/// By version, whether a small response came before a long one was complete; only for versions where that can be told.
 fn multiplexes(seen: &Observations) -> BTreeMap<&'static str, bool> {
     let steps = seen.steps.iter();
     let overlaps = steps.filter(|step| step.kind == StepKind::Overlap);

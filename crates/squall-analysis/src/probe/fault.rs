@@ -160,7 +160,7 @@ impl Fault {
                 "compare the server's processor time for both; check its TLS record and DATA frame sizes"
             }
             Fault::SlowHttp3 => {
-                "find what limits UDP, mostly the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
+                "find what limits UDP, usually the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
             }
         }
     }
@@ -181,13 +181,13 @@ pub enum Relevance {
 /// A fault that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DetectedFault {
-    /// Which.
+    /// The fault.
     pub fault: Fault,
     /// How much it matters.
     pub matters: Relevance,
     /// What happens, in one sentence.
     pub sentence: String,
-    /// What follows from it in numbers, each without a full stop.
+    /// The numbers that show it, each without a full stop.
     pub evidence: Vec<String>,
     /// Time that it costs, where that is known.
     #[serde(rename = "lost_ns")]
@@ -199,10 +199,10 @@ pub struct DetectedFault {
 }
 
 impl DetectedFault {
-    /// The order of importance: what costs time here first, then by time lost.
+    /// The sort key, most important first: by how much the fault matters, then by the time lost.
     pub(super) fn rank(&self) -> (Relevance, Reverse<Duration>, Fault) {
         let lost = match self.fault {
-            // Without it nothing else matters.
+            // Without a complete response nothing else matters.
             Fault::NoAnswer | Fault::Stalled => Duration::from_secs(3_600),
             _ => self.lost.unwrap_or_default(),
         };

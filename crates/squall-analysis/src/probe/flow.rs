@@ -44,7 +44,7 @@ impl Ledger {
 }
 
 /// A receiver that sends the updates that an upload got. Each is sent once the bytes that it gives back have arrived; if it
-/// gives more than had been sent, once those have.
+/// gives back more than had been sent, once everything that was sent has.
 #[derive(Debug)]
 pub(super) struct Replay<'a> {
     ledger: &'a Ledger,

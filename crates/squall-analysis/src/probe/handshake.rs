@@ -13,7 +13,7 @@ use squall_base::record::{FrameLayer, FrameRecord, Way};
 use super::observed::{Chain, Handshake, Observations, Step, StepKind, version_name};
 use crate::wire::quic::CRYPTO;
 
-/// The names of a certificate that are kept.
+/// How many names of a certificate are kept.
 const NAMES_AT_MOST: usize = 3;
 /// What a packet carries on an Ethernet path if the kernel did not say.
 const USUAL_SEGMENT: u64 = 1_448;
@@ -51,8 +51,8 @@ pub struct Certificates {
     pub count: u64,
     /// Their bytes in DER, all together.
     pub der_bytes: u64,
-    /// How many names besides the URL's the first one is for: requests to those may share a connection with the URL's (RFC
-    /// 9113, section 9.1.1).
+    /// How many names besides the URL's the first certificate is for: requests to those may share a connection with the URL's
+    /// (RFC 9113, section 9.1.1).
     pub other_names: u64,
     /// The first of these names.
     pub some_other_names: Vec<String>,

@@ -24,7 +24,7 @@ pub struct KeepAlive {
 /// An idle connection while the probe watched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleConnection {
-    /// How long nothing was sent, to the end of the connection or of the watch.
+    /// How long it was idle, until the connection or the watch ended.
     #[serde(rename = "idle_ns")]
     pub idle: Duration,
     /// Whether the server ended it.

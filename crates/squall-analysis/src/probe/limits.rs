@@ -19,7 +19,7 @@ use crate::wire::quic::{DATA_BLOCKED, MAX_DATA, MAX_STREAM_DATA, STREAM, STREAM_
 pub struct UploadLimits {
     /// The most that the stream was seen to have at a time; `None` if its limit was never reached.
     pub stream_bytes: Option<u64>,
-    /// The same for the connection.
+    /// The corresponding number for the connection.
     pub connection_bytes: Option<u64>,
     /// How often the stream's limit was raised.
     pub updates: u64,
@@ -239,7 +239,7 @@ mod tests {
         let sent = |at: u64, offset: u64| frame(at, Way::Sent, 0x0e, stream, offset);
         made.frames
             .extend((0..9).map(|n| sent(1_000 + n, n * 1_000)));
-        // quiche says so as soon as it has more to send, and goes on sending.
+        // quiche reports the limit as soon as it has more to send, and goes on sending.
         made.frames
             .push(frame(1_009, Way::Sent, STREAM_DATA_BLOCKED, stream, 10_000));
         made.frames.push(sent(1_010, 9_000));
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(limits.limit_bytes(), Some(10_000));
     }
 
-    /// squall's client never gives quiche more than may be sent, so that quiche says nothing.
+    /// squall's client never gives quiche more than may be sent, so quiche reports no limit.
     #[test]
     fn limit_is_known_from_the_servers_updates() {
         let mut made = upload();
@@ -291,7 +291,7 @@ mod tests {
         assert!(limits.blocked_by_stream >= Duration::from_millis(30));
     }
 
-    /// From the first byte on, if the server's transport parameters are known.
+    /// The limit is known from the first byte on if the server's transport parameters are.
     #[test]
     fn announced_limit_is_known_before_the_first_update() {
         let mut made = upload();

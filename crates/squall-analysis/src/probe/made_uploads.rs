@@ -96,7 +96,7 @@ impl Window {
     }
 }
 
-/// An upload under way.
+/// An upload in progress.
 struct Upload {
     made: Step,
     stream: Window,

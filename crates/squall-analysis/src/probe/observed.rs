@@ -32,7 +32,7 @@ pub enum StepKind {
     Idle,
     /// Many small requests on one connection, several at a time over HTTP/2 and HTTP/3, to see whether it lasts.
     Lasting,
-    /// Small requests on a connection whose TLS session nothing resumes (round 1), and on one that offers its ticket (round
+    /// Small requests on a connection with a full TLS handshake (round 1), and on one that offers the first one's ticket (round
     /// 2).
     Resumption,
     /// Concurrent downloads on one connection, some of which are urgent: [`super::is_urgent`] says which.
@@ -72,7 +72,7 @@ pub struct ReceivedRecord {
 pub struct Handshake {
     /// The group of the key exchange.
     pub group: Option<String>,
-    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where its frames say it.
+    /// Bytes of the TLS records with the client's first ClientHello; `None` over QUIC, where its frames show it.
     pub client_hello_bytes: Option<u64>,
     /// The certificates that the server presented.
     pub certificates: Option<Chain>,
@@ -123,7 +123,7 @@ pub struct TransportParameters {
 pub struct Step {
     /// What it did.
     pub kind: StepKind,
-    /// The version that was asked for.
+    /// The requested version.
     pub version: Version,
     /// The round, from 1.
     pub round: u32,

@@ -442,7 +442,7 @@ mod tests {
             ..PacketFacts::default()
         };
         assert_eq!(PacketFacts::of(&packets(&[again])), Some(expected));
-        // Also if this machine's kernel sends it a third time.
+        // The same holds if this machine's kernel sends it a third time.
         let thrice = [again, Segment { at: at(38), ..syn }];
         assert_eq!(PacketFacts::of(&packets(&thrice)), Some(expected));
         // Without a repetition, the acknowledgement took a round trip, which is no delay.
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_is_used_again_is_another_connection() {
+    fn reused_port_is_another_connection() {
         let again = handshake().into_iter().map(|it| Segment {
             at: it.at + ms(1_000),
             // Another connection begins with another number.

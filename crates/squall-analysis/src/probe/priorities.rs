@@ -1,7 +1,7 @@
 //! Whether the server honours the priorities of requests (RFC 9218), from concurrent downloads of the same response of which
 //! a third are urgent.
 //!
-//! The client's connection window is small meanwhile, so that the server must choose which response the next bytes belong to,
+//! Meanwhile the client's connection window is small, so that the server must choose which response the next bytes belong to,
 //! whatever the rate of the path and the buffers on it. Bytes that it may have sent before it knew all requests do not count.
 //! Nothing is sent here: the binary's `probe/behaviour.rs` does that.
 
@@ -12,9 +12,9 @@ use squall_base::plan::Version;
 
 use super::observed::{Observations, Step, StepKind, version_name};
 
-/// How many downloads are under way together.
+/// How many downloads run concurrently.
 pub const PRIORITY_DOWNLOADS: u32 = 12;
-/// The connection window of the client meanwhile: the smallest that HTTP/2 allows.
+/// The client's connection window during these downloads: the smallest that HTTP/2 allows.
 pub const PRIORITY_WINDOW: u64 = 65_535;
 
 /// How many windows must be seen after those that are not counted.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_responses_that_come_first_are_honoured_behind_one_window() {
+    fn priorities_are_honoured_if_urgent_responses_follow_the_first_window() {
         let mut order: Vec<u32> = all();
         order.sort_by_key(|what| !is_urgent(*what));
         let mut made = one_by_one(8, &order);

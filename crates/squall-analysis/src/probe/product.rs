@@ -1,6 +1,6 @@
 //! Which program ends a client's connections, by its header fields and its SETTINGS, and what its settings are called.
 //!
-//! A proxy passes the `server` field of what is behind it, so announcements that only one program makes count more. The
+//! A proxy passes on the `server` field of the server behind it, so announcements that only one program makes count more. The
 //! sources of the SETTINGS are with the presets (squall-base `plan/presets.rs`); the names of settings are those of each
 //! program's documentation. If no setting is known, nothing is named.
 
@@ -90,7 +90,7 @@ pub(super) fn recognise(
         .or_else(|| by_server_field(heads))
 }
 
-/// Fields that only the program at the edge adds.
+/// Recognises a product by fields that only the program at the edge adds.
 fn by_fields_of_its_own(heads: &[Head]) -> Option<RecognisedProduct> {
     let by = "its header fields";
     heads.iter().find_map(|head| {
@@ -293,7 +293,7 @@ fn quic_window(product: Product) -> Option<&'static str> {
 fn old_tls(product: Product) -> Option<&'static str> {
     Some(match product {
         Product::Nginx => {
-            "ssl_protocols TLSv1.2 TLSv1.3 (before 1.23.4 TLSv1.3 is not among the default)"
+            "ssl_protocols TLSv1.2 TLSv1.3 (before 1.23.4 TLSv1.3 is not in the default)"
         }
         Product::Haproxy => {
             "ssl-max-ver TLSv1.3, or no ssl-max-ver and no no-tlsv13, with OpenSSL 1.1.1"

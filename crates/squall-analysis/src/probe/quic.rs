@@ -33,7 +33,7 @@ pub struct QuicFacts {
     pub stream_frames: u64,
     /// How many of these came after later data of their stream: lost and sent again, or overtaken.
     pub late_frames: u64,
-    /// How often such data came: those that came within a round trip count once.
+    /// How often such data came: all that came within a round trip count once.
     pub late_times: u64,
     /// Datagrams that this machine dropped because the receive buffer of its socket was full.
     pub dropped_here: u64,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_the_server_that_comes_late_is_reported() {
+    fn late_data_from_the_server_is_reported() {
         let said = evidence(&seen(path(1_000, 0), received(2_000, 40))).expect("a finding");
         assert!(said.contains("of 2,000 STREAM frames"), "{said}");
         // The same within a round trip: something was full once.

@@ -72,7 +72,7 @@ pub(super) fn quic_losses(quic: &QuicFacts) -> Vec<String> {
     ];
     if quic.dropped_here > 0 {
         evidence.push(format!(
-            "{} were dropped by this machine, whose receive buffer was full",
+            "this machine dropped {}, because its receive buffer was full",
             figure::counted(quic.dropped_here, "datagram", "datagrams")
         ));
     }

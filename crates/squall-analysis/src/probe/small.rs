@@ -88,7 +88,7 @@ impl Pauses {
     }
 }
 
-/// Why a server ended a connection that the client wanted to go on using.
+/// Connections that the server ended although the client wanted to go on using them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ShortConnection {
     /// Requests on the busiest connection that was ended.
@@ -147,7 +147,7 @@ pub fn failure(step: &Step) -> Option<String> {
     }
 }
 
-/// A reason without the number that the system has for it.
+/// A reason without the system's error number.
 pub(super) fn plain(reason: &str) -> &str {
     let end = reason.find(" (os error ").unwrap_or(reason.len());
     &reason[..end]

@@ -1,4 +1,4 @@
-//! Compares several probes of one endpoint, each behind a link with another value of one condition: the figures of each
+//! Compares several probes of one endpoint, each behind a link with a different value of one condition: the figures of each
 //! version over that condition, and where one version overtakes another.
 //!
 //! A probe's figures are the middle ones of its rounds. There is one probe for each value, so a version counts as faster

@@ -105,7 +105,7 @@ fn load_balancer_that_gives_back_each_frame_is_recognised_by_it() {
     let mut made = upload(4_000_000, FAR, ALB);
     made.settings = vec![(3, 128), (4, 65_536)];
     let mut seen = with(made);
-    // The field of what is behind it.
+    // The field of the server behind it.
     seen.heads[0] = head(Version::Http1, &[("server", "Cowboy")]);
     let diagnosis = Diagnosis::of(&seen);
     let windows = diagnosis.endpoint.upload_windows.as_ref().unwrap();
@@ -283,7 +283,7 @@ fn slow_start_after_a_pause_is_found() {
     let found = only(&with(after_pause(ms(130))), Fault::IdleSlowStart);
     assert_eq!(found.lost, Some(ms(90)));
     assert_eq!(faults(&with(after_pause(ms(45)))), []);
-    // Behind a link it is that of the link's host.
+    // Behind a link, the congestion window is that of the link's host.
     let mut seen = with(after_pause(ms(130)));
     seen.is_forwarded = true;
     assert_eq!(faults(&seen), []);
@@ -337,7 +337,7 @@ fn old_tls_is_found() {
 fn advertised_http3_without_udp_is_found() {
     let mut seen = healthy(FAR);
     seen.http3 = Http3Reach::Silent("no handshake within 3 s".to_owned());
-    assert_eq!(faults(&seen), [], "nobody promised it");
+    assert_eq!(faults(&seen), [], "HTTP/3 was not advertised");
     seen.advertises_http3 = true;
     only(&seen, Fault::UdpBlocked);
     seen.http3 = Http3Reach::Works;
@@ -378,7 +378,7 @@ fn queue_that_only_uploads_fill_is_found() {
             .sentence
             .starts_with("During uploads a round trip takes 130 ms")
     );
-    assert_eq!(found.evidence, ["3 TCP handshakes beside uploads"]);
+    assert_eq!(found.evidence, ["3 TCP handshakes during uploads"]);
     assert_eq!(found.per, "request during an upload");
     let endpoint = Diagnosis::of(&seen).endpoint;
     assert_eq!(endpoint.connect_uploading, Some(ms(130)));
@@ -568,7 +568,7 @@ fn products_are_recognised_by_what_only_they_send() {
         product(&[("server", "Apache-Coyote/1.1")], &[]),
         Some("Tomcat")
     );
-    // The announcements of what ends the connection count more than the field, which may come from behind it.
+    // What the program that ends the connection announces counts more than the field, which may come from a server behind it.
     let envoy = [(3, 1_024), (4, 16_777_216)];
     assert_eq!(product(&[("server", "nginx")], &envoy), Some("Envoy"));
     let go = [(3, 250), (4, 1_048_576), (5, 1_048_576)];

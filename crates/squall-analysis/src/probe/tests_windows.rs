@@ -187,7 +187,7 @@ fn rate_is_expected_for_a_window_that_grows() {
 
 /// Between two waits for such a window, slow start may hold the upload up as well.
 #[test]
-fn window_that_grew_is_named_as_smaller_at_first_with_the_wait_for_the_congestion_window() {
+fn growing_window_is_reported_as_smaller_at_first_with_slow_start() {
     let server = growing(4 * SMALL);
     let mut made = upload_to(server, FAR, 6_000_000);
     let full = |time_us| {
@@ -297,7 +297,7 @@ fn only(seen: &Observations) -> DetectedFault {
 
 /// As with curl, which once had 64 KiB for a stream.
 #[test]
-fn download_through_a_small_window_of_the_client_is_a_fault_with_the_rate_that_it_allows() {
+fn small_client_window_is_a_fault_with_the_rate_that_it_allows() {
     let found = only(&downloads(65_536, (65_536, 1 << 24)));
     assert_eq!(found.fault, Fault::ClientWindow);
     assert_eq!(found.lost, Some(ms(19 * 30)));

@@ -18,7 +18,7 @@ pub struct ProbeVerdict {
     pub headline: String,
     /// What is wrong most, or that nothing is.
     pub sentence: String,
-    /// Why, or what was looked at.
+    /// Why, or what was examined.
     pub cause: String,
     /// What fixes it; empty if nothing needs to be fixed.
     pub fix: String,

@@ -187,13 +187,13 @@ struct Window {
     largest: i64,
     /// Whether an update gave much more than the window had been.
     has_grant: bool,
-    /// Since the first DATA frame of the upload.
+    /// What happened to it since the first DATA frame of the upload.
     ledger: Option<Ledger>,
 }
 
 impl Window {
-    /// Before a DATA frame of `length` bytes, after which `left` may still be sent.
-    fn used(&mut self, left: Option<i64>, length: i64, is_upload: bool) {
+    /// Notes a DATA frame of `length` bytes, after which `left` may still be sent.
+    fn note_data(&mut self, left: Option<i64>, length: i64, is_upload: bool) {
         let Some(left) = left else {
             return;
         };
@@ -209,8 +209,8 @@ impl Window {
         }
     }
 
-    /// After an update by `increment`, when the upload had sent `sent` bytes.
-    fn opened(&mut self, now: Option<i64>, increment: Option<u64>, sent: u64) {
+    /// Notes an update by `increment`. By then the upload had sent `sent` bytes.
+    fn note_update(&mut self, now: Option<i64>, increment: Option<u64>, sent: u64) {
         let increment = increment.unwrap_or(0);
         if let Some(ledger) = &mut self.ledger {
             self.has_grant |= increment as f64 >= GRANT * self.largest as f64;
@@ -246,12 +246,12 @@ impl Reader {
             (Way::Sent, DATA) => self.data(time, frame, frame.stream == Some(stream)),
             (Way::Received, WINDOW_UPDATE) if frame.stream == Some(0) => {
                 self.connection
-                    .opened(frame.connection_window, frame.value, self.bytes);
+                    .note_update(frame.connection_window, frame.value, self.bytes);
                 self.blocked.open_connection(time);
             }
             (Way::Received, WINDOW_UPDATE) if frame.stream == Some(stream) => {
                 self.stream
-                    .opened(frame.stream_window, frame.value, self.bytes);
+                    .note_update(frame.stream_window, frame.value, self.bytes);
                 self.blocked.open_stream(time);
             }
             _ => {}
@@ -261,11 +261,11 @@ impl Reader {
     fn data(&mut self, time: Time, frame: &FrameFacts, is_upload: bool) {
         let length = i64::try_from(frame.length).unwrap_or(i64::MAX);
         self.connection
-            .used(frame.connection_window, length, is_upload);
+            .note_data(frame.connection_window, length, is_upload);
         if !is_upload {
             return;
         }
-        self.stream.used(frame.stream_window, length, true);
+        self.stream.note_data(frame.stream_window, length, true);
         self.bytes += frame.length;
         self.ends.push(self.bytes);
         self.largest_frame = self.largest_frame.max(frame.length);

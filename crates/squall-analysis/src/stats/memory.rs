@@ -96,7 +96,7 @@ fn covariances(centred: &[f64]) -> (Vec<f64>, usize) {
         let is_quiet = scale > 0.0 && (product.abs() / scale) < by_chance;
         quiet = if is_quiet { quiet + 1 } else { 0 };
         if quiet >= in_a_row && window == last {
-            // The first of this quiet row is the lag after the last that counts.
+            // The first of these quiet lags follows the last lag that counts.
             window = (2 * (lag + 1 - in_a_row).max(1)).min(last);
         }
         if lag >= window {

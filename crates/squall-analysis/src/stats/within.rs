@@ -45,7 +45,7 @@ const ROUNDING: f64 = 1e-12;
 /// How exactly a share must be met: a rank is then known to a ten-millionth of how far such ranks scatter.
 const SHARE_TOLERANCE: f64 = 1e-9;
 
-/// About ten steps are usual. It ends after these for any numbers.
+/// About ten steps are usual. The search ends after this many, whatever the numbers.
 const STEPS_AT_MOST: u32 = 60;
 
 /// The highest quantile that a figure uses; `None` for the mean.
@@ -221,7 +221,7 @@ struct Batches {
 impl Batches {
     /// `None` if fewer than ten batches fit, or if all batches have the same mean.
     fn of(series: &[f64], batch_at_least: f64) -> Option<Batches> {
-        // Then it does not depend on the autocorrelation.
+        // Such a series is too short, whatever its autocorrelation.
         if series.len() as f64 / batch_at_least < BATCHES_AT_LEAST {
             return None;
         }
@@ -237,7 +237,7 @@ impl Batches {
             deviations.sum::<f64>()
         };
         let deviation = (moment(2) / (count - 1.0)).sqrt();
-        // Equal means differ by their rounding, as those of a series that repeats every few values.
+        // Means that should be equal can differ by rounding, as in a series that repeats every few values.
         let largest = means
             .iter()
             .fold(0.0, |most: f64, value| most.max(value.abs()));

@@ -156,7 +156,7 @@ fn doubtful_trials_count_only_where_lateness_cannot_have_made_the_change() {
     assert!((1.29..1.31).contains(&ratio), "{ratio}");
     let counted = (found.cells[0].trials_before, found.cells[0].trials_after);
     assert_eq!(counted, (7, 7));
-    // What lateness did to a rate is not known.
+    // How far lateness changed a rate is not known.
     let rate = found.cells[0].figure(ChangeFigure::Rate).finding;
     assert_eq!(rate, Difference::Unknown(UnknownReason::Doubtful));
 
@@ -174,7 +174,7 @@ fn doubtful_trials_count_only_where_lateness_cannot_have_made_the_change() {
         ["h1 at delay 10ms, loss 3%: within our own error"]
     );
 
-    // One trial of which it is not known what squall did: its pair is left out, and the others count.
+    // One trial for which it is not known how far squall moved it: its pair is left out, and the others count.
     let unknown = |trials: &mut [TrialStats]| doubt(&mut trials[0], None);
     let found = changes(&before, &run(&seven(1.5), 200.0, unknown));
     let h1 = found.cells[0].figure(ChangeFigure::P99);
@@ -222,7 +222,7 @@ fn threshold_holds_only_if_the_whole_interval_meets_it() {
     let threshold: ChangeThreshold = "p(99)<2x".parse().unwrap();
     let (said, holds) = threshold.check(&found.cells[0]);
     assert!(
-        !holds && said.contains("of too few trials to be sure"),
+        !holds && said.contains("from too few trials to be sure"),
         "{said}"
     );
     let wrong = "errors:rate<1x".parse::<ChangeThreshold>().unwrap_err();

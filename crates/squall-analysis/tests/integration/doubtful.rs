@@ -133,7 +133,7 @@ fn trials_whose_lateness_has_an_unknown_effect_do_not_count() {
     let twice = [(1_000, 2_000); 6];
     let unknown = compared_after(&twice, |trials| doubt(&mut trials[1], None));
     assert_eq!((unknown.pairs.len(), unknown.doubtful_pairs), (5, 1));
-    // The time that was added is known of response times only.
+    // The time that was added is known for response times only.
     let plan = Plan {
         measures: vec!["connections".parse().unwrap()],
         ..plan(6)
@@ -190,8 +190,8 @@ fn order_of_trials_does_not_matter() {
     assert_eq!(summarise(&plan, trials), summary);
 }
 
-/// Of equal variants: chance sets p99s apart by up to 15 %, and half of the trials are doubtful by 6 %. Which pairs count must
-/// not favour a result, so a difference is found in at most 5 % of runs: 20 of 400, and more than 33 once in 500 times.
+/// Equal variants: chance sets their p99s apart by up to 15 %, and half of the trials are doubtful by 6 %. Which pairs count
+/// must not favour a result, so a difference is found in at most 5 % of runs: 20 of 400, and more than 33 once in 500 times.
 #[test]
 fn counted_pairs_show_no_difference_between_equal_variants() {
     let plan = plan(20);

@@ -130,7 +130,7 @@ fn limits_are_kept_as_limits_and_invalid_trials_stay_out_of_them() {
     let p99 = |ms_| Quantile::Exact(ms(ms_));
     let mut trials = trials(&plan, &[(p99(10), p99(500)), (p99(90), p99(500))]);
     trials[0].validity = Validity::Limited {
-        reasons: vec!["the emulated path carries 2 Gbit/s here: give `rate`".to_owned()],
+        reasons: vec!["the emulated path carries 2 Gbit/s here: set `rate`".to_owned()],
     };
     trials[2].validity = Validity::Invalid {
         reasons: vec!["the link was late".to_owned()],
@@ -140,7 +140,7 @@ fn limits_are_kept_as_limits_and_invalid_trials_stay_out_of_them() {
     assert!(cell.is_limited() && cell.p99.is_none());
     let shown = cell.as_if_valid().unwrap();
     assert_eq!(shown.p99.unwrap().high, p99(10));
-    assert!(cell.first_doubt().unwrap().contains("give `rate`"));
+    assert!(cell.first_doubt().unwrap().contains("set `rate`"));
     let warnings: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
     let limited = "In 1 trial the link itself was the bottleneck";
     assert!(
@@ -193,10 +193,10 @@ fn every_warning_ends_in_advice() {
             "2 of 6 trials have no record. Finish the run with `squall run --resume RUN`.",
             "Trial 0000-h1-10ms-3p-r0 is invalid and left out: the link was late. Repeat it with `squall run \
              --resume RUN`.",
-            "1 of 4 trials was repeated because it was disturbed (h1: 0, h2c x1: 1). If they fall on one variant, \
-             it may be what disturbs this machine, and only its calmest trials are left: lower the rate. Else leave \
-             the machine idle while squall runs.",
-            "h2c x1 asked for cubic, but its sockets had reno. Load the kernel's module for cubic, or allow it to \
+            "1 of 4 trials was repeated because it was disturbed (h1: 0, h2c x1: 1). If they are all of one variant, \
+             it may be what disturbs this machine, and only its calmest trials are left: lower the rate. Otherwise \
+             leave the machine idle while squall runs.",
+            "h2c x1 asked for cubic, but its sockets had reno. Load the kernel module for cubic, or allow it for \
              unprivileged users (net.ipv4.tcp_allowed_congestion_control).",
             "h2c x1: 4 of 800 requests failed. They count as never answered; the error column of the trials' request \
              records says what happened.",
@@ -276,8 +276,8 @@ fn repeated_trials_are_counted_by_variant() {
     );
 }
 
-/// The warnings of a run whose server is nginx, or else squall's own. During its first trial, of 4 s, other programs used this
-/// much processor time.
+/// The warnings of a run whose server is nginx if `is_real`, otherwise squall's own. During its first trial, of 4 s, other
+/// programs used this much processor time.
 fn beside_others(used: Duration, is_real: bool) -> Vec<String> {
     let mut plan = plan(6);
     if is_real {
@@ -301,7 +301,7 @@ fn beside_others(used: Duration, is_real: bool) -> Vec<String> {
 }
 
 #[test]
-fn other_programs_on_the_processors_are_a_doubt_where_real_programs_need_them() {
+fn other_programs_cause_a_warning_if_real_programs_need_the_processors() {
     assert_eq!(
         beside_others(ms(3_200), true),
         [
@@ -320,7 +320,7 @@ fn other_programs_on_the_processors_are_a_doubt_where_real_programs_need_them() 
 }
 
 #[test]
-fn a_few_ticks_of_other_programs_in_a_short_trial_are_no_doubt() {
+fn a_few_ticks_of_other_programs_in_a_short_trial_are_ignored() {
     let mut record = record(&plan(1).trials[0]);
     record.trial.variant.stations[1].runs = Implementation::Program {
         program: "nginx".to_owned(),
@@ -390,8 +390,8 @@ fn a_crash_is_reported_even_if_the_repetition_went_well() {
     summary.add_failed_attempts(vec![attempt]);
     let expected = format!(
         "nginx was killed by SIGSEGV in trial {folder} (variant h2c x1) after 1.20 s; its log, in the run's folder: \
-         attempts/{folder}-1/stations/1-nginx/nginx.log. Its last words: out of luck. That attempt is in no figure. Find \
-         out why the program ended: under this load it may end again."
+         attempts/{folder}-1/stations/1-nginx/nginx.log. Its last output: out of luck. That attempt is left out of \
+         all figures. Find out why the program ended: it may do so again under this load."
     );
     assert_eq!(warnings_of(&summary), [expected]);
     assert!(!summary.has_failed_programs(), "the trial has a record");
@@ -438,7 +438,7 @@ fn failure_of_squalls_own_process_is_not_called_a_disturbance() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     for warning in &warnings[..2] {
         assert!(
-            warning.contains("did not finish and is in no figure: squall's own process"),
+            warning.contains("did not finish and is left out of all figures: squall's own process"),
             "{warning}"
         );
     }

@@ -127,7 +127,8 @@ fn exchanges_count_for_the_path_of_their_request() {
     check(&found, "server time p50 of /video", Some(33));
 }
 
-/// Without them, the variant that leaves the slowest exchanges unfinished would have the shortest server times.
+/// If they were left out, the variant that leaves the slowest exchanges unfinished would have the shortest server
+/// times.
 #[test]
 fn unfinished_exchanges_count_as_lower_bounds_until_the_client_gave_up() {
     let plan = asked(&["server time p50 of /video"]);
@@ -176,7 +177,7 @@ fn unfinished_exchanges_count_as_lower_bounds_until_the_client_gave_up() {
     check(&found, "server time p50 of /video", Some(45));
 }
 
-/// Nobody knows when their requests ended.
+/// It is not known when its request ended.
 #[test]
 fn unfinished_exchange_without_a_request_is_as_long_as_the_server_saw_it() {
     let plan = asked(&["server time p50"]);

@@ -197,7 +197,7 @@ fn variant_at_95_percent_of_the_rate_is_not_overloaded() {
     assert!(said_after(&[exact(100, 250)], slow).starts_with("h2c x1's p99 was 2.5x h1's"));
 }
 
-/// Makes these variants achieve less than half of the rate that was asked for.
+/// Makes these variants achieve less than half of the requested rate.
 fn overload(variants: &'static [&str]) -> impl Fn(&mut [TrialStats]) {
     move |trials| {
         for trial in trials {
@@ -235,9 +235,7 @@ fn limit(variants: &'static [&str], repetitions: u32) -> impl Fn(&mut [TrialStat
         for trial in trials {
             if variants.contains(&trial.variant.as_str()) && trial.repetition < repetitions {
                 trial.validity = Validity::Limited {
-                    reasons: vec![
-                        "the emulated path carries 2 Gbit/s here: give `rate`".to_owned(),
-                    ],
+                    reasons: vec!["the emulated path carries 2 Gbit/s here: set `rate`".to_owned()],
                 };
             }
         }
@@ -246,7 +244,8 @@ fn limit(variants: &'static [&str], repetitions: u32) -> impl Fn(&mut [TrialStat
 
 #[test]
 fn variant_that_the_link_limits_is_not_blamed() {
-    let unknown = "h2c x1 and h1 cannot be compared by p99: the link itself was the bottleneck; give `rate`\n";
+    let unknown =
+        "h2c x1 and h1 cannot be compared by p99: the link itself was the bottleneck; set `rate`\n";
     assert_eq!(
         said_after(&[exact(100, 500)], limit(&["h1", "h2c x1"], 1)),
         unknown
@@ -562,7 +561,7 @@ fn interquartile_range_shows_which_variant_varies_more() {
 }
 
 #[test]
-fn answer_that_more_repetitions_may_decide_names_the_command() {
+fn undecided_answer_suggests_the_command_for_more_repetitions() {
     let how_sure = |p99s: &[_], change: &dyn Fn(&mut TrialStats)| {
         let plan = plan(p99s.len() as u32);
         let mut trials = trials(&plan, p99s);

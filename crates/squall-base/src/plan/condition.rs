@@ -96,13 +96,13 @@ pub struct Condition {
     /// The schedule that changes all of this: its file, as the recipe names it; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// The settings of the links behind the first, in order. A link without an entry has the settings and the schedule of
+    /// The settings of the links after the first, in order. A link without an entry has the settings and the schedule of
     /// the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next_links: Vec<LinkConditions>,
 }
 
-/// The settings of a link behind the first.
+/// The settings of a link after the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkConditions {
     /// One-way delay.
@@ -115,7 +115,7 @@ pub struct LinkConditions {
 }
 
 impl Condition {
-    /// The conditions of a link, by its place among the links of a path, from 0: those of a path with this link alone.
+    /// The condition of one link, as if it were the only one of its path. `link` is its place among the path's links, from 0.
     pub fn of_link(&self, link: usize) -> Condition {
         let next = link
             .checked_sub(1)
@@ -136,7 +136,7 @@ impl Condition {
         }
     }
 
-    /// Both delays of the first link: the least time that a packet and its reply take there.
+    /// The delays of the first link in both directions, added up: the least time that a packet and its reply take there.
     pub fn round_trip(&self) -> Duration {
         self.delay.up + self.delay.down
     }

@@ -25,7 +25,7 @@ pub enum Measure {
     ServerTime(Statistic, Targets),
     /// From when a request was due to the first bytes of its response's body.
     FirstChunkTime(Statistic, Targets),
-    /// Between two arrivals of a response's body, at the client.
+    /// Between two arrivals of bytes of a response's body, at the client.
     Gap(Statistic),
     /// Bytes of bodies, in both directions, per second of transfer.
     Throughput,
@@ -167,7 +167,7 @@ impl Measure {
         matches!(self, Measure::Throughput)
     }
 
-    /// The statistic that it is, if any.
+    /// Its statistic, if it has one.
     pub const fn statistic(self) -> Option<Statistic> {
         match self {
             Measure::ResponseTime(statistic, _)
@@ -253,7 +253,7 @@ impl fmt::Display for Measure {
 
 /// A text that does not name a measure.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no measure")]
+#[error("{0:?} is not a measure")]
 pub struct UnknownMeasure(pub String);
 
 impl FromStr for Measure {

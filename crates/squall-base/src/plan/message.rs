@@ -1,8 +1,8 @@
 //! What the messages of a plan may contain, so that the engine of every protocol can send and receive them.
 //!
-//! These rules are defined only here: squall-recipe refuses a text that breaks them and reports where it stands,
-//! squall-http refuses a message that breaks them, whatever built it. A load that HTTP/2 carries and HTTP/1.1 refuses
-//! would compare nothing, so the limits are those of the strictest engine.
+//! These rules are defined only here: squall-recipe refuses a text that breaks them and reports its position,
+//! squall-http refuses any message that breaks them. A load that HTTP/2 carries and HTTP/1.1 refuses could not be
+//! compared, so the limits are those of the strictest engine.
 
 use std::fmt;
 
@@ -128,8 +128,8 @@ pub fn is_header_value(text: &str) -> bool {
         && text.trim_matches([' ', '\t']).len() == text.len()
 }
 
-/// Why a request must not contain this field, if it must not. A response must not contain `te` either: it is a field of
-/// requests.
+/// Why a request must not contain this field; `None` if it may. A response must not contain `te` at all, because it is a
+/// request field.
 pub fn reservation(name: &str, value: &str) -> Option<Reservation> {
     match name {
         "te" if value == TE_VALUE => None,

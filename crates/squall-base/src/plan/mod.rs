@@ -252,21 +252,21 @@ impl Trial {
         self.fast.get(link).copied().unwrap_or(false)
     }
 
-    /// The delays of the link that the hop of this number crosses, both ways.
+    /// The delays, both ways, of the link that hop number `hop` crosses.
     pub fn link_round_trip(&self, hop: u8) -> Duration {
         let client = usize::from(hop.max(1)) - 1;
         let link = self.variant.links_before(client);
         self.condition.of_link(link).round_trip()
     }
 
-    /// The delays of all links, both ways: the least time that a request takes whose response each proxy awaits.
+    /// The delays of all links, both ways: the least time that a request takes if each proxy waits for its response.
     pub fn round_trip(&self) -> Duration {
         let links = 0..self.variant.links();
         let each = links.map(|link| self.condition.of_link(link).round_trip());
         each.fold(Duration::ZERO, |sum, one| sum + one)
     }
 
-    /// The longest that the load of this trial can take, without set-up.
+    /// The longest that the load of this trial can take, excluding set-up.
     pub fn load_time_at_most(&self) -> Duration {
         self.load.warmup + self.load.duration + self.load.drain
     }

@@ -42,7 +42,7 @@ impl Default for Urgency {
 
 /// A number that is not an urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{0} is no urgency: expected 0 to 7")]
+#[error("{0} is not an urgency: expected 0 to 7")]
 pub struct UnknownUrgency(u8);
 
 impl TryFrom<u8> for Urgency {
@@ -100,7 +100,7 @@ impl PageRequest {
     }
 }
 
-/// A page: at least one request, each after an earlier one in the list or from the start.
+/// A page: at least one request. Each waits for an earlier one in the list, or is sent from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<PageNode>", into = "Vec<PageNode>")]
 pub struct Page(Vec<PageNode>);
@@ -115,7 +115,7 @@ pub enum PageError {
     #[error("a page has at most 2^32 - 1 requests")]
     TooMany,
     /// A request waits for itself or for a later one, so it might never be sent.
-    #[error("request {node} of the page waits for request {after}, which does not stand before it")]
+    #[error("request {node} of the page waits for request {after}, which does not come before it")]
     Order {
         /// The request that waits.
         node: u32,

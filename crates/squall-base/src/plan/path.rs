@@ -58,7 +58,7 @@ impl StationOptions {
 /// A setting of a program, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StationSetting {
-    /// The program's side of the hop: server of the hop before it, client of the hop behind it.
+    /// The program's side of the hop: server of the hop before it, client of the hop after it.
     pub side: Side,
     /// The setting.
     pub setting: ProgramSetting,

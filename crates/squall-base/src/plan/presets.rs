@@ -114,7 +114,7 @@ static PRESETS: [Preset; 11] = [
     },
     Preset {
         name: "go",
-        says: "250 streams; windows of 1 MiB, given back in pieces of 4 KiB and more; small TLS records \
+        says: "250 streams; windows of 1 MiB, given back in pieces of at least 4 KiB; small TLS records \
                at first",
         server: go_server,
         client: Some(go_transport),
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn some_programs_differ_by_side() {
+    fn presets_of_some_programs_differ_by_side() {
         let window = |name, side| find_preset(name, side).unwrap().http2.connection_window;
         assert_eq!(window("go", Side::Server).get(), 1_048_576);
         assert_eq!(window("go", Side::Client).get(), 1_073_807_359);

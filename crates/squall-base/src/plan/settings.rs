@@ -273,7 +273,7 @@ pub enum RecordSizes {
         small: Bytes,
         /// The number of bytes after which records become large.
         warmup: Bytes,
-        /// How long nothing must be sent before records are small again.
+        /// After nothing has been sent for this long, records are small again.
         idle: Duration,
     },
 }
@@ -305,7 +305,7 @@ pub struct TcpSettings {
     pub max_cwnd: Option<u32>,
     /// SO_MAX_PACING_RATE, for which the kernel counts TCP's payload; `None`: no limit.
     pub max_pacing_rate: Option<BitRate>,
-    /// The most bytes that one system call writes; `None`: everything that there is.
+    /// The most bytes that one system call writes; `None`: all that is available.
     pub write_size: Option<Bytes>,
     /// The local ports of a client's connections (IP_LOCAL_PORT_RANGE); `None`: any port of the host's range.
     pub local_ports: Option<PortRange>,
@@ -396,7 +396,9 @@ impl FromStr for PortRange {
 
 /// A text that is not a range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no range of ports: expected two of 1 to 65535 such as `40000-40100`, the lower one first")]
+#[error(
+    "not a range of ports: expected two of 1 to 65535 such as `40000-40100`, the lower one first"
+)]
 pub struct ParsePortRangeError;
 
 crate::words! {
@@ -408,11 +410,11 @@ crate::words! {
         LastUsed = "last_used",
         /// The least recently used (a queue): all stay in use.
         FirstUsed = "first_used",
-        /// In turns, whatever is in flight on them.
+        /// In turns, regardless of what is in flight on them.
         Turns = "turns",
         /// The one with the fewest requests in flight.
         LeastBusy = "least_busy",
-        /// At random, by the seed.
+        /// At random, determined by the seed.
         Random = "random",
     }
 }

@@ -15,7 +15,7 @@ use crate::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseLoadError {
     /// A stage with missing parts.
-    #[error("{0:?} is no stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"")]
+    #[error("{0:?} is not a stage: expected \"100/s 10s\" or \"100/s..1000/s 30s\"")]
     Stage(String),
     /// Stages that cannot be computed exactly.
     #[error(transparent)]

@@ -47,16 +47,17 @@ pub struct OpenLoad {
 }
 
 impl OpenLoad {
-    /// How long requests are asked for, from the load's start, without the pauses at its end. Evenly spaced requests at
-    /// one constant rate are asked for until the one after the last would be due, so n of them take n/rate.
-    pub fn asked_for(&self) -> Duration {
+    /// How long the load is active: from its start to the end of its last stage with requests, without trailing pauses. A
+    /// load of evenly spaced requests at one constant rate is active at least until the one after the last would be due,
+    /// so that n of them take n/rate.
+    pub fn active_duration(&self) -> Duration {
         let stages = self.stages.as_slice();
         let has_requests = |stage: &Stage| stage.from.is_some() || stage.to.is_some();
         let last = stages.iter().rposition(has_requests);
-        let asked = last.map_or(stages, |last| &stages[..=last]);
-        let nanos = asked.iter().map(|stage| stage.duration.as_nanos());
+        let active = last.map_or(stages, |last| &stages[..=last]);
+        let nanos = active.iter().map(|stage| stage.duration.as_nanos());
         let length = Duration::from_nanos(nanos.sum());
-        match (asked, self.spacing) {
+        match (active, self.spacing) {
             ([stage], Spacing::Constant) if stage.from == stage.to => {
                 stage.from.map_or(length, |rate| {
                     length.max(rate.offset_of(rate.events_in(length)))
@@ -158,7 +159,7 @@ impl Default for Warmup {
 /// A script that clients replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLoad {
-    /// What each client sends when; a step's request is one of the caller's.
+    /// What each client sends, and when; a step's request refers to the caller's list.
     pub steps: Vec<ScriptStep>,
     /// The number of clients that replay it.
     pub clients: u32,
@@ -168,7 +169,7 @@ pub struct ScriptLoad {
     pub speed: Speed,
     /// How often each client replays it.
     pub rounds: Rounds,
-    /// No request is due at this time after the start, or later; `None`: all are due.
+    /// No request is due at or after this time from the start; `None`: no limit.
     pub duration: Option<Duration>,
     /// The first part of it, from the start of the load.
     pub warmup: Duration,
@@ -282,7 +283,7 @@ pub struct PageLoad {
 pub enum Mix {
     /// One at random, determined by the load's seed.
     Drawn(Weights),
-    /// One after the other, and then from the first again: there are this many.
+    /// One after the other, then from the first again; the number is how many there are.
     InOrder(NonZeroU32),
 }
 
@@ -370,9 +371,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_at_a_rate_are_asked_for_as_long_as_they_cover() {
+    fn n_evenly_spaced_requests_are_active_for_n_over_the_rate() {
         let ms = Duration::from_millis;
-        for (rate, length, asked) in [
+        for (rate, length, active) in [
             ("1/s", ms(2_000), ms(2_000)),
             ("1/s", ms(5_000), ms(5_000)),
             ("1/s", ms(10_000), ms(10_000)),
@@ -387,17 +388,17 @@ mod tests {
         ] {
             let rate: Rate = rate.parse().unwrap();
             let load = open(vec![Stage::constant(rate, length)]);
-            assert_eq!(load.asked_for(), asked, "{rate} {length}");
+            assert_eq!(load.active_duration(), active, "{rate} {length}");
             let random = OpenLoad {
                 spacing: Spacing::Poisson,
                 ..load
             };
-            assert_eq!(random.asked_for(), length);
+            assert_eq!(random.active_duration(), length);
         }
     }
 
     #[test]
-    fn pauses_at_the_end_of_a_load_are_not_asked_for() {
+    fn trailing_pauses_do_not_count_in_the_active_duration() {
         let [one, two] = [1, 2].map(Duration::from_secs);
         let ten: Rate = "10/s".parse().unwrap();
         let load = open(vec![
@@ -406,10 +407,10 @@ mod tests {
             Stage::ramp(Some(ten), None, one),
             Stage::pause(two),
         ]);
-        assert_eq!(load.asked_for(), Duration::from_secs(4));
+        assert_eq!(load.active_duration(), Duration::from_secs(4));
         let load = open(vec![Stage::constant(ten, one), Stage::pause(two)]);
-        assert_eq!(load.asked_for(), one);
-        assert_eq!(open(vec![Stage::pause(one)]).asked_for(), one);
+        assert_eq!(load.active_duration(), one);
+        assert_eq!(open(vec![Stage::pause(one)]).active_duration(), one);
     }
 
     #[test]

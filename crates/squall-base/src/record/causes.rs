@@ -40,7 +40,7 @@ crate::words! {
         /// bytes could not be sent because the sender was repairing the loss of its own bytes.
         Loss = "loss",
         /// Bytes of other requests were lost and held its own bytes up (head-of-line blocking): bytes that had arrived
-        /// behind the gap, or bytes that could not be sent while the sender repaired the loss.
+        /// after the gap, or bytes that could not be sent while the sender repaired the loss.
         Hol = "hol",
         /// The request's own bytes had arrived in order, but the rest of their TLS record had not.
         Record = "record",
@@ -116,7 +116,7 @@ pub struct CausesRecord {
     /// exchange was over; the next hop's row divides the `server` part of that time further.
     pub spans: CauseSpans,
     /// The part of `spans` that is [`Cause::Queue`], divided by what the requests that held the connections or streams
-    /// waited for meanwhile. The durations add up to that part exactly; `queue` in here means that the root is unknown.
+    /// waited for meanwhile. The durations add up to that part exactly; `queue` among them means that the root is unknown.
     pub queue_roots: CauseSpans,
     /// The dropped packet that cost the request most; `None` if no drop cost it anything, or if it is unknown which.
     pub responsible: Option<PacketRef>,

@@ -67,7 +67,7 @@ pub struct DropRecord {
     pub start: Option<u64>,
     /// The offset after the last byte that it carried.
     pub end: Option<u64>,
-    /// The requests that have bytes in the packet, be it of the request or of the response.
+    /// The requests with bytes in the packet, either of the request itself or of its response.
     pub carried: Vec<u64>,
     /// How its bytes were retransmitted.
     pub repair: Repair,

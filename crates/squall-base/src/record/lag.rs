@@ -35,7 +35,7 @@ pub struct LagFault {
 
 /// Whether lag and lateness changed the response times so little that they do not matter: `response` are the percentiles of
 /// the response times at [`LAG_QUANTILES`], `without_own` those of the same times without each request's own lag and
-/// without the times at which the links ran late while it was under way.
+/// without the times at which the links ran late while it was in flight.
 pub fn is_slight(response: [Duration; 3], without_own: [Duration; 3]) -> bool {
     response.iter().zip(without_own).all(|(with, without)| {
         let added = (*with - without).as_nanos() as f64;

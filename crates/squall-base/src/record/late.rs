@@ -1,9 +1,9 @@
 //! When squall's own link ran late in a trial, and how much of that may be part of a response time.
 //!
-//! A link that runs late delays packets beyond what its conditions say. Only the requests under way at that moment can have
+//! A link that runs late delays packets beyond what its conditions say. Only the requests in flight at that moment can have
 //! waited for it, so each is compared with these times by itself. Delays below [`LateSpans::SHORTEST`] are not listed, and
-//! what a late generator does is in the requests' own times. `lag` judges a trial by both; docs/METHOD.md, "Our own
-//! error", explains the rule.
+//! what a late generator does is in the requests' own times. `lag` judges a trial by both; docs/METHOD.md, "Our own error",
+//! explains the rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl LateSpans {
         self.0.iter().copied()
     }
 
-    /// How much of the time from `from` until `until` the links ran late.
+    /// For how much of the time from `from` until `until` the links ran late.
     pub fn within(&self, from: Time, until: Time) -> Duration {
         let first = self.0.partition_point(|span| span.until <= from);
         let during = self.0[first..].iter().take_while(|span| span.from < until);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn time_between_spans_that_come_out_of_order_is_not_late() {
+    fn gap_between_spans_added_out_of_order_is_not_late() {
         let mut spans = LateSpans::default();
         spans.add(span(100, 101));
         spans.add(span(90, 91));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_part_within_a_time_counts() {
+    fn only_the_part_within_the_given_time_counts() {
         let spans = LateSpans::of(vec![span(10, 12), span(20, 25), span(40, 41)], Time::ZERO);
         assert_eq!(spans.within(at(0), at(10)), Duration::ZERO);
         assert_eq!(spans.within(at(11), at(22)), Duration::from_millis(3));

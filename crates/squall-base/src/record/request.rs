@@ -55,11 +55,11 @@ pub struct RequestRecord {
     pub phase: Phase,
     /// The virtual client that sent it; 0 in an open load, which has no virtual clients.
     pub user: u32,
-    /// Its place among the load's requests, from 0.
+    /// Which of the load's requests it is a copy of: the index in the list `requests` of plan.json, from 0.
     pub what: u32,
     /// When it was due by the schedule.
     pub intended: Time,
-    /// When the generator took it up; `taken_up - intended` is the generator's own lag.
+    /// When the generator started to handle it; `taken_up - intended` is the generator's own lag.
     pub taken_up: Time,
     /// When a connection and, for HTTP/2 and HTTP/3, a stream was assigned to it.
     pub slot: Option<Time>,
@@ -100,7 +100,7 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// A measured request that was due at `intended` and taken up immediately. Nothing else has happened to it yet.
+    /// A measured request that was due at `intended` and started immediately. Nothing else has happened to it yet.
     #[inline]
     pub fn due(request: u64, intended: Time) -> RequestRecord {
         RequestRecord {

@@ -144,7 +144,7 @@ impl TcpField {
 /// ```
 /// use squall_base::record::TcpInfo;
 ///
-/// // What a kernel that knows nothing after the congestion window would give.
+/// // What a kernel would return whose structure ends after the congestion window.
 /// let mut bytes = [0; 84];
 /// bytes[80..84].copy_from_slice(&10_u32.to_ne_bytes());
 /// let info = TcpInfo::from_bytes(&bytes);
@@ -270,7 +270,7 @@ impl TcpInfo {
         self.values.map(present)
     }
 
-    /// The value of the field at `place` in [`TcpInfo::FIELDS`]; `None` also if it does not exist.
+    /// The value of the field at `place` in [`TcpInfo::FIELDS`]; `None` if it is missing, or if there is no such field.
     pub fn value(&self, place: usize) -> Option<u64> {
         self.values.get(place).copied().and_then(present)
     }
@@ -287,7 +287,7 @@ impl TcpInfo {
         index
     }
 
-    /// The value of the field `name`; `None` also if it does not exist.
+    /// The value of the field `name`; `None` if it is missing, or if there is no such field.
     pub fn get(&self, name: &str) -> Option<u64> {
         let place = TcpInfo::FIELDS
             .iter()

@@ -84,13 +84,13 @@ pub enum Validity {
         reasons: Vec<String>,
     },
     /// Only the generator's lag and late links disturbed it, and how much time they added to its requests is known. It is
-    /// evidence of a difference that these cannot have made.
+    /// evidence only of differences that they cannot have caused.
     Doubtful {
         /// What was late, each a sentence.
         reasons: Vec<String>,
     },
     /// The emulated path itself was the bottleneck, because the processor of a link's thread was full. The variant would be
-    /// at least as good on the path that was asked for, so the figures are limits. Repeating the trial would not help.
+    /// at least as good on the requested path, so the figures are limits. Repeating the trial would not help.
     Limited {
         /// What the path carried, and what to do: one sentence for each such link.
         reasons: Vec<String>,
@@ -118,7 +118,7 @@ impl Validity {
         matches!(self, Validity::Limited { .. })
     }
 
-    /// What is to be said against the trial; empty if it is valid.
+    /// The objections to the trial; empty if it is valid.
     pub fn reasons(&self) -> &[String] {
         match self {
             Validity::Valid => &[],
@@ -198,11 +198,11 @@ impl TcpShortage {
 pub struct OpenFiles {
     /// Open files, at most.
     pub most: u64,
-    /// From this many on, only root may open further ones: fs.file-max.
+    /// Once this many are open, only root may open more: fs.file-max.
     pub limit: u64,
 }
 
-/// What programs outside of a run used of the processors while a trial's client ran, counted in ticks of 10 ms.
+/// The processor time that programs outside of a run used while a trial's client ran, counted in ticks of 10 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherPrograms {
     /// Their processor time, on all processors together.
@@ -244,7 +244,7 @@ pub struct MachineHealth {
     /// How long all processors together were ready while the hypervisor ran something else; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<Duration>,
-    /// What programs outside of the run used of the processors; `None` if not visible.
+    /// The processor time that programs outside of the run used; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_programs: Option<OtherPrograms>,
     /// How often squall's cgroup, or one above it, reached its limit of memory; `None` if not visible.
@@ -255,7 +255,7 @@ pub struct MachineHealth {
 /// How well squall's own machinery worked in a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// The generator's lag: how long after its intended time a request was taken up.
+    /// The generator's lag: how long after its intended time it started to handle a request.
     pub schedule_lag: Lateness,
     /// How late the link's thread woke up for a heartbeat of 1 ms: the possible error of arrival times.
     pub link_wakeup: Lateness,

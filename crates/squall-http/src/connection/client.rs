@@ -13,7 +13,7 @@ use crate::message::Request;
 use crate::side::TcpEngine;
 use crate::{h1, h2, tls};
 
-/// The stream of the request that requested HTTP/2 (RFC 7540, section 3.2).
+/// The stream on which the response to the upgrade request arrives (RFC 7540, section 3.2).
 const UPGRADED_STREAM: StreamId = StreamId(1);
 
 impl ClientConnection {
@@ -28,8 +28,8 @@ impl ClientConnection {
         })
     }
 
-    /// A connection over TLS to the server of that name, if it has one. ALPN selects the HTTP version; without ALPN it
-    /// is HTTP/1.1.
+    /// A connection over TLS to the server named `server_name`, if it has a name. ALPN selects the HTTP version;
+    /// without ALPN it is HTTP/1.1.
     pub fn secure(
         context: &tls::ClientContext,
         server_name: Option<&str>,

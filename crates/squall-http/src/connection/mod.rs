@@ -5,8 +5,8 @@
 //! TLS: a byte of HTTP counts as written when the socket has taken the last byte of the record that holds it. Over TLS,
 //! ALPN selects the protocol, so the engine is created when the handshake completes.
 //!
-//! This is only the layer of TLS. [`h1`](crate::h1), [`h2`](crate::h2) and [`tls`] do the work; `client` and `server`
-//! are what only one side does. HTTP/3 uses datagrams instead of a byte stream: see [`crate::h3`].
+//! This module only adds the TLS layer. [`h1`](crate::h1), [`h2`](crate::h2) and [`tls`] do the work; `client` and `server`
+//! hold what only one side does. HTTP/3 uses datagrams instead of a byte stream: see [`crate::h3`].
 
 mod client;
 mod server;

@@ -1,4 +1,4 @@
-//! What only the server's side of a connection does: its ends.
+//! What only the server's side of a connection does, mostly to end it.
 //!
 //! It responds to nothing itself: see [`Connection::streams`].
 
@@ -49,9 +49,9 @@ impl ServerConnection {
         }
     }
 
-    /// HTTP/1.1: answers a request whose head is not complete with 408 (Request Timeout), after the responses before it.
-    /// Then the connection ends; what else the client sends is ignored. Returns whether there is such a request. Over
-    /// HTTP/2 the answer is no: nothing else can be read before a head is complete, so its connection can only be closed.
+    /// HTTP/1.1: answers a request whose head is incomplete with 408 (Request Timeout), after the responses before it.
+    /// The connection then ends, and anything else the client sends is ignored. Returns whether there is such a request.
+    /// Always false over HTTP/2: until a head is complete nothing else can be read, so the connection can only be closed.
     pub fn time_out_head(&mut self) -> bool {
         match &mut self.engine {
             Some(TcpEngine::H1(h1)) => h1.time_out_head(),

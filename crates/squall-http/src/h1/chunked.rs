@@ -13,7 +13,7 @@ const MAX_OVERHEAD_BYTES: u32 = 64 * 1024;
 /// A 64-bit size has 16 hexadecimal digits.
 const MAX_SIZE_DIGITS: u8 = 16;
 
-/// What a body took of the bytes offered to it.
+/// How a body used the bytes offered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyProgress {
     /// How many bytes belonged to the body.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_may_only_briefly_outweigh_the_data() {
+    fn extensions_may_exceed_the_data_only_up_to_a_limit() {
         let chunk = format!("1;{}\r\na\r\n", "x".repeat(1_000));
         assert_eq!(decode(&[chunk.repeat(60).as_bytes()]), Ok(None));
         assert_eq!(

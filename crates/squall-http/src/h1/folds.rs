@@ -16,7 +16,7 @@ const MAX_FOLDS: usize = MAX_FIELDS;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unfolded {
     pub(super) bytes: Vec<u8>,
-    /// How many bytes of the folded section it stands for: up to the end of the section, or all of them.
+    /// How many bytes of the input it replaces: up to the end of the section, or all of them.
     pub(super) used: usize,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_section_is_not_part_of_it() {
+    fn unfolding_stops_at_the_end_of_the_section() {
         let head = "s\r\na: b\r\n c\r\n\r\n";
         let expected = Some(("s\r\na: b c\r\n\r\n".to_owned(), head.len()));
         assert_eq!(unfolded(&format!("{head}d\r\n e")), expected);

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folded_value_of_a_response_means_the_same_as_on_one_line() {
+    fn a_folded_response_value_means_the_same_as_an_unfolded_one() {
         assert_eq!(
             response("x: a\r\n b\r\ncontent-length:\r\n\t7\r\n"),
             Ok((Some(Body::Length(7)), true))

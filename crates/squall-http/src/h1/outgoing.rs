@@ -45,7 +45,7 @@ pub(super) enum Outgoing {
     Streamed(Box<Stream>),
 }
 
-/// What taking some bytes meant for their message.
+/// The effect of written bytes on their message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
     /// They included its first byte.

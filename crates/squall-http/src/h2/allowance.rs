@@ -1,8 +1,8 @@
 //! Limits the frames of a peer that cost processor time and carry nothing: WINDOW_UPDATE by one byte, PING, PRIORITY,
 //! GOAWAY, ALTSVC, unknown types, and DATA that is mostly padding.
 //!
-//! It has no clock. Frames are paid for with what the connection achieves: bytes of bodies and messages, in either
-//! direction. Limits on single kinds of frames (resets, acknowledgements, CONTINUATION) are the sessions' own.
+//! It has no clock. Frames are paid for by useful traffic: messages and DATA frames that we send, and body bytes in
+//! either direction. Limits on single kinds of frames (resets, acknowledgements, CONTINUATION) are the sessions' own.
 
 use crate::frames::{Frame, FrameKind};
 
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// How many frames without content it still takes.
+    /// How many more frames without content it accepts.
     fn left(mut allowance: FrameAllowance) -> u64 {
         let mut frames = 0;
         while allowance.take_frame() {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_connection_achieves_earns_frames() {
+    fn bodies_and_messages_earn_frames() {
         let mut allowance = FrameAllowance::new();
         allowance.send(SentContent {
             messages: 2,

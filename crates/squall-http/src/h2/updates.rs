@@ -19,12 +19,12 @@ const MAX_SEPARATE: u64 = 64;
 /// Stands for the connection in place of a stream.
 const CONNECTION: u32 = 0;
 
-/// What allows received bytes to be returned to the window.
+/// When received bytes may be returned to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consumption {
-    /// Nothing: they are returned immediately.
+    /// Immediately.
     AtOnce,
-    /// The owner consuming them.
+    /// Once the owner has consumed them.
     ByOwner,
 }
 

@@ -1,19 +1,19 @@
-//! Limits what a peer sends that costs processor time and carries nothing: datagrams with only PING, PADDING or
-//! acknowledgements, bytes of STREAM frames one by one, empty DATA, PRIORITY_UPDATE, GOAWAY, frames and streams of
-//! unknown types, instructions on QPACK's streams, requests that are cancelled.
+//! Limits what a peer may send that costs processor time but carries nothing: datagrams with only PING, PADDING or
+//! acknowledgements, STREAM frames of single bytes, empty DATA, PRIORITY_UPDATE, GOAWAY, frames and streams of unknown
+//! types, instructions on QPACK's streams, cancelled requests.
 //!
-//! It is the counterpart of `h2::allowance`, and has no clock either: each of these costs a unit, and units are earned
-//! by what the connection achieves, in either direction. quiche does not report single QUIC frames, so a datagram
-//! counts as a whole; what else it contains costs little once it is decrypted. A datagram with a HEADERS frame or the
-//! start of a DATA frame with content costs nothing: a conversation may consist of such datagrams.
+//! It is the counterpart of `h2::allowance`, and has no clock either: each of these costs a unit, and useful traffic in
+//! either direction earns units. quiche does not report single QUIC frames, so a datagram counts as a whole; what else
+//! it contains costs little once it is decrypted. A datagram with a HEADERS frame or the start of a DATA frame with
+//! content costs nothing: a conversation may consist of such datagrams.
 
 use squall_base::plan::Http3Settings;
 
 use super::wire::{DATA, HEADERS, Header};
 
-/// Units in advance, as many as frames of HTTP/2. `squall serve` and `squall proxy` close a connection without progress
-/// after 75 s by default, and 10,000 datagrams in that time are 133 a second; keep-alive takes one in 5 to 30 s. A peer
-/// that sends PING every 10 s while its stream is silent takes more than a day to use them up.
+/// Units in advance, as many as the frames allowed over HTTP/2. `squall serve` and `squall proxy` close a connection
+/// without progress after 75 s by default, and 10,000 datagrams in that time are 133 a second; keep-alive takes one in
+/// 5 to 30 s. A peer that sends PING every 10 s while its stream is silent takes more than a day to use them up.
 const IN_ADVANCE: u64 = 10_000;
 
 /// Units earned by each message that we send: browsers add PRIORITY_UPDATE and a cancellation on QPACK's stream to a
@@ -60,13 +60,13 @@ impl Allowance {
         self.is_exceeded
     }
 
-    /// Counts `units` of the peer that carry nothing.
+    /// Charges the peer for `units` that carry nothing.
     pub(super) fn charge(&mut self, units: u64) {
         self.is_exceeded |= units > self.left;
         self.left = self.left.saturating_sub(units);
     }
 
-    /// Counts a datagram, after all that it brought was counted.
+    /// Counts a datagram. Call this after counting everything that it brought.
     pub(super) fn receive_datagram(&mut self) {
         if !std::mem::take(&mut self.has_content) {
             self.charge(1);
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// How many datagrams without content it still takes.
+    /// How many more datagrams without content it accepts.
     fn left(mut allowance: Allowance) -> u64 {
         let mut datagrams = 0;
         loop {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_connection_achieves_earns_units() {
+    fn bodies_and_messages_earn_units() {
         let mut allowance = full();
         allowance.send_piece(17);
         allowance.send_piece(6);

@@ -1,4 +1,4 @@
-//! How much of streamed bodies is buffered: of one stream, of one connection, and of all connections of an endpoint.
+//! Limits how much of streamed bodies is buffered: per stream, per connection, and for all connections of an endpoint.
 //!
 //! A peer that keeps its windows or its congestion window closed makes bodies wait, on each of its streams. The streams
 //! of a connection share a fixed amount equally, so none of them waits for another one's share. Once all connections
@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The most per stream: about one batch of datagrams.
 const STREAM_BYTES: usize = 64 * 1024;
 
-/// The least per stream: some packets, so that a frame's overhead stays below 0.1 %.
+/// The least per stream: a few packets, so that a frame's overhead stays below 0.1 %.
 const LEAST_BYTES: usize = 4 * 1024;
 
-/// What the streams of a connection share: the most for each of 16, and 10 KiB for each of the usual 100.
+/// What the streams of a connection share: the maximum for 16 streams, or 10 KiB for each of the usual 100.
 const CONNECTION_BYTES: usize = 1024 * 1024;
 
 /// What all connections may hold before each stream gets only the least: 64 times [`CONNECTION_BYTES`].
 const ENDPOINT_BYTES: usize = 64 * 1024 * 1024;
 
-/// What all connections of an endpoint hold. Clones share the count.
+/// Counts the bytes that all connections of an endpoint hold. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndpointBuffers(Arc<EndpointState>);
 
@@ -37,7 +37,7 @@ impl EndpointBuffers {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    /// Says whether the owner's memory is scarce.
+    /// Sets whether the owner's memory is scarce.
     pub(super) fn set_scarce(&self, is_scarce: bool) {
         self.0.is_scarce.store(is_scarce, Ordering::Relaxed);
     }
@@ -47,7 +47,7 @@ impl EndpointBuffers {
         self.0.is_scarce.load(Ordering::Relaxed) || self.held_bytes() >= ENDPOINT_BYTES
     }
 
-    /// The count of one more connection, which is part of this one.
+    /// The count for one more connection, which is included in this one.
     pub(super) fn connection(&self) -> ConnectionBuffers {
         ConnectionBuffers {
             endpoint: self.clone(),
@@ -56,7 +56,7 @@ impl EndpointBuffers {
     }
 }
 
-/// What one connection holds; it is given back when this is dropped.
+/// Counts the bytes that one connection holds; dropping it subtracts them from the endpoint's count.
 #[derive(Debug)]
 pub(super) struct ConnectionBuffers {
     endpoint: EndpointBuffers,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_endpoint_leaves_each_stream_the_least_until_a_connection_ends() {
+    fn a_full_endpoint_limits_each_stream_to_the_minimum_until_a_connection_ends() {
         let endpoint = EndpointBuffers::default();
         let (mut large, small) = (endpoint.connection(), endpoint.connection());
         large.update(0, ENDPOINT_BYTES + 5);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_get_the_least_while_the_owners_memory_is_scarce() {
+    fn streams_get_the_minimum_while_the_owners_memory_is_scarce() {
         let endpoint = EndpointBuffers::default();
         let connection = endpoint.connection();
         endpoint.set_scarce(true);

@@ -67,7 +67,7 @@ impl Client {
         peer: SocketAddr,
     ) -> Result<Client, SetupError> {
         let id = context.ids.next();
-        // quiche itself would take an address for a name.
+        // quiche itself would mistake an address for a name.
         let mut conn = quiche::connect_with_buffer_factory(
             None,
             &quiche::ConnectionId::from_ref(&id),
@@ -242,7 +242,7 @@ impl Client {
         self.connection.close(code, "");
     }
 
-    /// Makes bodies be read at most 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the server's window.
+    /// Limits reading bodies to 64 KiB ahead of [`crate::StreamIo::consume`]. Unread bytes stay in the server's window.
     pub fn set_manual_consumption(&mut self) {
         self.connection.set_manual_consumption();
     }

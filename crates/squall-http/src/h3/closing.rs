@@ -133,7 +133,7 @@ fn transport_words(code: u64) -> &'static str {
 /// TLS alerts (RFC 8446, section 6).
 fn alert_words(alert: u64) -> &'static str {
     match alert {
-        40 => "no common ground for a TLS handshake",
+        40 => "no common TLS parameters",
         42 => "the certificate was refused: broken, or for another name",
         43 => "the certificate is of an unsupported kind",
         44 => "the certificate was revoked",
@@ -141,8 +141,8 @@ fn alert_words(alert: u64) -> &'static str {
         46 => "the certificate was refused for an unnamed reason",
         48 => "the certificate is not trusted: no known authority signed it",
         70 => "the TLS version is not supported",
-        80 => "internal error of TLS",
-        112 => "the server knows no such name",
+        80 => "TLS had an internal error",
+        112 => "the server does not know this name",
         116 => "a client certificate is required",
         120 => "no common application protocol: the peer does not speak HTTP/3 (ALPN \"h3\")",
         _ => "the TLS handshake failed",
@@ -155,12 +155,12 @@ pub fn application_words(code: u64) -> &'static str {
         code::NO_ERROR => "no error",
         code::GENERAL_PROTOCOL_ERROR => "an HTTP/3 rule was broken",
         code::INTERNAL_ERROR => "internal error",
-        code::STREAM_CREATION_ERROR => "a stream was opened that must not be",
+        code::STREAM_CREATION_ERROR => "a stream was opened that is not allowed",
         code::CLOSED_CRITICAL_STREAM => "a stream was closed that must stay open",
-        code::FRAME_UNEXPECTED => "a frame came where it must not",
+        code::FRAME_UNEXPECTED => "a frame came where it is not allowed",
         code::FRAME_ERROR => "a frame is malformed",
         code::EXCESSIVE_LOAD => "the peer causes too much load",
-        code::ID_ERROR => "an id was used wrongly",
+        code::ID_ERROR => "an id was used incorrectly",
         code::SETTINGS_ERROR => "the SETTINGS are invalid",
         code::MISSING_SETTINGS => "the control stream did not begin with SETTINGS",
         code::REQUEST_REJECTED => "the request was rejected",
@@ -170,8 +170,8 @@ pub fn application_words(code: u64) -> &'static str {
         code::CONNECT_ERROR => "the tunnel broke",
         code::VERSION_FALLBACK => "HTTP/1.1 is required",
         code::QPACK_DECOMPRESSION_FAILED => "a header section cannot be decoded",
-        code::QPACK_ENCODER_STREAM_ERROR => "QPACK's encoder stream makes no sense",
-        code::QPACK_DECODER_STREAM_ERROR => "QPACK's decoder stream makes no sense",
+        code::QPACK_ENCODER_STREAM_ERROR => "QPACK's encoder stream is malformed",
+        code::QPACK_DECODER_STREAM_ERROR => "QPACK's decoder stream is malformed",
         _ => "an unknown error",
     }
 }

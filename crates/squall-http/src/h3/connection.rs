@@ -47,7 +47,7 @@ const TOO_MUCH_WITHOUT_CONTENT: &str = "too many frames or datagrams without con
 /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114, section 7.2.4.1).
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 
-/// Something that was received of a message.
+/// What was received as part of a message.
 pub(super) enum MessageEvent<'a> {
     /// Its first byte.
     FirstByte,
@@ -101,7 +101,7 @@ pub(super) trait Side {
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
-/// A client's or a server's end of a connection, with its open streams. The two keep different things for a stream.
+/// A client's or a server's end of a connection, with its open streams. Each keeps its own state for a stream.
 pub(super) trait ConnectionEnd {
     /// The connection itself.
     fn connection(&self) -> &Connection;
@@ -172,15 +172,15 @@ pub(super) struct Connection {
     reset_count: u64,
     /// Streams that the client has stopped but not ended.
     stopped: BTreeSet<u64>,
-    /// A packet that did not fit the last batch, because it was longer than those before it or goes elsewhere.
+    /// A packet that did not fit the last batch, because it was longer than those before it or has another destination.
     carried: Option<CarriedPacket>,
     /// Until when the owner holds a paced batch.
     held_until: Option<Instant>,
     /// Our own pacer, if packets should be paced and quiche does not do it.
     pacer: Option<Pacer>,
-    /// What was exchanged with the peer's address, as long as it may be forged.
+    /// The bytes exchanged with the peer's address, while that may be forged.
     unvalidated: Option<UnvalidatedAddress>,
-    /// How much more the peer may send that carries nothing.
+    /// How much more the peer may send without content.
     pub(super) allowance: Allowance,
 }
 
@@ -249,12 +249,12 @@ impl Connection {
         self.unvalidated = Some(UnvalidatedAddress::default());
     }
 
-    /// The peer receives at its address.
+    /// Lifts the limit: the peer has shown that it receives at its address.
     pub(super) fn set_validated(&mut self) {
         self.unvalidated = None;
     }
 
-    /// What was exchanged with the peer's address, if it may be forged.
+    /// The bytes exchanged with the peer's address, if that may be forged.
     pub(super) fn unvalidated(&mut self) -> Option<&mut UnvalidatedAddress> {
         self.unvalidated.as_mut()
     }
@@ -695,7 +695,10 @@ impl Connection {
         }
         if Some(id) == self.control {
             // RFC 9114, section 6.2.1.
-            self.close(code::CLOSED_CRITICAL_STREAM, "it must not be stopped");
+            self.close(
+                code::CLOSED_CRITICAL_STREAM,
+                "a critical stream was stopped",
+            );
         }
         if self.role == Role::Server && is_bidirectional(id) && self.stopped.insert(id) {
             // Since the client no longer wants the response, the rest of the request is useless (RFC 9114, section

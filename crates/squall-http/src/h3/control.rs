@@ -173,10 +173,13 @@ impl ControlStream {
             }
             // RFC 9114, section 7.2.7.
             wire::MAX_PUSH_ID if self.max_push.replace(id).is_some_and(|before| id < before) => {
-                Err(violation(code::ID_ERROR, "a MAX_PUSH_ID that takes back"))
+                Err(violation(
+                    code::ID_ERROR,
+                    "a MAX_PUSH_ID below an earlier one",
+                ))
             }
             // RFC 9114, section 7.2.3: no push was promised or allowed.
-            wire::CANCEL_PUSH => Err(violation(code::ID_ERROR, "a push that there is not")),
+            wire::CANCEL_PUSH => Err(violation(code::ID_ERROR, "a push that does not exist")),
             _ => Ok(ControlEvent::Frame(header)),
         }
     }
@@ -212,7 +215,10 @@ fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violatio
         return Err(violation(code::ID_ERROR, "a GOAWAY that names no request"));
     }
     if before.is_some_and(|before| id > before) {
-        return Err(violation(code::ID_ERROR, "a GOAWAY beyond the one before"));
+        return Err(violation(
+            code::ID_ERROR,
+            "a GOAWAY with a higher id than the previous one",
+        ));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ impl Instructions {
     pub(super) fn receive(&mut self, input: &[u8]) -> Result<(), Violation> {
         match self {
             Instructions::Encoder if input.iter().any(|byte| *byte != NO_CAPACITY) => {
-                let words = "an entry for a table that has no room";
+                let words = "an insertion into a dynamic table of size 0";
                 Err(violation(code::QPACK_ENCODER_STREAM_ERROR, words))
             }
             Instructions::Encoder => Ok(()),

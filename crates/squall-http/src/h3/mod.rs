@@ -14,7 +14,7 @@
 //!
 //! Against hostile peers: `unvalidated` limits what is sent to an address that may be forged, `tokens` validates
 //! addresses with Retry when many connections wait for that, `buffers` limits the bodies that wait for a peer, and
-//! `allowance` what a peer sends that carries nothing.
+//! `allowance` limits what a peer may send without content.
 //!
 //! Where to go next: `connection` for what both sides share, `pieces` for how the marks of sent bytes are found, `qlog`
 //! for QUIC's frames, `security` for certificates and settings, [`code`] for error codes.

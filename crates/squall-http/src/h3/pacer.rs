@@ -72,7 +72,7 @@ impl Pacer {
     }
 }
 
-/// Bytes that flow in a time, at most 2^63.
+/// How many bytes may be sent in a time, at most 2^63.
 fn bytes_in(time: Duration, congestion: CongestionState) -> u64 {
     let per_rtt = u128::from(congestion.cwnd_bytes * NUMERATOR / DENOMINATOR);
     let rtt_ns = congestion.rtt.as_nanos().max(1);
@@ -82,7 +82,7 @@ fn bytes_in(time: Duration, congestion: CongestionState) -> u64 {
         .min(u64::MAX >> 1)
 }
 
-/// The time in which `bytes` flow.
+/// How long sending `bytes` takes at the pacer's rate.
 fn time_for(bytes: u64, congestion: CongestionState) -> Duration {
     let per_rtt = u128::from((congestion.cwnd_bytes * NUMERATOR / DENOMINATOR).max(1));
     let nanos = u128::from(bytes) * congestion.rtt.as_nanos() / per_rtt;

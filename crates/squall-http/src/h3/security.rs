@@ -51,7 +51,7 @@ pub enum SetupError {
     #[error(transparent)]
     Tls(#[from] tls::SetupError),
     /// quiche rejected a setting or the name of a server.
-    #[error("QUIC cannot be set up so: {0}")]
+    #[error("cannot set up QUIC: {0}")]
     Quic(#[from] quiche::Error),
 }
 

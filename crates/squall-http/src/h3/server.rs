@@ -6,8 +6,8 @@
 //! Addresses may be forged. One is validated as soon as it uses a connection id that was sent to it (RFC 9000, section
 //! 8.1). Until then it gets at most three times the bytes that it sent (`unvalidated`), and its connection takes
 //! datagrams from no other address. Once `MAX_UNVALIDATED` connections wait for that, clients have to return a token
-//! before a connection is made for them (Retry, section 8.1.2; `tokens`). That costs them a round trip, so it is not
-//! done before: an emulated link has no forged addresses.
+//! before a connection is made for them (Retry, section 8.1.2; `tokens`). Retry costs a round trip, so it is not used
+//! earlier: an emulated link has no forged addresses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -40,8 +40,8 @@ const MAX_CONNECTIONS: usize = 65_536;
 /// How many version negotiations may be queued.
 const MAX_NEGOTIATIONS: usize = 16;
 
-/// How many connections may wait for their addresses to be validated before clients get Retry. Some tens of MB. Loads
-/// with fewer connections at the same time never see Retry.
+/// How many connections may wait for their addresses to be validated before clients get Retry. This many take some tens
+/// of MB. Loads with fewer concurrent connections never see Retry.
 const MAX_UNVALIDATED: usize = 1_000;
 
 /// The maximum number of queued Retry packets: one for each client whose datagrams the owner may read in one turn.
@@ -317,7 +317,7 @@ impl Server {
             .map_or(0, |accepted| accepted.connection.held_bytes())
     }
 
-    /// Says whether the owner's memory is scarce: then 4 KiB are buffered for each stream, of a response's body and,
+    /// Sets whether the owner's memory is scarce: then 4 KiB are buffered for each stream, of a response's body and,
     /// after [`Server::set_manual_consumption`], of a request's.
     pub fn set_scarce(&mut self, is_scarce: bool) {
         self.buffers.set_scarce(is_scarce);

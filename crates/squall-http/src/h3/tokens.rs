@@ -1,8 +1,9 @@
 //! The tokens of Retry packets (RFC 9000, section 8.1.2): a client that returns one receives at the address that it
 //! sends from.
 //!
-//! A token holds all that the server has to know, so that it keeps no state for clients whose address is not validated.
-//! It is authenticated, not encrypted: it has no secret. `server` decides when to send Retry. NEW_TOKEN is not used.
+//! A token holds everything the server needs to know, so the server keeps no state for clients whose addresses are not
+//! validated. It is authenticated, not encrypted: it contains no secret. `server` decides when to send Retry. NEW_TOKEN
+//! is not used.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -44,8 +45,8 @@ impl RetryTokens {
         }
     }
 
-    /// A token made at `now_ms`, in milliseconds since some moment that never changes; `original_id` is the connection
-    /// id of the client's first packet. `None` if BoringSSL fails.
+    /// A token made at `now_ms`, in milliseconds since any fixed moment; `original_id` is the connection id of the
+    /// client's first packet. `None` if BoringSSL fails.
     pub(super) fn make(
         &self,
         now_ms: u64,
@@ -82,7 +83,7 @@ impl RetryTokens {
         };
         let mut input = ip.octets().to_vec();
         input.extend_from_slice(&owner.client.port().to_be_bytes());
-        // Of the two parts of variable length, only the second one's end is the end of the input.
+        // Two parts have variable lengths. The second one ends with the input, so only the first needs its length.
         input.push(u8::try_from(owner.source_id.len()).ok()?);
         input.extend_from_slice(owner.source_id);
         input.extend_from_slice(content);

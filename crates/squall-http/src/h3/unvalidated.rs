@@ -1,4 +1,4 @@
-//! The limit on what a server sends to an address that nothing has validated yet (RFC 9000, section 8.1).
+//! The limit on what a server sends to an address that is not validated yet (RFC 9000, section 8.1).
 //!
 //! quiche 0.30 has this limit too, but does not count the padding after the last packet of a datagram with an Initial
 //! packet. Probes consist mostly of such padding: one Initial packet of a forged address made it send more than six

@@ -19,7 +19,7 @@ pub(super) fn check_request(headers: &[(String, String)]) -> Result<(), MessageE
     check(headers, reservation)
 }
 
-/// The same for a response, which has no `te` (RFC 9110, section 10.1.4).
+/// Checks every field of a response in the same way. A response has no `te` (RFC 9110, section 10.1.4).
 pub(super) fn check_response(headers: &[(String, String)]) -> Result<(), MessageError> {
     check(headers, |name, value| match name {
         "te" => Some(Reservation::Connection),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interim_is_a_head_without_a_body() {
+    fn interim_response_is_a_head_without_a_body() {
         let interim = Interim::relayed(103, vec![Field::new("link", "</a>")]).unwrap();
         assert_eq!(
             interim.lines(),

@@ -1,6 +1,6 @@
 //! A request to send: one of a load, sent many times from one serialised form, or one that a proxy relays.
 //!
-//! What may be in it is checked here and in `fields`; which request is sent when, and on which connection, is not known.
+//! Its content is checked here and in `fields`. When a request is sent, and on which connection, is decided elsewhere.
 //! `response` is its counterpart, `wire` the serialised form for HTTP/1.1.
 
 use std::sync::{Arc, OnceLock};
@@ -82,9 +82,9 @@ pub struct RequestLine {
 }
 
 impl Request {
-    /// A request of `method` for `target` (a path and query, or `*` for OPTIONS) at `authority`. Names of `headers`
-    /// must be in lower case; `host`, `content-length` and hop-by-hop fields are added here, but for `te: trailers`.
-    /// [`squall_base::plan::message`] documents what a message may contain.
+    /// A request of `method` for `target` (a path and query, or `*` for OPTIONS) at `authority`. Names of `headers` must
+    /// be in lower case. They must not include `host`, `content-length` or hop-by-hop fields, which are added here; only
+    /// `te: trailers` is allowed. [`squall_base::plan::message`] documents what a message may contain.
     ///
     /// A content-length is sent with every body and with every POST, PUT and PATCH (RFC 9110, section 8.6).
     pub fn new(
@@ -319,7 +319,7 @@ mod tests {
 
     /// RFC 9110, section 10.1.4; RFC 9113, section 8.2.2.
     #[test]
-    fn acceptance_of_trailers_is_sent_over_every_protocol() {
+    fn te_trailers_is_sent_over_every_protocol() {
         let request = request("POST", "a", "/", ("te", "trailers")).unwrap();
         let text = String::from_utf8_lossy(request.h1().piece_from(0)).into_owned();
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_headers_state_the_reason() {
+    fn reserved_header_errors_state_the_reason() {
         for (name, reason) in [
             ("host", "is set by the protocol"),
             ("content-length", "is set by the protocol"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_long_texts_do_not_repeat_them() {
+    fn errors_about_long_texts_stay_short() {
         let long = |start: &str| start.to_owned() + &"x".repeat(8_000);
         let said = |method: &str, authority: &str, target: &str| {
             let error = request(method, authority, target, ("accept", "*/*")).unwrap_err();
@@ -374,7 +374,7 @@ mod tests {
 
     /// Our HTTP/1.1 server would otherwise refuse a message that HTTP/2 carries.
     #[test]
-    fn te_takes_the_room_of_two_headers() {
+    fn te_counts_as_two_headers() {
         let mut headers = vec![("x".to_owned(), String::new()); MAX_HEADERS - 2];
         headers.push(("te".to_owned(), "trailers".to_owned()));
         let new = |headers: &[(String, String)]| {

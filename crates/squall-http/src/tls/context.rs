@@ -25,8 +25,8 @@ use super::identity::Identity;
 use super::sizes;
 use super::tickets::Tickets;
 
-/// The signatures that a client accepts from servers: those of BoringSSL's default, and those of keys on P-521 and of
-/// Ed25519, which other clients accept, too.
+/// The signatures that a client accepts from servers: BoringSSL's defaults, plus those of P-521 and Ed25519 keys, which
+/// other clients accept, too.
 const ACCEPTED_SIGNATURES: [SslSignatureAlgorithm; 11] = [
     SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256,
     SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256,
@@ -85,9 +85,9 @@ impl Trust {
     }
 }
 
-/// Makes a connection that has not begun offer a session from the same context. This is `SslRef::set_session`, which
-/// boring declares unsafe because it relies on the caller that both belong to the same context. They do: a
-/// [`ClientContext`] offers only sessions that its own connections received.
+/// Makes a connection that has not begun offer a session from the same context. This is `SslRef::set_session`, which boring
+/// declares unsafe because the caller must ensure that both belong to the same context. They do: a [`ClientContext`] offers
+/// only sessions that its own connections received.
 pub type OfferSession = fn(&mut SslRef, &SslSessionRef) -> Result<(), ErrorStack>;
 
 /// What all connections of a client share. Clones are the same context.

@@ -1,11 +1,11 @@
-//! How much early data (0-RTT) a session allows: what the server's ticket said (RFC 8446, section 4.6.1).
+//! How much early data (0-RTT) a session allows, as stated by the server's ticket (RFC 8446, section 4.6.1).
 //!
 //! BoringSSL keeps that number in a session, and shows it only in the session's serialized form, which is DER. The grammar is
 //! at the top of its ssl_asn1.cc. Early data is never sent.
 
 /// `ticketMaxEarlyData [24] INTEGER OPTIONAL`.
 const TICKET_MAX_EARLY_DATA: u8 = 0xb8;
-/// A tag whose number takes further bytes. Only fields after the one that is looked for have such tags.
+/// A tag whose number takes further bytes. Only fields after the wanted one have such tags.
 const LONG_TAG: u8 = 0x1f;
 
 /// The bytes of early data that a serialized session allows; 0 if the server offers none. What follows the session is
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_are_cut_off_or_not_der_offer_no_early_data() {
+    fn truncated_or_non_der_sessions_offer_no_early_data() {
         let whole = session(&[0xb8, 0x04, 0x02, 0x02, 0x40, 0x00]);
         for length in 0..whole.len() {
             assert_eq!(early_data_bytes(&whole[..length]), 0, "{length}");

@@ -130,7 +130,7 @@ impl fmt::Display for Alert {
 pub enum SetupError {
     /// No version is allowed.
     #[error(
-        "TLS from {min} to {max} is no version at all: the oldest must not be newer than the newest"
+        "TLS from {min} to {max} allows no version: the oldest must not be newer than the newest"
     )]
     Versions {
         /// The oldest version allowed.
@@ -151,7 +151,7 @@ pub enum SetupError {
     #[error("records of {0} bytes: expected 1 to 16,384")]
     RecordSize(u64),
     /// The PEM text of trusted certificates contains none.
-    #[error("there is no certificate in the trusted ones: expected PEM")]
+    #[error("the trusted certificates are empty: expected PEM")]
     NoRoots,
     /// An invalid server name.
     #[error("{0:?} is not a server name: expected a host name or an IP address")]

@@ -210,8 +210,8 @@ fn times(validity: Validity) -> Result<(Asn1Time, Asn1Time), IdentityError> {
     }
 }
 
-/// Without keyUsage. One that excludes signing certificates keeps BoringSSL and OpenSSL from accepting a self-signed
-/// certificate as its own issuer, and one that includes it is not allowed with CA:FALSE (RFC 5280, section 4.2.1.9).
+/// Adds no keyUsage: one without keyCertSign keeps BoringSSL and OpenSSL from accepting a self-signed certificate as its
+/// own issuer, and keyCertSign is not allowed with CA:FALSE (RFC 5280, section 4.2.1.9).
 fn append_extensions(builder: &mut X509Builder, names: &[&str]) -> Result<(), ErrorStack> {
     let mut alternatives = SubjectAlternativeName::new();
     for name in names {

@@ -260,12 +260,12 @@ impl Session {
         self.secured.as_ref()
     }
 
-    /// A client's: bytes of the TLS records with its first ClientHello; 0 for a server.
+    /// For a client: bytes of the TLS records with its first ClientHello; 0 for a server.
     pub fn client_hello_bytes(&self) -> usize {
         self.client_hello_bytes
     }
 
-    /// A client's: the certificates that the server presented, in this handshake or in that of the session that it resumed.
+    /// For a client: the certificates that the server presented, in this handshake or in that of the resumed session.
     pub fn certificates(&self) -> Option<CertificateChain> {
         let chain = self.stream.ssl().peer_cert_chain()?;
         let der = chain.iter().filter_map(|one| one.to_der().ok());

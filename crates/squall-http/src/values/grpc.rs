@@ -64,7 +64,7 @@ impl GrpcStatus {
     }
 }
 
-/// Whether the content type is gRPC's: `application/grpc`, also with a format (`+proto`) or parameters.
+/// Whether the content type is gRPC's: `application/grpc`, with or without a format (`+proto`) or parameters.
 pub fn has_grpc_type(fields: &[Field]) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     value(fields, b"content-type").is_some_and(|value| {
@@ -103,7 +103,8 @@ mod tests {
         pairs.iter().map(field).collect()
     }
 
-    /// How a call failed whose response has these fields besides its content type, in the head and in the trailers.
+    /// How a call failed, given the fields of its response besides the content type: those of the head and of the
+    /// trailers.
     fn failure(head: &[(&str, &str)], trailers: &[(&str, &str)]) -> Option<String> {
         let head = [&[("content-type", "application/grpc+proto")][..], head].concat();
         let status = GrpcStatus::of_head(&fields(&head)).expect("it is gRPC");
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trailers_decide_or_the_head_if_there_is_nothing_else() {
+    fn status_in_trailers_takes_precedence_over_the_head() {
         let (ok, failed) = ([("grpc-status", "0")], [("grpc-status", "13")]);
         let internal = Some("grpc-status 13 (INTERNAL)".to_owned());
         assert_eq!(failure(&[], &ok), None);

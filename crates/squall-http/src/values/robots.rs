@@ -1,7 +1,7 @@
 //! robots.txt (RFC 9309): what a server asks automatic clients not to request.
 //!
-//! Only the text is read here; the caller fetches it, and decides what to leave out because of it. `Sitemap` and other lines
-//! that the RFC does not define are skipped. Paths are compared as octets, because they need not be text.
+//! Only the text is read here; the caller fetches it, and decides which requests to skip. `Sitemap` and other lines that the
+//! RFC does not define are skipped. Paths are compared as octets, because they need not be text.
 
 /// The rules of a robots.txt for one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Robots {
     }
 
     /// Whether the path and query of a URL may be requested. Of the rules that match, the one with the longest pattern
-    /// decides, and `Allow` among equally long ones (RFC 9309, section 2.2.2). What no rule matches may be requested,
-    /// and robots.txt itself always.
+    /// decides, and `Allow` among equally long ones (RFC 9309, section 2.2.2). A target that no rule matches may be
+    /// requested; robots.txt itself always may.
     pub fn allows(&self, target: &str) -> bool {
         let target = normal(target.as_bytes());
         if target == b"/robots.txt" {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_rule_decides_and_allow_among_equally_long_ones() {
+    fn longest_rule_wins_and_allow_wins_ties() {
         let text = "User-agent: *\nDisallow: /a\nAllow: /a/b\nDisallow: /c\nAllow: /c\n";
         assert!(!allows(text, "/a"));
         assert!(!allows(text, "/a/c?d"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn own_groups_replace_those_for_all() {
+    fn groups_for_the_product_replace_those_for_all() {
         let text = "user-agent: other\nuser-agent: SQUALL/1.0\ndisallow: /a # no load\n\n\
             user-agent: *\ndisallow: /\n\nuser-agent: squall\nsitemap: /s\ndisallow: /b\n";
         assert!(!allows(text, "/a"));

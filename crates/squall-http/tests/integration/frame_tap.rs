@@ -44,7 +44,7 @@ impl Tapped {
         }
     }
 
-    /// DATA of a client, of at most `len` bytes.
+    /// A client's DATA of at most `len` bytes, as far as the windows allow.
     fn data_within_windows(&mut self, stream: u32, len: usize, ends: bool) -> Vec<u8> {
         let window = self.tap.stream_window(Way::Received, stream).unwrap_or(0);
         let window = window.min(self.tap.connection_window(Way::Received));
@@ -167,7 +167,7 @@ proptest! {
         prop_assert!(!server.facts.is_empty());
     }
 
-    /// Facts are the same in any pieces, and their frames are contiguous.
+    /// Facts do not depend on how the input is split, and their frames are contiguous.
     #[test]
     fn facts_do_not_depend_on_pieces(
         kinds in prop::collection::vec((0u8..12, any::<u8>(), 0u32..6, prop::collection::vec(any::<u8>(), 0..30)), 0..40),
@@ -208,7 +208,7 @@ fn walk(walker: FrameWalker, bytes: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// What a client answers to these frames of a server.
+/// The SETTINGS acknowledgements with which a client answers these frames of a server.
 fn acknowledgements(bytes: &[u8]) -> Vec<u8> {
     let frames = walk(FrameWalker::of_server(0), bytes).into_iter();
     let settings = frames.filter(|frame| frame.kind == FrameKind::SETTINGS && frame.flags == 0);

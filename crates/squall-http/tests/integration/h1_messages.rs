@@ -133,7 +133,7 @@ fn a_repeated_head_is_interpreted_anew_for_each_request() {
 }
 
 #[test]
-fn responses_that_announce_it_close_the_connection() {
+fn responses_can_announce_that_the_connection_closes() {
     for text in [
         "HTTP/1.1 200 OK\r\nConnection: close\r\ncontent-length: 2\r\n\r\nhi",
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi",
@@ -384,7 +384,7 @@ fn a_client_that_does_not_wait_receives_no_100_continue() {
 
 /// RFC 9110, section 15.5.9. After other responses, the rest of a request is read, and another one may follow.
 #[test]
-fn a_request_that_is_no_longer_awaited_ends_the_connection() {
+fn a_408_to_an_incomplete_request_ends_the_connection() {
     for (status, body, is_open) in [(408, "ab", false), (408, "abcd", true), (413, "ab", true)] {
         let mut server = new_server();
         let mut inbox = Inbox::default();
@@ -445,7 +445,7 @@ fn an_http_1_0_client_keeps_its_connection_if_it_asks_for_it() {
 
 /// HTTP/1.0 has no pipelining, so a second request before the response is not taken.
 #[test]
-fn an_http_1_0_client_that_pipelines_gets_one_response_and_the_end() {
+fn pipelining_over_http_1_0_gets_one_response_and_a_close() {
     let get = b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
     let mut server = new_server();
     let mut inbox = Inbox::default();

@@ -37,7 +37,8 @@ fn attack_server(peer: Peer, attack: impl Fn(u32) -> Vec<u8>) -> Attacked {
     attack_server_with(&Http2Settings::default(), peer, attack)
 }
 
-/// Attacks a server that answers every request immediately with 20 MB of what `attack` makes of each number.
+/// Attacks a server that answers every request immediately. `attack` returns the bytes for each number from 0 up, until
+/// 20 MB have been sent.
 fn attack_server_with(
     settings: &Http2Settings,
     peer: Peer,
@@ -196,7 +197,7 @@ fn rapid_resets_are_an_error() {
             other => panic!("{other:?}"),
         };
         assert_eq!(code, 2);
-        // nghttp2's limit is 1,000 immediately and 33 per second; one more piece was read before its GOAWAY.
+        // nghttp2 allows a burst of 1,000, then 33 per second; one more piece was read before its GOAWAY.
         assert!(events.len() < 20_000, "{}", events.len());
     }
 }
@@ -242,9 +243,9 @@ fn bytes_hidden_in_padding_are_an_error() {
     assert!(is_flood(&result), "{result:?}");
 }
 
-/// As from a client that downloads: a few updates for each DATA frame, and more frames with each request.
+/// As from a client that downloads: many updates with each request.
 #[test]
-fn frames_about_windows_are_accepted_while_responses_are_sent() {
+fn window_updates_are_accepted_while_responses_are_sent() {
     let (server, events, result) = attack_server(Peer::Reads, |n| {
         let update = frame(8, 0, 0, &4_u32.to_be_bytes());
         let ask = frame(1, END_HEADERS | END_STREAM, 2 * n + 1, POST);

@@ -1,5 +1,5 @@
 //! Interim responses to a client that does not read: the backlog is bounded, and the final response arrives
-//! nevertheless. And the clients that wait for one. HTTP/3 covers both in its own tests.
+//! nevertheless. Also: which clients wait for an interim response. HTTP/3 covers both in its own tests.
 // Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use squall_http::{ClientEvent, Engine, Field, Inbox, Interim, ServerEvent, Strea
 use crate::common::h2::{END, H2Pair, HEADERS, POST, WHOLE, client_opening, field, frame};
 use crate::common::{request, response};
 
-/// More than a client that reads ever has queued.
+/// More than is ever queued for a client that reads.
 const MANY: usize = 10_000;
 /// Upper bound on queued interim responses of a kilobyte.
 const MOST: usize = 100;

@@ -132,7 +132,7 @@ fn empty_trailers_are_not_sent() {
 }
 
 #[test]
-fn fields_that_could_smuggle_are_not_relayed() {
+fn fields_that_enable_smuggling_are_not_relayed() {
     for bad in [
         field("host", "x"),
         field("content-length", "1"),

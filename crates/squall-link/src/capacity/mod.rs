@@ -1,6 +1,6 @@
 //! Capacities: when a packet at the head of the queue has left it. Each kind has its own file.
 //!
-//! A capacity knows no queue: the component that joins both is `bottleneck`.
+//! A capacity does not know the queue: `bottleneck` joins the two.
 
 mod rate;
 mod token_bucket;

@@ -40,8 +40,8 @@ impl TokenBucket {
     /// When a packet of `len_bytes` that is ready at `ready` leaves.
     pub(crate) fn departure(&mut self, ready: Time, len_bytes: u64) -> Time {
         let idle_ns = i128::from(ready.since(self.counted_at).as_nanos());
-        let come = self.tokens_per_ns.saturating_mul(idle_ns);
-        self.tokens = self.tokens.saturating_add(come).min(self.depth);
+        let arrived = self.tokens_per_ns.saturating_mul(idle_ns);
+        self.tokens = self.tokens.saturating_add(arrived).min(self.depth);
         let cost = tokens_for(len_bytes);
         let missing = (cost.min(self.depth) - self.tokens).max(0);
         // Rounded up; neither is negative.
@@ -150,13 +150,13 @@ mod tests {
                 for (at, len_bytes) in &left[first..] {
                     sum_bits += bits(*len_bytes);
                     let span_ns = at.since(left[first].0).as_nanos() + 1;
-                    let come = u128::from(bits_per_s) * u128::from(span_ns);
-                    prop_assert!(sum_bits * 1_000_000_000 <= bits(burst) * 1_000_000_000 + come);
+                    let arrived = u128::from(bits_per_s) * u128::from(span_ns);
+                    prop_assert!(sum_bits * 1_000_000_000 <= bits(burst) * 1_000_000_000 + arrived);
                 }
             }
         }
 
-        /// And not less: while packets wait, the tokens are used up to the nanosecond.
+        /// And no less than that: while packets wait, the tokens are used to the nanosecond.
         #[test]
         fn a_backlog_gets_exactly_the_rate(
             bits_per_s in 1_000_u64..10_000_000_000,

@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(departures_ms(&mut link, &[(1_000, 184); 9])[7..], [5, 10]);
         // 1,504 and 1,316 bytes are left at 10 ms; the packet's 3,009 bytes end in the opportunity after that.
         assert_eq!(departures_ms(&mut link, &[(1_000, 3_005)]), [15]);
-        // One MTU each, also over the end of the trace.
+        // One MTU each, even across the end of the trace.
         let mtus = departures_ms(&mut link, &[(1_000, 1_500); 4]);
         assert_eq!(mtus, [20, 25, 30, 30]);
     }

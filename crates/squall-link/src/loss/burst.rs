@@ -140,14 +140,14 @@ mod tests {
 
     /// The test above must be able to fail: independent losses are not bursts of 5, and bursts of 5 are not bursts of 6.
     #[test]
-    fn the_test_of_bursts_tells_models_apart() {
+    fn geometric_fit_tells_models_apart() {
         let lengths = runs(&fates(simple(0.03, 5.0), 1, 0), true);
         assert!(!GeometricFit::of(&lengths, 1.0 / 6.0).is_good());
         assert!(!GeometricFit::of(&lengths, 0.97).is_good());
     }
 
     #[test]
-    fn the_share_lost_is_that_of_the_model() {
+    fn share_of_lost_packets_is_that_of_the_model() {
         for model in [
             simple(0.03, 5.0),
             simple(0.3, 1.5),

@@ -2,7 +2,7 @@
 //! driven by packets, and `weather`, driven by time.
 //!
 //! A packet's fate is decided as it enters the link, before any queue, so that it does not depend on the traffic around
-//! it. Losses by name are `drop_list`, those in windows of time `blackout`.
+//! it. Losses by name are in `drop_list`, those in windows of time in `blackout`.
 
 mod burst;
 mod weather;
@@ -103,7 +103,7 @@ mod tests {
     use crate::settings::{GilbertElliott, Weather};
     use squall_base::Duration;
 
-    /// The lengths of all runs of `state`, without the first and the last run, which may be cut.
+    /// The lengths of all runs of `state`, except the first and the last run, which may be truncated.
     pub(super) fn runs(states: &[bool], state: bool) -> Vec<u64> {
         let chunks: Vec<&[bool]> = states.chunk_by(|a, b| a == b).collect();
         let whole = chunks.get(1..chunks.len() - 1).unwrap_or_default();
@@ -168,7 +168,7 @@ mod tests {
 
     /// Values from the table of Abramowitz and Stegun, 26.8.
     #[test]
-    fn critical_values_are_those_of_the_table() {
+    fn critical_values_match_the_table() {
         for (degrees, value) in [(1.0, 10.828), (10.0, 29.588), (100.0, 149.449)] {
             let found = chi_squared_critical(degrees);
             assert!((found / value - 1.0).abs() < 0.031, "{degrees}: {found}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_leave_out_the_first_and_last_which_may_be_cut() {
+    fn first_and_last_runs_are_omitted_as_possibly_truncated() {
         let states = [true, false, false, true, true, true, false, true];
         assert_eq!(runs(&states, true), [3]);
         assert_eq!(runs(&states, false), [2, 1]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn each_model_has_its_fate() {
+    fn each_model_drops_with_its_own_fate() {
         for (model, fate) in [
             (Loss::Independent(probability(0.3)), Fate::LossDrop),
             (bursts(), Fate::BurstDrop),

@@ -163,7 +163,7 @@ mod tests {
     /// Seen every h, the weather is a Markov chain with the correlation x = e^(-h/relaxation): the number of bad
     /// points among n has the variance n b (1-b) (1+x) / (1-x), with b the share of bad time. 5 standard deviations.
     #[test]
-    fn the_share_of_bad_time_is_that_of_the_means() {
+    fn the_share_of_bad_time_follows_from_the_means() {
         let (step, count) = (Duration::from_micros(50), 100_000);
         for (good, bad) in [
             (900, 100),

@@ -272,14 +272,14 @@ mod tests {
     const SCHEDULE_MS: [u64; 9] = [105, 205, 276, 334, 384, 429, 469, 507, 543];
 
     #[test]
-    fn drops_come_after_an_interval_and_then_by_the_control_law() {
+    fn drops_start_after_an_interval_and_follow_the_control_law() {
         let [dropped, marked] = signals(&mut codel(true), 0, 560, full);
         assert_eq!(dropped, SCHEDULE_MS);
         assert_eq!(marked, []);
     }
 
     #[test]
-    fn marks_replace_drops_where_the_flow_is_capable_and_marks_are_on() {
+    fn marks_replace_drops_if_both_flow_and_queue_support_ecn() {
         assert_eq!(
             signals(&mut codel(true), 0, 560, full_ecn),
             [Vec::new(), SCHEDULE_MS.to_vec()]
@@ -294,7 +294,7 @@ mod tests {
     /// count begins at 8: 100/sqrt(8) = 35.36 ms to the second drop, 100/sqrt(9) = 33.33 to the third, 100/sqrt(10) = 31.62
     /// to the fourth. If it resumes later, the count begins at 1.
     #[test]
-    fn dropping_resumes_at_its_rate_if_it_stopped_not_long_ago() {
+    fn dropping_resumes_at_its_last_rate_if_it_stopped_recently() {
         for (back, expected) in [
             (600, [705, 741, 774, 806]),
             (3_000, [3_105, 3_205, 3_276, 3_334]),
@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// No drop, however long they wait: with at most a packet behind the one that leaves, the line would otherwise fall
+    /// No drop, however long they wait: with at most one packet after the one that leaves, the line would otherwise fall
     /// idle.
     #[test]
     fn a_queue_of_one_packet_is_left_alone() {

@@ -17,7 +17,7 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Puts a packet behind the others.
+    /// Appends a packet.
     pub(super) fn push(&mut self, now: Time, packet: Packet) {
         self.depth.add(&packet);
         self.waiting.push_back((now, packet));

@@ -280,7 +280,7 @@ mod tests {
 
     /// CoDel acts only on the flow that fills its queue; with ECN its packets are marked instead.
     #[test]
-    fn codel_holds_the_bulk_flow_and_spares_the_thin_one() {
+    fn codel_acts_only_on_the_bulk_flow() {
         let target = Duration::from_millis(5);
         let mut plain = fq(UNLIMITED, target, true);
         let outcome = serve(&mut plain, bulk_and_thin(packet).into_iter(), NS_PER_BYTE);

@@ -1,9 +1,9 @@
 //! Queues: which packets wait, in which order they leave, and which are dropped or marked. Each discipline has its own
 //! file, but drop-tail and drop-head share `plain`.
 //!
-//! A discipline knows no rate: `bottleneck` decides when a packet may leave. Limits apply to the waiting packets, after
-//! every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. A packet that a discipline drops
-//! although there was room is an `EarlyDrop`; only there do ECN marks replace drops (RFC 3168).
+//! A discipline does not know the rate: `bottleneck` decides when a packet may leave. Limits apply to the waiting packets,
+//! after every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. A packet that a discipline
+//! drops although there was room is an `EarlyDrop`; only there do ECN marks replace drops (RFC 3168).
 
 mod codel;
 mod fifo;

@@ -43,8 +43,8 @@ const MAX_MARKED: f64 = 0.1;
 const FIRST_DROP: f64 = 0.85;
 /// A drop is certain when they sum up to this.
 const LAST_DROP: f64 = 8.5;
-/// The maximum number of missed updates to make up for: 150 s of 15 ms. By then every controller has come to rest, except
-/// one that creeps behind a stalled line; that one stays where it is.
+/// The maximum number of missed updates to make up for: 150 s of 15 ms. By then every controller has settled, except one
+/// that still creeps because the line is stalled; that one stays where it is.
 const MAX_UPDATES_AT_ONCE: u64 = 10_000;
 
 /// The controller: delays in, a probability out.
@@ -63,7 +63,7 @@ impl Control {
     pub(super) fn new(target: Duration, update: Duration) -> Control {
         Control {
             target,
-            // At least 1 ns, so that time goes on.
+            // At least 1 ns, so that time advances.
             update: update.max(Duration::from_nanos(1)),
             probability: 0.0,
             delay_before: Duration::ZERO,
@@ -113,7 +113,7 @@ pub(crate) struct Pie {
     marks_ecn: bool,
     luck: Luck,
     waiting: Fifo,
-    /// How long the packet that left last had waited; zero if nothing waited behind it.
+    /// How long the packet that left last had waited; zero if nothing waited after it.
     delay: Duration,
     next_update: Time,
     /// Sum of the probabilities of all arrivals since the last drop or mark.

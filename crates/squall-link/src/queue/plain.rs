@@ -1,4 +1,4 @@
-//! Drop-tail and drop-head: first in, first out; packets are dropped only for want of room.
+//! Drop-tail and drop-head: first in, first out; packets are dropped only for lack of room.
 //!
 //! Drop-tail drops the packet that finds no room, drop-head the oldest ones to make room for it. With drop-head senders
 //! learn of a full queue sooner, since the missing packet is at its head (Lakshman, Neidhardt and Ott, "The drop from front

@@ -60,19 +60,19 @@ impl Curve {
     }
 }
 
-/// The queue's view of the line behind it.
+/// The queue's view of the line that it feeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     /// When it asked for a packet and got none; `None` while it is busy.
     idle_since: Option<Time>,
-    /// When the last packet left, if others waited behind it.
+    /// When the last packet left, if others waited after it.
     took_at: Option<Time>,
     /// How long a packet takes, in nanoseconds; `None` before one has been seen.
     packet_time_ns: Option<f64>,
 }
 
 impl Line {
-    /// A packet leaves, and `waiting` stays behind.
+    /// A packet leaves, and `waiting` remains.
     fn takes(&mut self, now: Time, waiting: Depth) {
         if let Some(before) = self.took_at {
             let time_ns = now.since(before).as_nanos() as f64;

@@ -150,7 +150,7 @@ fn limit(words: &mut Words<'_>, settings: &mut QueueSettings) -> Result<(), Text
         return Ok(());
     }
     let bytes = size(words, "a limit, such as 64KiB or 100 packets")?;
-    words.check(bytes > 0, "more than no byte")?;
+    words.check(bytes > 0, "more than 0 bytes")?;
     if let Discipline::Red { max_bytes, .. } = settings.discipline {
         let expected = format!(
             "at least {}, where every packet may be dropped",

@@ -38,7 +38,7 @@ const SETTINGS: [(&str, &str); 12] = [
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 /// The shortest mean: packets are never closer together.
 const MIN_SPELL: Duration = Duration::from_micros(1);
-/// The longest mean: no link is kept up for longer.
+/// The longest mean: no link is up for longer.
 const MAX_SPELL: Duration = Duration::from_secs(24 * 3_600);
 /// Longer bursts are an outage, which blackouts and weather describe.
 const MAX_BURST_PACKETS: f64 = 1_000_000.0;
@@ -276,7 +276,7 @@ fn sequence(words: &mut Words<'_>) -> Result<DropRule, TextError> {
 
 fn blackout(words: &mut Words<'_>) -> Result<Blackout, TextError> {
     let length: Duration = words.quantity("a time")?;
-    words.check(!length.is_zero(), "more than no time")?;
+    words.check(!length.is_zero(), "more than 0 seconds")?;
     words.keyword("at")?;
     let from = words.quantity("a time")?;
     let mut every = None;
@@ -310,7 +310,7 @@ fn rate(words: &mut Words<'_>) -> Result<Capacity, TextError> {
     Ok(Capacity::TokenBucket { rate, depth })
 }
 
-/// The whole rest is the name, so that it may contain spaces.
+/// All of the remaining text is the name, so that it may contain spaces.
 fn trace(words: &mut Words<'_>, traces: &mut Traces<'_>) -> Result<Capacity, TextError> {
     let name = words.rest("the name of a trace")?;
     traces(name).map(Capacity::Trace).map_err(|why| {

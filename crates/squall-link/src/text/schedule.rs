@@ -49,8 +49,8 @@ fn read_line(
         return Err(words.wrong(Mistake::BackInTime, &expected));
     }
     let Some(colon) = colon else {
-        // Whatever follows the time in `at 10s loss 3%`, the colon is missing.
-        return Err(words.incomplete("`:` behind the time"));
+        // Regardless of what follows the time, as in `at 10s loss 3%`, the colon is missing.
+        return Err(words.incomplete("`:` after the time"));
     };
     words.end()?;
     let indent = head.chars().count() + 1;
@@ -61,7 +61,7 @@ fn read_line(
         0
     };
     let direction = Direction::ALL.into_iter().find(|d| words.skip(d.name()));
-    let (body, indent) = words.behind();
+    let (body, indent) = words.remaining();
     let settings = list(body, Some(number), indent, traces)?;
     Ok(settings
         .into_iter()

@@ -1,6 +1,6 @@
 //! The words of one setting, taken one after the other, with their places for error messages.
 //!
-//! It knows no settings; numbers with units are read by their own types (`squall_base::quantity`).
+//! It does not know the settings; numbers with units are read by their own types (`squall_base::quantity`).
 
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
@@ -68,8 +68,8 @@ impl<'t> Words<'t> {
     /// The next word, if there is one.
     fn take(&mut self) -> Option<&'t str> {
         let word = self.peek()?;
-        let behind = &self.text[self.taken.end..];
-        let start = self.taken.end + behind.len() - behind.trim_start().len();
+        let remaining = &self.text[self.taken.end..];
+        let start = self.taken.end + remaining.len() - remaining.trim_start().len();
         self.taken = start..start + word.len();
         Some(word)
     }
@@ -88,9 +88,9 @@ impl<'t> Words<'t> {
     }
 
     /// The rest of the text, and how many characters precede it in its line.
-    pub(super) fn behind(&self) -> (&'t str, usize) {
-        let behind = &self.text[self.taken.end..];
-        (behind, self.column_of(self.taken.end) - 1)
+    pub(super) fn remaining(&self) -> (&'t str, usize) {
+        let remaining = &self.text[self.taken.end..];
+        (remaining, self.column_of(self.taken.end) - 1)
     }
 
     /// Takes the next word if it is `word`.

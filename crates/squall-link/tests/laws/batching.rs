@@ -11,7 +11,7 @@ use crate::world::link;
 
 proptest! {
     #[test]
-    fn number_and_times_of_calls_change_no_decision(settings in link(), arrivals in traffic(), calls in random_calls()) {
+    fn number_and_times_of_calls_do_not_change_decisions(settings in link(), arrivals in traffic(), calls in random_calls()) {
         let lazy = drive(&settings, &arrivals, &Calls::AtTheEnd);
         for calls in [Calls::WhenDue, calls] {
             let other = drive(&settings, &arrivals, &calls);

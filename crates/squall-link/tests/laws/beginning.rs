@@ -55,7 +55,7 @@ fn fates(mut link: Link, from: Time, gaps_us: &[u64]) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn a_begun_link_acts_as_a_new_one(waits_us in 0_u64..200_000, gaps_us in prop::collection::vec(1_u64..20_000, 1..100)) {
+    fn a_begun_link_acts_like_a_new_one(waits_us in 0_u64..200_000, gaps_us in prop::collection::vec(1_u64..20_000, 1..100)) {
         let begins = START + Duration::from_micros(waits_us);
         let mut waiting = Link::waiting(&timed(), START);
         waiting.begin(begins);

@@ -64,8 +64,8 @@ fn sent(outcome: &Outcome, direction: Direction) -> Vec<ServedPacket> {
         .filter(|record| record.direction == direction);
     let served = of_direction.filter_map(|record| record.served.map(|served| (served, *record)));
     let mut served: Vec<(Time, PacketRecord)> = served.collect();
-    // A packet of no bits takes no time: of two that are through at one instant, it is the later one, for the other began
-    // before. A discipline with several queues may send it so although it arrived first.
+    // A packet of no bits takes no time: of two that are through at one instant, it was sent second, because the other
+    // began earlier. A discipline with several queues may send it second although it arrived first.
     served.sort_by_key(|(served, record)| {
         (*served, record.length == 0, record.index, record.is_copy)
     });
@@ -165,7 +165,7 @@ proptest! {
 
     /// Drop-tail drops only arriving packets, so its queue can be computed exactly: a packet that fits is never dropped.
     #[test]
-    fn drop_tail_drops_only_what_finds_no_room(settings in one_stretch(drop_tail()), arrivals in traffic()) {
+    fn drop_tail_drops_only_packets_that_do_not_fit(settings in one_stretch(drop_tail()), arrivals in traffic()) {
         let outcome = drive(&settings, &arrivals, &Calls::WhenDue);
         for (direction, lane) in each_lane(&settings) {
             let sent = sent(&outcome, direction);

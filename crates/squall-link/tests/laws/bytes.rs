@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn corruption_flips_exactly_one_bit_behind_the_header(
+    fn corruption_flips_exactly_one_bit_after_the_header(
         settings in world::one_stretch(world::lane()), arrivals in traffic()
     ) {
         for taken in drive(&settings, &arrivals, &Calls::WhenDue).departed {

@@ -1,4 +1,4 @@
-//! Every packet ends exactly once: released, dropped, or in flight when the link is stopped; and its record agrees.
+//! Every packet has exactly one fate: released, dropped, or in flight when the link is stopped; and its record agrees.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn assert_describes(record: &PacketRecord, arrival: &Arrival) {
 
 proptest! {
     #[test]
-    fn every_packet_ends_once(settings in link(), arrivals in traffic(), linger in world::span(60)) {
+    fn every_packet_has_exactly_one_fate(settings in link(), arrivals in traffic(), linger in world::span(60)) {
         let outcome = drive_for(&settings, &arrivals, &Calls::WhenDue, Some(linger));
         for direction in Direction::ALL {
             let sent = going(&arrivals, direction);

@@ -17,7 +17,7 @@ pub(crate) enum Calls {
     AtTheEnd,
     /// At every `next_departure`, like the real driver when it is never late.
     WhenDue,
-    /// At these times after the start, in order; at every second of them at most one packet.
+    /// At these times after the start, in order; at every other one, at most one packet.
     At(Vec<Duration>),
 }
 
@@ -126,14 +126,14 @@ struct Driver {
 }
 
 impl Driver {
-    /// Sleeps until the link has a packet, again and again until `until`.
+    /// Repeatedly sleeps until the link has a packet, up to `until`.
     fn take_when_due(&mut self, until: Time) {
         while let Some(due) = self.link.next_departure().filter(|due| *due <= until) {
             self.take(due.max(self.now), usize::MAX);
         }
     }
 
-    /// Takes `most` packets at `now`, or all that the link has.
+    /// Takes the packets that the link has at `now`, `most` of them at most.
     fn take(&mut self, now: Time, most: usize) {
         let promised = self.link.next_departure();
         self.now = now;

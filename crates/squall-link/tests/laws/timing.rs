@@ -11,7 +11,7 @@ use crate::drive::{Calls, TakenPacket, drive};
 use crate::traffic::traffic;
 use crate::world::{self, link, link_of};
 
-/// Settings of one direction that hold at some time, in any stretch.
+/// Whether `holds` is true for a setting of this direction at any time, in any stretch.
 fn ever(settings: &LinkSettings, direction: Direction, holds: impl Fn(&Setting) -> bool) -> bool {
     let at_first = settings.stretches.iter().any(|stretch| {
         let lane = stretch.lane(direction);
@@ -52,7 +52,7 @@ fn constant_delay(settings: &LinkSettings, direction: Direction) -> Duration {
     constant.fold(Duration::ZERO, |sum, lane| sum + lane.delay)
 }
 
-fn changes_no_delay(settings: &LinkSettings) -> LinkSettings {
+fn without_delay_changes(settings: &LinkSettings) -> LinkSettings {
     let mut settings = settings.clone();
     settings
         .schedule
@@ -85,7 +85,7 @@ fn order<'a>(
 proptest! {
     #[test]
     fn nothing_is_planned_early(settings in link(), arrivals in traffic()) {
-        let settings = changes_no_delay(&settings);
+        let settings = without_delay_changes(&settings);
         for taken in drive(&settings, &arrivals, &Calls::WhenDue).released() {
             let record = &taken.record;
             let least = record.arrived + constant_delay(&settings, record.direction);

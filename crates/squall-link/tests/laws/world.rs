@@ -140,7 +140,7 @@ fn longer_than_none(below: u64) -> impl Strategy<Value = Duration> {
     span(below).prop_map(|span| span + Duration::from_micros(50))
 }
 
-/// Often never, otherwise up to a third.
+/// Often 0, otherwise less than 0.3.
 pub(crate) fn share() -> impl Strategy<Value = Probability> {
     prop_oneof![Just(0.0), 0.0..0.3].prop_map(probability)
 }
@@ -249,7 +249,7 @@ fn trace() -> impl Strategy<Value = Capacity> {
     proptest::collection::vec(1_u32..20, 1..12).prop_map(|mut times_ms| {
         times_ms.sort_unstable();
         let lines: Vec<String> = times_ms.iter().map(u32::to_string).collect();
-        let trace = Trace::parse(&lines.join("\n")).expect("sorted, and more than no time");
+        let trace = Trace::parse(&lines.join("\n")).expect("sorted, and more than 0 seconds");
         Capacity::Trace(Arc::new(trace))
     })
 }

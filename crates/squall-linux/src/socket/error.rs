@@ -17,8 +17,8 @@ pub enum SocketError {
     CongestionControl {
         /// The requested name.
         name: String,
-        /// What there is instead, separated by spaces: what every user may set if the reason is a lack of rights,
-        /// otherwise what the kernel has. Empty if the kernel does not say.
+        /// The alternatives, separated by spaces: those that every user may set if the reason is a lack of rights,
+        /// otherwise those that the kernel has. Empty if the kernel does not say.
         choices: String,
         /// The error from the kernel.
         source: Errno,
@@ -37,7 +37,7 @@ pub enum SocketError {
     },
     /// The kernel grants a smaller buffer than requested, and this user may not exceed its limit.
     #[error(
-        "cannot set {option} to {asked}: this machine allows {allowed}. Ask for less, or allow more with \
+        "cannot set {option} to {asked}: this machine allows {allowed}. Request less, or allow more with \
          `sudo sysctl -w {limit}={}`",
         asked.get()
     )]
@@ -74,7 +74,7 @@ pub enum SocketError {
         /// What to try.
         advice: &'static str,
     },
-    /// No connection to a UNIX socket.
+    /// Connecting to a UNIX socket failed.
     #[error("cannot connect to the UNIX socket {}: {source}", path.display())]
     UnixSocket {
         /// Its path.
@@ -99,7 +99,7 @@ impl SocketError {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             SocketError::NoLocalPort { .. } => Some(
-                "Have fewer connections at once, use each for more requests, or allow more ports with \
+                "Open fewer connections at once, use each for more requests, or allow more ports with \
                  `sudo sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`",
             ),
             _ => None,
@@ -164,11 +164,11 @@ fn congestion_control_advice(name: &str, choices: &str, refusal: Errno) -> Strin
             "Run as root, or add {name} to the list of `sysctl net.ipv4.tcp_allowed_congestion_control`"
         ),
         Errno::EPERM => format!(
-            "Every user may set: {choices}. Ask for one of these or for none (the kernel's default), or allow this one \
+            "Every user may set: {choices}. Request one of these or none (the kernel's default), or allow this one \
              with `sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{choices} {name}\"`"
         ),
         _ if choices.is_empty() => format!(
-            "See what there is with `sysctl net.ipv4.tcp_available_congestion_control`; load more with \
+            "List the available ones with `sysctl net.ipv4.tcp_available_congestion_control`; load more with \
              `sudo modprobe tcp_{name}`"
         ),
         _ => format!(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_congestion_control_comes_with_the_allowed_ones_and_how_to_allow_it() {
+    fn refused_congestion_control_lists_alternatives_and_how_to_allow_it() {
         let refused = |choices: &str, source| {
             let error = SocketError::CongestionControl {
                 name: "cubic".to_owned(),
@@ -221,6 +221,6 @@ mod tests {
         let unlisted = refused("", Errno::EPERM);
         assert!(unlisted.contains("add cubic to the list"), "{unlisted}");
         let unknown = refused("", Errno::ENOENT);
-        assert!(unknown.contains("See what there is"), "{unknown}");
+        assert!(unknown.contains("List the available ones"), "{unknown}");
     }
 }

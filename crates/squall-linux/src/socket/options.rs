@@ -154,7 +154,7 @@ fn set_notsent_lowat(socket: &impl AsFd, bytes: Bytes) -> Result<(), SocketError
     let failed = refused(
         "TCP_NOTSENT_LOWAT",
         bytes.get(),
-        "Take 1 to 2147483647 bytes, or leave it out for the host's",
+        "Use 1 to 2147483647 bytes, or leave it out for the host's",
     );
     match i32::try_from(bytes.get()) {
         Ok(value @ 1..) => setsockopt(socket, NotSentLowat, &value.cast_unsigned()).map_err(failed),
@@ -168,7 +168,7 @@ fn set_max_pacing_rate(socket: &impl AsFd, rate: BitRate) -> Result<(), SocketEr
     let failed = refused(
         "SO_MAX_PACING_RATE",
         bytes,
-        "Take 8 bits a second or more, or leave it out for no limit",
+        "Use 8 bits a second or more, or leave it out for no limit",
     );
     // With 0, the connection would never send.
     match usize::try_from(bytes) {
@@ -184,7 +184,7 @@ fn set_keep_alive(socket: &impl AsFd, idle: Duration) -> Result<(), SocketError>
         "TCP_KEEPIDLE",
         seconds,
         // MAX_TCP_KEEPIDLE in include/net/tcp.h.
-        "Take 1 to 32767 seconds, or leave it out for no keep-alive",
+        "Use 1 to 32767 seconds, or leave it out for no keep-alive",
     );
     let value = u32::try_from(seconds).map_err(|_| failed(Errno::EINVAL))?;
     setsockopt(socket, sockopt::TcpKeepIdle, &value).map_err(&failed)?;
@@ -198,7 +198,7 @@ pub(crate) fn set_local_ports(socket: &impl AsFd, ports: PortRange) -> Result<()
         ports,
         reason: source.to_string(),
         advice: match source {
-            Errno::ENOPROTOOPT => "It takes Linux 6.3 or later",
+            Errno::ENOPROTOOPT => "It needs Linux 6.3 or later",
             _ => "Leave it out for any port",
         },
     })
@@ -213,7 +213,7 @@ pub(crate) fn check_local_port(port: u16, ports: PortRange) -> Result<(), Socket
     Err(SocketError::LocalPorts {
         ports,
         reason: format!("the kernel took port {port}, because its own range lacks some of them"),
-        advice: "See what it has with `sysctl net.ipv4.ip_local_port_range`",
+        advice: "List its range with `sysctl net.ipv4.ip_local_port_range`",
     })
 }
 
@@ -251,7 +251,7 @@ where
     Forced: SetSockOpt<Val = usize> + Copy,
 {
     // The kernel doubles the size in an i32.
-    let failed = refused(buffer.name, asked.get(), "Take 1 byte to 1 GiB - 1");
+    let failed = refused(buffer.name, asked.get(), "Use 1 byte to 1 GiB - 1");
     let value = match usize::try_from(asked.get()) {
         Ok(value) if value <= i32::MAX as usize / 2 => value,
         _ => return Err(failed(Errno::EINVAL)),
@@ -284,11 +284,11 @@ pub(crate) fn set_buffers(
     }
 }
 
-/// Space for what waits for a reader that may be late: enough for some 10,000 short packets, or 400 of 64 KiB.
+/// Space for packets that wait for a late reader: enough for some 10,000 short ones, or 400 of 64 KiB.
 const LARGE_RECEIVE_BUFFER_BYTES: usize = 32 << 20;
 
-/// Asks for a large receive buffer. Without CAP_NET_ADMIN in the machine's first user namespace, which the owner of a host lacks,
-/// the kernel grants at most net.core.rmem_max; then a late reader loses more.
+/// Asks for a large receive buffer. Without CAP_NET_ADMIN in the machine's first user namespace, which the owner of a host
+/// lacks, the kernel grants at most net.core.rmem_max; a late reader then loses more.
 pub(crate) fn ask_for_large_receive_buffer(socket: &impl AsFd) {
     if setsockopt(socket, sockopt::RcvBufForce, &LARGE_RECEIVE_BUFFER_BYTES).is_err() {
         // A smaller buffer will do, and so will the usual one.
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(
             keep_idle,
             "cannot set TCP_KEEPIDLE to 40000: EINVAL: Invalid argument. \
-             Take 1 to 32767 seconds, or leave it out for no keep-alive"
+             Use 1 to 32767 seconds, or leave it out for no keep-alive"
         );
         let lowat = refusal(|tcp| tcp.notsent_lowat = Some(Bytes::new(0)));
         assert!(
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn receive_buffer_for_a_late_reader_is_as_large_as_this_user_may_have() {
+    fn late_reader_gets_the_largest_receive_buffer_this_user_may_have() {
         let socket = std::net::UdpSocket::bind(localhost()).unwrap();
         ask_for_large_receive_buffer(&socket);
         let limit = sysctl::read("net.core.rmem_max").unwrap();

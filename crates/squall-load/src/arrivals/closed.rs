@@ -43,7 +43,7 @@ impl Closed {
             deadline: end.map(|end| later(end, load.drain)),
             numbers: Numbers::new(load.users, share, load.requests),
             phases: Phases::new(load.warmup, start),
-            draw: Draw::new(&load.mix, seed_of(Purpose::What, load.seed)),
+            draw: Draw::new(&load.mix, seed_of(Purpose::Choice, load.seed)),
             think_times,
             idle: VecDeque::new(),
             waiting: BinaryHeap::new(),
@@ -78,7 +78,7 @@ impl Closed {
             intended,
             phase: self.phases.of(request, intended),
             user,
-            what: self.draw.what(request),
+            what: self.draw.choice(request),
             urgency: Urgency::default(),
         })
     }

@@ -40,7 +40,7 @@ impl Draw {
 
     /// What request `n` asks for.
     #[inline]
-    pub(super) fn what(&self, n: u64) -> u32 {
+    pub(super) fn choice(&self, n: u64) -> u32 {
         match self {
             Draw::Only(what) => *what,
             Draw::InOrder(count) => (n % count) as u32,
@@ -66,7 +66,7 @@ mod tests {
         let draw = Draw::new(&Mix::new(vec![0, 1, 3, 0, 4, 0]).unwrap(), 5);
         let mut counts = [0_i32; 6];
         for n in 0..80_000 {
-            counts[draw.what(n) as usize] += 1;
+            counts[draw.choice(n) as usize] += 1;
         }
         for (count, expected) in counts
             .into_iter()
@@ -85,7 +85,7 @@ mod tests {
         let six = NonZeroU32::new(6).unwrap();
         for seed in [0, 5] {
             let draw = Draw::new(&Mix::InOrder(six), seed);
-            let asked: Vec<u32> = (0..8).map(|n| draw.what(n)).collect();
+            let asked: Vec<u32> = (0..8).map(|n| draw.choice(n)).collect();
             assert_eq!(asked, [0, 1, 2, 3, 4, 5, 0, 1]);
         }
     }
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn a_single_choice_is_always_drawn() {
         let draw = Draw::new(&Mix::new(vec![0, 0, 9, 0]).unwrap(), 5);
-        assert!((0..100).all(|n| draw.what(n) == 2));
-        assert_eq!(Draw::new(&Mix::default(), 0).what(7), 0);
+        assert!((0..100).all(|n| draw.choice(n) == 2));
+        assert_eq!(Draw::new(&Mix::default(), 0).choice(7), 0);
         let draw = Draw::new(&Mix::new(vec![u32::MAX; 3]).unwrap(), 1);
-        assert!((0..100).all(|n| draw.what(n) < 3));
+        assert!((0..100).all(|n| draw.choice(n) < 3));
     }
 }

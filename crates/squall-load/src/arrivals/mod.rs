@@ -7,7 +7,7 @@
 //!
 //! `open` is the load with a rate, built on `profile`, the integral of that rate. `closed` is the load of users that wait
 //! for their responses, `script` a replay, `pages` requests that wait for each other. `users` holds what closed loads and
-//! pages share, `mix` what is asked for.
+//! pages share, `mix` what each request asks for.
 
 mod closed;
 mod mix;
@@ -231,7 +231,7 @@ impl Arrivals {
 #[derive(Clone, Copy)]
 enum Purpose {
     Gaps,
-    What,
+    Choice,
     ThinkTimes,
 }
 

@@ -48,7 +48,7 @@ impl Open {
             deadline: later(later(start, load.stages.duration()), load.drain),
             profile: Profile::new(&load.stages),
             walk,
-            draw: Draw::new(&load.mix, seed_of(Purpose::What, load.seed)),
+            draw: Draw::new(&load.mix, seed_of(Purpose::Choice, load.seed)),
             share,
             next: None,
         };
@@ -66,7 +66,7 @@ impl Open {
             intended,
             phase: phase(intended < self.measured_from),
             user: 0,
-            what: self.draw.what(request),
+            what: self.draw.choice(request),
             urgency: Urgency::default(),
         })
     }

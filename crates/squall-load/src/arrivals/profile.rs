@@ -104,7 +104,7 @@ impl Segment {
             return growth.last_within(Wide::product(length, ticks), ticks);
         }
         // Seen from its end, a falling ramp rises. The last nanosecond whose count is within `ticks` is, counted from the
-        // end, the first one that has all remaining ticks behind it.
+        // end, the first one by which all remaining ticks have been counted.
         let remaining = self.end - self.before - ticks;
         let growth = Growth::new(self.to, self.from, length);
         let below = Wide::product(length, remaining).less_one();

@@ -91,7 +91,7 @@ proptest! {
 
     /// A user's think times, turn for turn, depend neither on when the caller polls nor on the share.
     #[test]
-    fn think_times_depend_on_nothing_but_the_user_and_its_turn(load in loads(), caller in callers(), of in 1_u32..4) {
+    fn think_times_depend_only_on_the_user_and_its_turn(load in loads(), caller in callers(), of in 1_u32..4) {
         prop_assume!(load.think != ThinkTime::None);
         let workload = Workload::Closed(ClosedLoad { requests: Some(60), ..load });
         let thought = |done: &[FinishedRequest]| -> BTreeMap<u32, Vec<Duration>> {
@@ -232,7 +232,7 @@ fn every_user_takes_part_with_its_own_think_times() {
 }
 
 #[test]
-fn starts_are_spread_over_their_time() {
+fn starts_of_users_are_spread_over_the_given_time() {
     let workload = Workload::Closed(ClosedLoad {
         users: 4,
         requests: Some(4),

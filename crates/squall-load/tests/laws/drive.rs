@@ -68,7 +68,7 @@ impl Course {
 pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests: usize) -> Course {
     let mut load = Arrivals::new(workload, START, share);
     let mut course = Course::default();
-    let mut under_way: Vec<(Time, usize)> = Vec::new();
+    let mut in_flight: Vec<(Time, usize)> = Vec::new();
     let (mut now, mut chance) = (Time::ZERO, 0);
     let mut random = |at_most: u64| {
         chance += 1;
@@ -84,7 +84,7 @@ pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests:
             let arrival = load.take_due(now).expect("one is due");
             assert!(START <= arrival.intended && arrival.intended <= now);
             let ended = now + Duration::from_nanos(random(caller.answer_at_most));
-            under_way.push((ended, course.done.len()));
+            in_flight.push((ended, course.done.len()));
             course.done.push(FinishedRequest {
                 arrival,
                 taken: now,
@@ -93,17 +93,17 @@ pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests:
             });
         }
         assert!(load.has_due(now) || load.take_due(now).is_none());
-        course.most_at_once = course.most_at_once.max(under_way.len());
+        course.most_at_once = course.most_at_once.max(in_flight.len());
         let by_itself = load.next_change(now);
         let late = Duration::from_nanos(random(caller.late_at_most));
-        let answered = under_way.iter().map(|(time, _)| *time).min();
+        let answered = in_flight.iter().map(|(time, _)| *time).min();
         let next = [by_itself.map(|time| time + late), answered];
         let next = next.into_iter().flatten().min();
         // A load without a next change would never end.
         now = now.max(next.expect("something will happen"));
-        under_way.sort_unstable();
-        let ended = under_way.partition_point(|(time, _)| *time <= now);
-        for (time, index) in under_way.drain(..ended) {
+        in_flight.sort_unstable();
+        let ended = in_flight.partition_point(|(time, _)| *time <= now);
+        for (time, index) in in_flight.drain(..ended) {
             let done = course.done[index];
             let ended = RequestEnd {
                 request: done.arrival.request,
@@ -124,7 +124,7 @@ pub(crate) fn drive(workload: &Workload, share: Share, caller: Caller, requests:
         "a request came twice"
     );
     assert_eq!(load.begun(), course.done.len() as u64);
-    assert_eq!(load.unfinished(), under_way.len() as u64);
+    assert_eq!(load.unfinished(), in_flight.len() as u64);
     course
 }
 

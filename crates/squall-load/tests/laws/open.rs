@@ -69,7 +69,7 @@ proptest! {
     /// Request n is due in the nanosecond t with count(t) <= n < count(t + 1), up to the reference's rounding: each
     /// stage loses less than one of its units, 2^-67 of a request.
     #[test]
-    fn a_request_is_due_where_the_integrated_rate_is_its_number(stages in stages()) {
+    fn request_n_is_due_when_the_integrated_rate_reaches_n(stages in stages()) {
         let load = open(stages.clone(), Spacing::Constant);
         let course = drive_all(&Workload::Open(load.clone()), Caller::PROMPT);
         for (n, arrival) in course.arrivals().into_iter().enumerate() {
@@ -88,7 +88,7 @@ proptest! {
 
     /// However irregularly the caller polls, the same requests are due at the same times.
     #[test]
-    fn lateness_moves_no_request(stages in stages(), spacing in spacings(), caller in callers()) {
+    fn late_polling_does_not_move_requests(stages in stages(), spacing in spacings(), caller in callers()) {
         let workload = Workload::Open(open(stages, spacing));
         let prompt = drive_all(&workload, Caller::PROMPT);
         let mut load = Arrivals::new(&workload, START, Share::WHOLE);

@@ -149,8 +149,8 @@ fn tiles_are_requested_when_the_document_arrives() {
     assert_eq!(tiles.len(), 180);
     assert!(tiles.iter().all(|tile| tile.intended == answered));
     let now = answered + Duration::from_millis(3);
-    let under_way = load.unfinished_pages(now);
-    assert_eq!((under_way.len(), under_way[0].requests), (1, 181));
+    let unfinished = load.unfinished_pages(now);
+    assert_eq!((unfinished.len(), unfinished[0].requests), (1, 181));
     for tile in &tiles {
         load.ended(ended(tile.request, tile.what != 9), now);
     }

@@ -103,7 +103,7 @@ fn slow(load: &ScriptLoad) -> Vec<(u64, u32, u32)> {
 proptest! {
     /// At any speed and stagger, exactly the script's requests are due, at exactly their times.
     #[test]
-    fn times_are_those_of_the_script(load in loads(), caller in callers()) {
+    fn requests_are_due_at_the_times_of_the_script(load in loads(), caller in callers()) {
         // A caller that is later than the drain time would have given up.
         let load = ScriptLoad { drain: Duration::from_secs(1_000), ..load };
         let expected = slow(&load);
@@ -170,7 +170,7 @@ fn repetition_without_a_period_or_steps_ends() {
 }
 
 #[test]
-fn rounds_without_a_limit_go_on() {
+fn rounds_without_a_limit_never_end() {
     let again = Rounds::Again {
         every: Duration::from_nanos(10),
         at_most: None,

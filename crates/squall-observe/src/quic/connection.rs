@@ -93,13 +93,13 @@ struct QuicHalf {
     traffic: Traffic,
 }
 
-/// Counts of packets by how they fared.
+/// Packet counts by outcome.
 #[derive(Default)]
 struct Counts {
     initial_opened: u64,
     application_opened: u64,
     failed: u64,
-    /// Packets were acknowledged that were never seen.
+    /// Some packets were acknowledged but never seen.
     has_gaps: bool,
 }
 
@@ -369,12 +369,12 @@ impl Connection {
         if (1..bytes.len()).contains(&known) && self.open_one(sealed, &bytes[..known], rows) {
             return Some(known);
         }
-        // Something short enough to be a single packet is searched only after the keys have opened another packet.
+        // A datagram short enough to be a single packet is searched only after the keys have opened another packet.
         let is_several = bytes.len() > MAX_PACKET_BYTES || self.counts.application_opened > 0;
         if !is_several || self.halves.of(sealed.way).failed_searches >= MAX_SEARCHES {
             return None;
         }
-        // Most likely it fills the path's packets.
+        // The length is most likely that of full packets on the path.
         let lengths = (1_200..=MAX_PACKET_BYTES).chain((MIN_PACKET_BYTES..1_200).rev());
         let found = lengths
             .filter(|length| *length < bytes.len())
@@ -576,7 +576,7 @@ impl Connection {
         self.drop_content(rows);
     }
 
-    /// The connection was closed: writes the rows of what is open. Late datagrams are only counted.
+    /// The connection was closed: writes the rows of open exchanges. Late datagrams are only counted.
     fn end(&mut self, rows: &mut Observations) {
         self.is_over = true;
         self.drop_content(rows);

@@ -20,7 +20,7 @@ use crate::exchange::{Exchange, Sink};
 /// Limit for header sections that wait for QPACK instructions.
 const MAX_BLOCKED_BYTES: usize = 4 << 20;
 
-/// How many streams are remembered whose exchange is over while bytes may still arrive.
+/// Limit for remembered streams whose exchange is over but whose bytes may still arrive.
 const MAX_ENDED: usize = 1 << 16;
 
 /// H3_REQUEST_REJECTED: the request was not processed (RFC 9114, section 8.1). Recorded for requests that a GOAWAY
@@ -31,7 +31,7 @@ const REQUEST_REJECTED: u64 = 0x10b;
 const MAX_TABLE_CAPACITY: u64 = 0x01;
 
 /// Bits of a stream ID (RFC 9000, section 2.1).
-const OF_SERVER: u64 = 0x1;
+const SERVER_INITIATED: u64 = 0x1;
 const UNIDIRECTIONAL: u64 = 0x2;
 
 /// The HTTP/3 of one connection.
@@ -174,9 +174,9 @@ impl Http3 {
         ordered: &OrderedBytes<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), OpaqueReason> {
-        let result = match ordered.stream & (UNIDIRECTIONAL | OF_SERVER) {
+        let result = match ordered.stream & (UNIDIRECTIONAL | SERVER_INITIATED) {
             0 => self.message(ordered, sink),
-            OF_SERVER => Ok(()),
+            SERVER_INITIATED => Ok(()),
             _ => self.unidirectional(ordered, sink),
         };
         sink.frames(ordered.at, &mut self.facts);
@@ -389,7 +389,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// A client that reads GOAWAY abandons the requests from its identifier on (RFC 9114, section 5.2).
+    /// A client that reads a GOAWAY abandons the requests from the GOAWAY's stream ID on (RFC 9114, section 5.2).
     fn go_away(&mut self, way: Way, id: u64, sink: &mut Sink<'_>) {
         if self.client != Way::Sent || way != Way::Received {
             return;
@@ -427,7 +427,7 @@ fn table_capacity(mut payload: &[u8]) -> Option<u64> {
     Some(0)
 }
 
-/// Decodes a header section and notes its status or trace in the exchange. Of several traces none counts.
+/// Decodes a header section and notes its status or trace in the exchange. If there are several traces, none counts.
 fn decode(
     decoder: &Decoder,
     block: &[u8],

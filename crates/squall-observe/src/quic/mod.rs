@@ -2,8 +2,8 @@
 //!
 //! A datagram belongs to the connection with its first packet's connection ID, otherwise to the latest connection
 //! between its addresses; so a client that changes its address keeps its connection (RFC 9000, section 9). Without
-//! secrets, datagrams are counted and the hellos are read, because their keys are public. Not supported are versions
-//! other than 1 and 2, and datagrams truncated by the capture.
+//! secrets, datagrams are counted and the hellos are read, because their keys are public. Versions other than 1 and 2 and
+//! datagrams truncated by the capture are not supported.
 //!
 //! Memory is bounded: 4 MiB of packets waiting for secrets and 16 MiB of stream bytes waiting for missing ones per
 //! connection, 256 MiB for all connections of one end together, and a maximum number of connections.
@@ -38,16 +38,16 @@ use crate::tls::Keys;
 use connection::Connection;
 use header::{LongType, MAX_CID_BYTES, Packet, next_packet};
 
-/// With more connections than this, silent ones are taken as ended: the end of a connection is not always visible.
+/// With more connections than this, silent ones are considered ended: the end of a connection is not always visible.
 const MANY_CONNECTIONS: usize = 4096;
 
-/// At this limit connections are taken as ended, if need be the oldest.
+/// At this limit, connections are considered ended, the oldest ones if necessary.
 const MAX_CONNECTIONS: usize = 1 << 16;
 
-/// At least one in this many ends then, because all connections are looked at each time.
+/// At the limit, at least one in this many ends, because each search looks at all connections.
 const ENDS_ONE_IN: usize = 16;
 
-/// A connection silent for longer than this is taken as ended; longer than any idle timeout in use.
+/// A connection silent for longer than this is considered ended; longer than any idle timeout in use.
 const LINGER: Duration = Duration::from_secs(240);
 
 /// Limit for bytes buffered by all connections at one end.
@@ -65,7 +65,7 @@ pub(crate) struct Connections {
     by_flow: BTreeMap<FlowKey, u32>,
     by_id: BTreeMap<Vec<u8>, u32>,
     buffered_bytes: u64,
-    /// The number of connections at which silent ones are next looked for.
+    /// The number of connections at which the next search for silent ones begins.
     sweep_at: usize,
 }
 
@@ -213,7 +213,7 @@ impl Connections {
         self.sweep_at = (2 * self.open.len()).min(most);
     }
 
-    /// Tries again to open what waits, after secrets were added.
+    /// Tries again to open waiting packets after secrets were added.
     pub(crate) fn retry(&mut self, keys: Keys<'_>, rows: &mut Observations) {
         let numbers: Vec<u32> = self.open.keys().copied().collect();
         for number in numbers {

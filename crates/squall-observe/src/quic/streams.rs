@@ -1,7 +1,7 @@
 //! The streams of a connection (RFC 9000, section 2): takes STREAM frames in any order and repeated, and passes on
 //! bytes in order.
 //!
-//! `http3` interprets the streams. Bytes that wait for missing ones are bounded; of a stream that has ended only that
+//! `http3` interprets the streams. Bytes that wait for missing ones are bounded; for a stream that has ended, only that
 //! fact is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ pub(crate) struct OrderedBytes<'a> {
     pub(crate) end: Option<u64>,
 }
 
-/// How a frame's bytes were taken.
+/// What became of a frame's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChunkOutcome {
     pub(crate) repeated_bytes: u64,
@@ -120,7 +120,7 @@ impl Streams {
         let open = self.open.of_mut(way);
         if open.len() >= MAX_STREAMS && !open.contains_key(&stream) {
             return Err(OpaqueReason::unclear(
-                "more streams are open than anybody allows",
+                "more streams are open than any real endpoint allows",
             ));
         }
         let half = open.entry(stream).or_default();

@@ -22,7 +22,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// The suite with this number (IANA's TLS Cipher Suites); `None` if it has no AEAD that is known here.
+    /// The suite with this number (IANA's TLS Cipher Suites); `None` if it has no AEAD that this module supports.
     pub(crate) fn of(number: u16) -> Option<Suite> {
         match number {
             // TLS 1.3; then TLS 1.2 with RSA, DHE-RSA, ECDHE-ECDSA and ECDHE-RSA.

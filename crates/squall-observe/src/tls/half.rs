@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 5;
 /// The longest payload in any TLS version (RFC 5246, section 6.2.3).
 const MAX_PAYLOAD_BYTES: usize = 16_384 + 2_048;
 
-/// The longest handshake message accepted; certificate chains have some 10 KB.
+/// The longest handshake message accepted; certificate chains take some 10 KB.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Which keys apply.
@@ -88,7 +88,7 @@ impl TlsHalf {
     ) -> Option<usize> {
         if self.partial_record.is_empty() {
             self.first = carrier.first;
-            // `bytes` are the last ones of the carrier's.
+            // `bytes` are the carrier's last bytes.
             self.start = carrier.wire.end.saturating_sub(bytes.len() as u64);
         }
         let mut used = 0;
@@ -131,7 +131,7 @@ impl TlsHalf {
         Some(used)
     }
 
-    /// Bytes of the records that wait.
+    /// Bytes of the waiting records.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.records
             .iter()

@@ -37,7 +37,7 @@ impl KeyLog {
     }
 
     fn add_line(&mut self, line: &str) -> Option<()> {
-        // Logs that were concatenated may have a mark at each of their beginnings.
+        // Concatenated logs may each begin with a byte order mark.
         let mut words = without_bom(line).split_ascii_whitespace();
         let (label, random, secret) = (words.next()?, words.next()?, words.next()?);
         let random: ClientRandom = bytes(random)?.try_into().ok()?;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn line_behind_a_byte_order_mark_is_read() {
+    fn line_after_a_byte_order_mark_is_read() {
         let random = "ab".repeat(32);
         let text = format!(
             "\u{feff}CLIENT_RANDOM {random} 01\n\u{feff}SERVER_TRAFFIC_SECRET_0 {random} 02\n"

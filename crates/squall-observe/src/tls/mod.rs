@@ -3,8 +3,8 @@
 //!
 //! A plaintext byte counts as sent from the first byte of its record until the record's last byte, and as received with
 //! the record's last byte: a receiver cannot decrypt it earlier. Without secrets only the hellos and their times are
-//! known. Supported are TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate, and TLS 1.2 with AEAD
-//! suites; renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
+//! known. TLS 1.3 with resumption, early data, HelloRetryRequest and KeyUpdate is supported, and TLS 1.2 with AEAD suites;
+//! renegotiation is not. `cipher` decrypts, `hello` reads the handshake, `key_log` holds the secrets.
 
 mod cipher;
 mod half;
@@ -125,7 +125,7 @@ impl Tls {
         let mut bytes = piece.bytes;
         while !bytes.is_empty() {
             let Some(used) = half.gather(bytes, piece.way, &piece.carrier, self.pieces) else {
-                let what = "what follows is no record of TLS";
+                let what = "what follows is not a TLS record";
                 return self.fail(OpaqueReason::unclear(what), sink);
             };
             bytes = &bytes[used.clamp(1, bytes.len())..];
@@ -299,7 +299,7 @@ impl Tls {
                     last: record.last,
                 };
                 let bytes = &bytes;
-                // Without the connection's beginning, its handshake alone says nothing of when it was ready.
+                // If the connection's beginning was missed, its handshake alone does not tell when it was ready.
                 if sink.side == Side::Client && sink.beginning.opened.is_some() {
                     sink.beginning.secured = self.facts.done;
                 }

@@ -1,5 +1,5 @@
 //! Connections whose beginning is special: HTTP/1.1 that upgrades to HTTP/2, connections that were open before the
-//! first packet, what is not HTTP, packets that were cut, and traces in the first request.
+//! first packet, non-HTTP traffic, truncated packets, and traces in the first request.
 //!
 //! Reused addresses are in `ports_again.rs`.
 
@@ -255,7 +255,7 @@ fn every_protocol_is_read_alike_with_and_without_its_handshake() {
 }
 
 #[test]
-fn what_is_not_http_has_no_exchanges() {
+fn non_http_traffic_has_no_exchanges() {
     let (up, down) = (Direction::Up, Direction::Down);
     for writes in [
         [(up, &b"get key1\r\n"[..]), (down, &b"END\r\n"[..])],
@@ -289,12 +289,15 @@ fn incomplete_request_line_is_not_an_exchange() {
     assert!(rows.exchanges.is_empty());
     for connection in connections {
         let opaque = connection.opaque.expect("it was not read");
-        assert_eq!(opaque.to_string(), "the client sent no whole request line");
+        assert_eq!(
+            opaque.to_string(),
+            "the client sent no complete request line"
+        );
     }
 }
 
 #[test]
-fn exchanges_before_a_fault_stay() {
+fn exchanges_before_a_protocol_error_are_kept() {
     let mangled: &[u8] = b"GET / HTTP/1.1\r\nhost a\r\n\r\n";
     for (fault, exchanges) in [(&b"get key1\r\n"[..], 1), (mangled, 2)] {
         let writes = [
@@ -314,7 +317,7 @@ fn exchanges_before_a_fault_stay() {
 }
 
 #[test]
-fn packets_that_were_cut_are_not_called_missing() {
+fn truncated_packets_are_not_reported_as_missing() {
     let response = [RESPONSE, &[b'x'; 500]].concat();
     let response = String::from_utf8(response).expect("text");
     let response = response.replace("length: 2", "length: 502");

@@ -1,6 +1,6 @@
 //! Hostile packets: runs the fuzz target's function on random and half-valid bytes, on stable Rust.
 //!
-//! QUIC frames behind packet protection have their own test, `quic/garbage.rs`.
+//! QUIC frames inside packet protection have their own test, `quic/garbage.rs`.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -118,7 +118,7 @@ impl Traffic {
     }
 }
 
-/// The packets of a conversation. A side writes only when it has everything that the other wrote before, so nobody
+/// The packets of a conversation. A side writes only when it has everything that the other wrote before, so neither
 /// responds to bytes that have not arrived.
 fn packets(ends: Endpoints, writes: &[Write], luck: &[SegmentTreatment]) -> Vec<LinkPacket> {
     let mut luck = luck.iter().cycle();
@@ -224,7 +224,8 @@ fn delivered_at(packets: &[LinkPacket], direction: Direction, byte: u64) -> Time
     Time::from_nanos(best.into_iter().max().unwrap())
 }
 
-/// Checks a message's times against the packets alone. Over TLS a receiver has nothing of a record before its end.
+/// Checks a message's times against the packets alone. Over TLS a receiver can read nothing of a record before its last
+/// byte.
 fn check_message(
     packets: &[LinkPacket],
     direction: Direction,

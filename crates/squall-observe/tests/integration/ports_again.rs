@@ -143,7 +143,7 @@ fn resets_count_only_with_sequence_numbers_of_the_connection() {
 /// The server missed the end of the first connection, so it acknowledges what it has of that connection (RFC 5961,
 /// section 4). The client resets that, and retransmits its SYN.
 #[test]
-fn syn_to_a_server_that_missed_the_end_of_the_last_connection() {
+fn server_that_missed_the_end_of_the_last_connection_accepts_the_next() {
     let mut link = Link::default();
     let at = link.syn(0, &FIRST);
     let end = link.exchange(at, &FIRST);

@@ -2,8 +2,9 @@
 //! sender is sending from the first packet to the second; its receiver can read nothing of the record before the
 //! second.
 //!
-//! A station writes a record in one call and is right too: its socket takes the record immediately, and sends it when
-//! the congestion window allows. For such a message the observer's and the station's times differ by a round trip.
+//! A station writes a record in one call, and its times are right too: its socket takes the record immediately, and
+//! sends it when the congestion window allows. For such a message the observer's and the station's times differ by a
+//! round trip.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;

@@ -185,7 +185,7 @@ pub(super) fn row(
     let status = match report.status {
         0 => None,
         number => {
-            Some(status(number.into()).ok_or(Fault::Form("its status is no status of HTTP"))?)
+            Some(status(number.into()).ok_or(Fault::Form("its status is not an HTTP status"))?)
         }
     };
     let outcome = match (report.has_ended, &report.error) {

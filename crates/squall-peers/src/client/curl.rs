@@ -1,8 +1,8 @@
 //! curl (<https://curl.se/docs/manpage.html>): its command line, and the line of JSON that it writes after each
 //! transfer.
 //!
-//! Its durations are exact to the microsecond. It does not report when a transfer began (not before 8.16): the row ends
-//! when squall read curl's line, soon after the transfer, and all other times are counted back from there.
+//! Its durations are exact to the microsecond. Before 8.16 it does not report when a transfer began, so a row ends when
+//! squall read curl's line, soon after the transfer, and all other times are counted back from there.
 
 use serde::Deserialize;
 use squall_base::plan::{Protocol, Version as Http};
@@ -50,11 +50,14 @@ impl ClientDriver for Curl {
         if order.path.contains(['[', ']', '{', '}']) {
             return refuse_order(
                 NAME,
-                "brackets and braces of a path mean several URLs to it",
+                "it expands brackets and braces in a path to several URLs",
             );
         }
         let Some(requests) = order.load.requests() else {
-            return refuse_order(NAME, "it sends a number of requests, and knows no duration");
+            return refuse_order(
+                NAME,
+                "it sends a number of requests, and cannot limit the duration",
+            );
         };
         let is_broken = version.is_at_least(BROKEN_FROM) && !version.is_at_least(BROKEN_UNTIL);
         if order.protocol == H2c && requests > 1 && is_broken {
@@ -102,7 +105,7 @@ impl ClientDriver for Curl {
     }
 }
 
-/// The header fields and the URL: what has secrets in a file, because every user of the machine can read arguments.
+/// The header fields and the URL. Those with secrets go into a file, because every user of the machine can read arguments.
 fn headers_and_url(order: &ClientOrder, requests: u64, invocation: &mut Invocation) {
     let (secret, others) = secret_and_other_fields(&order.headers);
     for (name, value) in &others {
@@ -141,7 +144,7 @@ fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<
         ClientLoad::Rate { .. } => {
             return refuse_order(
                 NAME,
-                "at a rate it sends one request after the other; give it 1 connection",
+                "at a rate it sends one request after the other; use 1 connection",
             );
         }
         ClientLoad::Closed {
@@ -202,13 +205,13 @@ struct Line {
 pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
     let (arrival, json) = line
         .split_once('\t')
-        .ok_or(Fault::Form("there is no tab in it"))?;
+        .ok_or(Fault::Form("it contains no tab"))?;
     let end = arrival
         .parse()
         .map_err(|_| Fault::Form("it does not begin with a time"))?;
     let end = Time::from_nanos(end);
     let line: Line = serde_json::from_str(json).map_err(|error| Fault::Json(error.to_string()))?;
-    let seconds = |number: f64| span(number, 1e9).ok_or(Fault::Form("a time of it is none"));
+    let seconds = |number: f64| span(number, 1e9).ok_or(Fault::Form("one of its times is invalid"));
     let start = earlier(end, seconds(line.time_total)?);
     // 0 stands for something that did not happen.
     let mark = |number: f64| -> Result<Option<Time>, Fault> {
@@ -233,7 +236,7 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
         let is_it = line.http_version == curl_version(context.protocol);
         check_spoken(context, &line.http_version, is_it)?;
         if row.status.is_none() {
-            return Err(Fault::Form("it says that all was well, and no status"));
+            return Err(Fault::Form("it reports success, but no status"));
         }
     } else {
         let why = line.errormsg.unwrap_or_default();

@@ -3,8 +3,8 @@
 //!
 //! `--remote-debugging-pipe` carries JSON messages, each ended by a NUL, so no port and no WebSocket is needed. The
 //! browser reports its requests as Network events, whose times are those of Resource Timing; how long a page took is
-//! the browser's own Navigation Timing. `chromium` gives the lines their meaning in a trial. Nothing of a page is
-//! parsed or judged here.
+//! the browser's own Navigation Timing. `chromium` gives the lines their meaning in a trial. Pages are neither parsed nor
+//! judged here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -141,7 +141,8 @@ impl DevTools {
         Ok(devtools)
     }
 
-    /// Sets how the page is shown: the size of its window in CSS pixels, and light colours whatever the machine prefers.
+    /// Sets how the page is shown: the size of its window in CSS pixels, and light colours, regardless of the machine's
+    /// preference.
     pub(super) fn show_as(&mut self, (width, height): (u32, u32)) -> io::Result<()> {
         let window =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
@@ -206,7 +207,7 @@ impl DevTools {
         match self.from.recv_timeout(remaining) {
             Ok(message) => Ok(Some(message)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(broken("the browser is gone")),
+            Err(RecvTimeoutError::Disconnected) => Err(broken("the browser has exited")),
         }
     }
 

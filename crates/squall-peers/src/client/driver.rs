@@ -33,7 +33,7 @@ pub trait ClientDriver: Installable {
             (true, false) => {
                 return refuse_order(self.name(), "it loads pages, and nothing else");
             }
-            (false, true) => return refuse_order(self.name(), "it loads no pages"),
+            (false, true) => return refuse_order(self.name(), "it does not load pages"),
             _ => {}
         }
         self.configure(order, version)

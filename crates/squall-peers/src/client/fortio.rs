@@ -40,7 +40,7 @@ impl ClientDriver for Fortio {
         if order.load.streams() > 1 {
             return refuse_order(
                 NAME,
-                "its threads ask one by one; give it 1 stream a connection",
+                "each thread sends one request at a time; use 1 stream a connection",
             );
         }
         let connections = order.load.connections();
@@ -127,7 +127,7 @@ struct Line {
 pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fault> {
     let line: Line = serde_json::from_str(line).map_err(|error| Fault::Json(error.to_string()))?;
     let start = Time::from_nanos(line.timestamp);
-    let latency = span(line.latency, 1e9).ok_or(Fault::Form("its latency is none"))?;
+    let latency = span(line.latency, 1e9).ok_or(Fault::Form("its latency is invalid"))?;
     let found = line.details.parse().ok().and_then(status);
     let outcome = if found.is_some() {
         Outcome::Answered
@@ -138,7 +138,7 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
     row.user = line.thread;
     row.status = found;
     if line.ok && found.is_none() {
-        return Err(Fault::Form("it says that all was well, and no status"));
+        return Err(Fault::Form("it reports success, but no status"));
     }
     row.error = found.is_none().then_some(line.details);
     Ok(row)

@@ -57,7 +57,7 @@ impl ClientDriver for H2load {
                 if is_http1 && streams > 1 {
                     return refuse_order(
                         NAME,
-                        "over HTTP/1.1 it would pipeline; give it 1 stream a connection",
+                        "over HTTP/1.1 it would pipeline; use 1 stream a connection",
                     );
                 }
                 invocation.argument(format!("--max-concurrent-streams={streams}"));
@@ -107,18 +107,20 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
     let mut columns = line.split('\t').map(str::trim);
     let mut next = || columns.next().and_then(|column| column.parse::<i64>().ok());
     let (Some(start), Some(answered), Some(duration)) = (next(), next(), next()) else {
-        return Err(Fault::Form("it has not three numbers with tabs between"));
+        return Err(Fault::Form(
+            "it does not begin with three numbers separated by tabs",
+        ));
     };
     let nanos = |micros: i64| u64::try_from(micros).ok()?.checked_mul(1_000);
     let (Some(start), Some(duration)) = (nanos(start), nanos(duration)) else {
-        return Err(Fault::Form("its times are negative or beyond all years"));
+        return Err(Fault::Form("its times are out of range"));
     };
     let start = Time::from_nanos(start);
     let end = later(start, Duration::from_nanos(duration));
     let found = status(answered);
     match (found, answered) {
         (None, 0) => return Err(Fault::NoReasonPhrase),
-        (None, 1..) | (None, ..-1) => return Err(Fault::Form("its status is no status of HTTP")),
+        (None, 1..) | (None, ..-1) => return Err(Fault::Form("its status is not an HTTP status")),
         (Some(_), _) | (None, -1) => {}
     }
     let outcome = if found.is_some() {
@@ -131,6 +133,6 @@ pub(super) fn row(line: &str, context: &RowContext) -> Result<RequestRecord, Fau
     row.status = found;
     row.error = found
         .is_none()
-        .then(|| "h2load says no more than that it failed".to_owned());
+        .then(|| "h2load reports no reason".to_owned());
     Ok(row)
 }

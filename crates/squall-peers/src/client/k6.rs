@@ -44,7 +44,7 @@ impl ClientDriver for K6 {
         if order.load.streams() > 1 {
             return refuse_order(
                 NAME,
-                "its users share no connection and ask one by one; give it 1 stream a connection",
+                "each user has its own connection and sends one request at a time; use 1 stream",
             );
         }
         let mut invocation = Invocation::default();
@@ -227,7 +227,7 @@ impl RequestAssembly {
             *dropped = dropped.saturating_add(point.value as u64);
             return Ok(None);
         }
-        let end = unix_ns(&point.time).ok_or(Fault::Form("its time is none of UTC"))?;
+        let end = unix_ns(&point.time).ok_or(Fault::Form("its time is not valid UTC"))?;
         let end = Time::from_nanos(end);
         if is_first {
             check_protocol(&point.tags, context)?;
@@ -277,7 +277,7 @@ impl RequestDurations {
             "receiving" => &mut self.receiving,
             _ => return Ok(()),
         };
-        *duration = Some(span(millis, 1e6).ok_or(Fault::Form("its duration is none"))?);
+        *duration = Some(span(millis, 1e6).ok_or(Fault::Form("its duration is invalid"))?);
         Ok(())
     }
 }
@@ -327,7 +327,7 @@ impl RequestPoints {
         row.error = tags
             .error
             .filter(|_| !is_answered)
-            .or_else(|| (!is_answered).then(|| "k6 says no reason".to_owned()));
+            .or_else(|| (!is_answered).then(|| "k6 reports no reason".to_owned()));
         row
     }
 }

@@ -1,5 +1,5 @@
-//! A page that squall has made, open in headless Chromium: for what only a browser can make of it, such as the files of its
-//! plots.
+//! A page that squall has made, open in headless Chromium: for results that only a browser can produce, such as the files of
+//! its plots.
 //!
 //! It starts the browser, opens the page, evaluates expressions in it, and ends the browser. It does not know what the page
 //! is. `devtools` has the conversation; in trials, where a browser loads the pages of a server, `chromium` and `run` use it.
@@ -17,7 +17,7 @@ use super::run::remove_leftovers;
 use crate::find::{FindError, Installable, InstalledProgram, SearchPath};
 use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartError, write_files};
 
-/// The size of the browser's window in CSS pixels: a usual one on a desk.
+/// The size of the browser's window in CSS pixels: typical of a desktop.
 const WINDOW: (u32, u32) = (1_280, 960);
 
 /// How long a browser that has broken off the conversation may take to end, so that an error can say how it did.

@@ -36,7 +36,8 @@ pub struct ClientOrder {
     pub load: ClientLoad,
     /// The page to load instead of one request; `path` is then the document's.
     pub page: Option<PageOrder>,
-    /// The server's public key, trusted whatever signed the certificate: base64 of SHA-256 of its SubjectPublicKeyInfo.
+    /// The server's public key, trusted regardless of who signed the certificate: base64 of SHA-256 of its
+    /// SubjectPublicKeyInfo.
     pub pin: Option<String>,
     /// PEM file that the server's certificate is checked against; `None`: it is not checked.
     pub trust: Option<PathBuf>,
@@ -103,7 +104,7 @@ impl ClientLoad {
         }
     }
 
-    /// When it ends; a rate does after its last request.
+    /// When it ends; a load at a rate ends after its last request.
     pub(crate) fn end(self) -> LoadEnd {
         match self {
             ClientLoad::Rate { rate, duration, .. } => LoadEnd::Requests(rate.events_in(duration)),
@@ -156,11 +157,11 @@ impl ClientOrder {
             || !message::is_target(&self.path)
             || !are_fields
         {
-            "its method, path or header fields are none"
+            "its method, path or header fields are invalid"
         } else if self.load.connections() == 0 || self.load.streams() == 0 {
             "it needs at least 1 connection and 1 stream"
         } else if self.load.requests() == Some(0) {
-            "it is to send no request"
+            "it has no request to send"
         } else {
             return Ok(());
         };

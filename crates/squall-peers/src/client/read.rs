@@ -39,8 +39,8 @@ pub enum ReadError {
         /// The system's error.
         source: io::Error,
     },
-    /// A line is not of the format.
-    #[error("the log of {} has a line {line} that is not of its format: {why}: {excerpt:?}; {}", format.name(), why.advice())]
+    /// A line does not match the format.
+    #[error("line {line} of the log of {} does not match its format: {why}: {excerpt:?}; {}", format.name(), why.advice())]
     Line {
         /// The log's format.
         format: RowFormat,

@@ -28,7 +28,7 @@ squall_base::words! {
 /// What all rows of a log have in common, known before the first is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowContext {
-    /// The protocol that was asked for.
+    /// The requested protocol.
     pub protocol: Protocol,
     /// The size of each request's body.
     pub request_body_bytes: u64,
@@ -52,7 +52,7 @@ pub struct PageLine {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It does not have the form of the format.
+    /// It does not match the format.
     #[error("{0}")]
     Form(&'static str),
     /// It is not JSON, or not the expected object.
@@ -62,7 +62,7 @@ pub enum Fault {
     #[error("its status is 0")]
     NoReasonPhrase,
     /// Another protocol was spoken.
-    #[error("it spoke {spoken}, and {asked} was asked for")]
+    #[error("it spoke {spoken}, and {asked} was requested")]
     Protocol {
         /// The protocol that was requested.
         asked: Protocol,
@@ -76,10 +76,10 @@ impl Fault {
     pub(super) fn advice(&self) -> &'static str {
         match self {
             Fault::NoReasonPhrase => {
-                "h2load knows no status of an HTTP/1.1 response without a reason phrase, such as HAProxy makes of one in \
-                 HTTP/2: let it speak h2c or h2, or take k6, fortio or curl"
+                "h2load reads no status from an HTTP/1.1 response without a reason phrase, such as HAProxy makes of one in \
+                 HTTP/2: let it speak h2c or h2, or use k6, fortio or curl"
             }
-            _ => "is it of another version?",
+            _ => "is it a different version?",
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartErro
 /// How often to try to remove a browser's folder, and the pause between tries.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often in a row it must be gone: a process that is ending may make it again.
+/// How many times in a row it must be absent: a process that is ending may create it again.
 const ABSENT_TIMES: u32 = 3;
 
 /// A load generator that can be started.
@@ -46,7 +46,7 @@ pub struct Client {
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// It was still running when its time was up, and was stopped.
-    #[error("{0} did not end in time; give it longer, or less to do")]
+    #[error("{0} did not finish in time; give it more time, or less to do")]
     TooLong(String),
     /// The conversation with it broke off.
     #[error("{name}: {source}; it {exit}")]

@@ -57,11 +57,11 @@ pub struct GenericStation {
 pub enum GenericError {
     /// There is no program.
     #[error(
-        "station {0}: its command begins with no program; write the program, without a placeholder, and its arguments"
+        "station {0}: its command does not begin with a program; write the program, without a placeholder, and its arguments"
     )]
     NoCommand(String),
     /// A quote is not closed.
-    #[error("station {0}: a quote of its command is not closed")]
+    #[error("station {0}: its command has an unclosed quote")]
     Quote(String),
     /// An unknown placeholder, or a brace that belongs to no placeholder.
     #[error("station {station}: unknown placeholder {{{found}}}: expected one of {}; for a brace write {{{{ or }}}}", PLACEHOLDERS.join(", "))]
@@ -248,9 +248,9 @@ mod tests {
             .is_ok()
         );
         for (command, configuration, ready, said) in [
-            ("", None, "tcp", "begins with no program"),
-            ("{folder}/serve", None, "tcp", "begins with no program"),
-            ("a '", None, "tcp", "not closed"),
+            ("", None, "tcp", "not begin with a program"),
+            ("{folder}/serve", None, "tcp", "not begin with a program"),
+            ("a '", None, "tcp", "unclosed quote"),
             ("a {port}", None, "tcp", "unknown placeholder {port}"),
             ("a {port", None, "tcp", "unknown placeholder {port}"),
             ("a }", None, "tcp", "unknown placeholder"),

@@ -76,7 +76,7 @@ frontend front
 fn bind(order: &Order, invocation: &mut Invocation) -> String {
     let address = order.listen;
     if let Some(Certificate { chain, key }) = order.front_certificate() {
-        // HAProxy wants both in one file.
+        // HAProxy expects both in one file.
         let joined = Content::Joined(vec![chain.clone(), key.clone()]);
         invocation.file("both.pem", joined);
         return format!("{address} ssl crt both.pem alpn {}", order.front.alpn());
@@ -105,7 +105,7 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
             Setting::DataSize => return no("it fills frames as its buffers allow (tune.bufsize)"),
             Setting::RequestsPerConnection => return no("it never ends a connection for that"),
             Setting::SmallRecords => {
-                return no("it begins anew after a silence, as tune.ssl.maxrecord says");
+                return no("it starts over after every pause, see tune.ssl.maxrecord");
             }
         };
         let has_sides = setting != Setting::HeaderTableSize;
@@ -119,7 +119,7 @@ fn settings(order: &Order, version: &Version) -> Result<String, Refusal> {
             _ if is_of_both(order, setting, value) => word.to_owned(),
             _ => {
                 return no(
-                    "this version has one such setting for both sides, and both speak HTTP/2; ask the same of both",
+                    "this version has one such setting for both sides, and both speak HTTP/2; set the same value for both",
                 );
             }
         };

@@ -111,7 +111,7 @@ fn word(side: Side, setting: Setting) -> Result<&'static str, &'static str> {
         }
         (Side::Server, Setting::SmallRecords) => "--tls-dyn-rec-warmup-threshold",
         (Side::Client, Setting::SmallRecords) => {
-            return Err("its records to an upstream are not to be set");
+            return Err("the records that it sends to an upstream cannot be set");
         }
         (_, Setting::MaxFrameSize) => return Err("it always announces 16384"),
         (_, Setting::DataSize) => return Err("it fills frames as its buffers allow"),

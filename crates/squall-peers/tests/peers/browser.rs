@@ -1,5 +1,5 @@
-//! Chromium as a client: it parses a page and reports each request, and leaves nothing behind. And with a page of our own,
-//! which is asked for values.
+//! Chromium as a client, which parses a page, reports each request and leaves nothing behind; and as the viewer of a page of
+//! our own, in which expressions are evaluated.
 //!
 //! The server here is a few lines, because none of the stations that squall knows serves a page. The binary's tests
 //! cover TLS, HTTP/2 and HTTP/3.
@@ -26,7 +26,7 @@ use crate::support::{NAME, PATIENCE, free_address, search, seat, skip};
 
 const PICTURES: usize = 20;
 
-/// The targets that a server was asked for, and how often.
+/// The targets that were requested from a server, and how often.
 type RequestCounts = Arc<Mutex<BTreeMap<String, u32>>>;
 
 /// An HTTP/1.1 server that serves a document and pictures, for as long as the test runs.
@@ -307,7 +307,7 @@ fn orders_that_a_browser_cannot_fulfil_are_refused() {
         ("chromium", &twice, "each target of a page once"),
         ("chromium", &fields, "leave out `headers`"),
         ("chromium", &single, "it loads pages, and nothing else"),
-        ("h2load", &order(), "it loads no pages"),
+        ("h2load", &order(), "it does not load pages"),
     ] {
         let refused = client(name).unwrap().render(order, &Default::default());
         let error = refused.expect_err(says).to_string();

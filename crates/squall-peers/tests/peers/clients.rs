@@ -152,9 +152,9 @@ fn lateness(finished: &ClientReport) -> Duration {
 
 /// Runs a load. At a rate the program must send all of its requests, 199 intervals apart; a single burst would take no time.
 ///
-/// A program that had to wait for a processor is late. It can have been late by no more than what other work took of the
-/// processors meanwhile; such a load is run again. Any other lateness is a failure, and so is
-/// a load that is late each time for a minute.
+/// A program that had to wait for a processor is late, but by no more than the processor time that other work took
+/// meanwhile; such a load is run again. Any other lateness is a failure, and so is a load that is late each time for a
+/// minute.
 fn run_at_its_rate(
     load: ClientLoad,
     run: impl Fn() -> Option<ClientReport>,
@@ -347,7 +347,7 @@ fn curl_reports_each_request() {
 
 /// Requests without a response are rows too, as far as the program reports them.
 #[test]
-fn unreachable_server_becomes_an_outcome() {
+fn requests_to_an_unreachable_server_get_an_outcome() {
     let _seat = seat();
     for name in ["k6", "fortio", "curl"] {
         let driver = client(name).expect("squall knows it");

@@ -92,7 +92,7 @@ fn killed_program_is_reported_with_its_last_words() {
     wait_for("its end", || running.has_ended().is_some());
     assert_eq!(
         running.has_ended().unwrap().to_string(),
-        "ended with signal 11 (SIGSEGV); its last words: one | ready to go | it hurts"
+        "ended with signal 11 (SIGSEGV); its last output: one | ready to go | it hurts"
     );
 }
 
@@ -123,7 +123,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
         println!("{said}");
         assert!(matches!(error, ReadinessError::Ended { .. }), "{said}");
         assert!(
-            said.contains("ended with code") && said.contains("last words"),
+            said.contains("ended with code") && said.contains("last output"),
             "{said}"
         );
     }

@@ -103,7 +103,7 @@ fn refusals_name_the_hop_and_an_alternative() {
         say("haproxy", &order(H1, Some(H3)), "2.6.12").contains("cannot speak h3 to its upstream")
     );
     assert!(
-        say("nghttpx", &order(H1, None), "1.52.0").contains("Let nginx, envoy or caddy answer")
+        say("nghttpx", &order(H1, None), "1.52.0").contains("Let nginx, envoy or caddy respond")
     );
     assert!(say("nghttpd", &order(H2, Some(H1)), "1.52.0").contains("cannot have an upstream"));
     let old = say("nginx", &order(H1, Some(H2)), "1.22.1");
@@ -134,11 +134,11 @@ fn cases() -> [Case; 15] {
     let back = |setting| (Side::Client, setting);
     [
         ("nginx", None, front(Setting::ConnectionWindow), 1 << 20, "always opens it to 2147483647"),
-        ("nginx", Some(H2c), back(Setting::StreamWindow), 1 << 20, "always announces 2147483647; it can be given requests_per_connection"),
+        ("nginx", Some(H2c), back(Setting::StreamWindow), 1 << 20, "always announces 2147483647; it accepts requests_per_connection"),
         ("haproxy", None, front(Setting::ConnectionWindow), 1 << 20, "2147483647"),
         ("haproxy", None, front(Setting::MaxFrameSize), 32_768, "16384"),
-        ("haproxy", Some(H2c), front(Setting::StreamWindow), 1 << 20, "ask the same of both; it can be given stream_window, max"),
-        ("haproxy", None, front(Setting::HeaderTableSize), 65_537, "it takes 4096 to 65536; it can be given stream_window"),
+        ("haproxy", Some(H2c), front(Setting::StreamWindow), 1 << 20, "set the same value for both; it accepts stream_window, max"),
+        ("haproxy", None, front(Setting::HeaderTableSize), 65_537, "it takes 4096 to 65536; it accepts stream_window"),
         ("envoy", None, front(Setting::MaxFrameSize), 32_768, "always announces"),
         ("envoy", None, front(Setting::StreamWindow), 65_534, "at least 65535"),
         ("envoy", Some(H3), back(Setting::StreamWindow), (1 << 24) + 1, "at most 16777216 over QUIC"),
@@ -147,7 +147,7 @@ fn cases() -> [Case; 15] {
         ("nghttpx", Some(H1), back(Setting::StreamWindow), 1 << 20, "HTTP/1.1 has no such setting"),
         ("nghttpd", None, front(Setting::StreamWindow), 100_000, "such as 131071"),
         ("nghttpd", None, back(Setting::StreamWindow), 65_535, "it has no upstream"),
-        ("caddy", None, front(Setting::StreamWindow), 65_535, "built in; it can be given no setting there"),
+        ("caddy", None, front(Setting::StreamWindow), 65_535, "built in; it accepts no settings there"),
     ]
 }
 
@@ -195,7 +195,7 @@ fn orders_that_contradict_themselves_are_refused() {
     case(&|order| order.name = "../up".to_owned(), "names files");
     case(
         &|order| order.server_name = "a; return 200".to_owned(),
-        "no host name",
+        "not a host name",
     );
     let mut order = order(H1, None);
     order.key_log = Some("keys".into());

@@ -67,8 +67,20 @@ fn word(setting: Setting) -> &'static str {
     }
 }
 
+/// Checks that a program has announced what was asked of it.
+fn check_announced(name: &str, asked: &[(Setting, u64)], printed: &str) {
+    let announced = announced(printed);
+    for (setting, value) in asked {
+        assert_eq!(
+            announced.get(word(*setting)),
+            Some(value),
+            "{name} {setting}: {announced:?}\n{printed}"
+        );
+    }
+}
+
 /// For each program, settings that differ from its defaults and from those of the other programs.
-fn asked_of_each() -> [(&'static str, Vec<(Setting, u64)>); 5] {
+fn settings_for_each() -> [(&'static str, Vec<(Setting, u64)>); 5] {
     use Setting::{ConnectionWindow, HeaderTableSize, MaxConcurrentStreams, StreamWindow};
     [
         (
@@ -119,7 +131,7 @@ fn settings_to_clients_are_on_the_wire() {
     if !have(&["nghttp", "openssl"]) {
         return;
     }
-    for (name, asked) in asked_of_each() {
+    for (name, asked) in settings_for_each() {
         let Some((driver, found)) = known(name) else {
             continue;
         };
@@ -142,14 +154,7 @@ fn settings_to_clients_are_on_the_wire() {
         let port = order.listen.port();
         let _running = start((driver, &found), order);
         let printed = frames(port);
-        let announced = announced(&printed);
-        for (setting, value) in asked {
-            assert_eq!(
-                announced.get(word(setting)),
-                Some(&value),
-                "{name} {setting}: {announced:?}\n{printed}"
-            );
-        }
+        check_announced(name, &asked, &printed);
     }
 }
 
@@ -216,14 +221,7 @@ fn settings_to_upstreams_are_on_the_wire() {
         .unwrap();
         nghttpd.wait().unwrap();
         let printed = plain(&std::fs::read_to_string(folder.path().join("nghttpd.log")).unwrap());
-        let announced = announced(&printed);
-        for (setting, value) in asked {
-            assert_eq!(
-                announced.get(word(setting)),
-                Some(&value),
-                "{name} {setting}: {announced:?}\n{printed}"
-            );
-        }
+        check_announced(name, &asked, &printed);
     }
 }
 

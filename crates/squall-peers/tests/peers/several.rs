@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::asking::{ask, try_ask, version};
 use crate::support::{PATIENCE, have, installed, known, proxy, seat, server, start};
 
-/// Whatever their default way of choosing, all of them soon use both upstreams.
+/// Each program soon uses both upstreams, regardless of how it chooses by default.
 #[test]
 fn upstreams_share_the_requests() {
     let _seat = seat();

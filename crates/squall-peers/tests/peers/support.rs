@@ -61,7 +61,7 @@ pub(crate) fn skip(why: &str) {
 /// harness hides only what the macros print.
 pub(crate) fn say_disturbed(what: &str) {
     let words = format!("other work disturbs this machine: {what}\n");
-    // Without it nothing is wrong but the words.
+    // If this fails, only the message is missing.
     let _ = std::io::stderr().write_all(words.as_bytes());
 }
 

@@ -1,5 +1,5 @@
 //! `[conditions]`, and the parts of it that a profile replaces: delay, loss and further settings of the first link, for both
-//! directions or for each separately, and the schedules that change them; and what the links behind it do.
+//! directions or for each separately, and the schedules that change them; and the settings of the links after it.
 //!
 //! squall-link defines what settings and schedules mean (docs/LINK.md). `question` finds the condition of the primary
 //! comparison.
@@ -33,7 +33,7 @@ pub(super) struct Grid {
     losses: Vec<PerDirection<Probability>>,
     links: Vec<PerDirection<String>>,
     schedules: Vec<String>,
-    /// The links behind the first, the same in all conditions.
+    /// The links after the first, the same in all conditions.
     next_links: Vec<LinkConditions>,
     /// Which links exchange super-packets with their hosts, in all conditions.
     pub(super) fast: FastPath,
@@ -133,7 +133,7 @@ fn next_links(
     let Some(field) = conditions.field("next_link") else {
         return Ok(Vec::new());
     };
-    let expected = "a table for each link behind the first";
+    let expected = "a table for each link after the first";
     let hint = "write [[conditions.next_link]] with two brackets on each side";
     let fields = field.tables(expected, hint)?;
     let links = collect_all(fields.iter().map(|it| next_link(it, files)))?;
@@ -157,7 +157,7 @@ fn next_links(
     Err(surplus.refuse(Mistake::NoSuchLink(most + 1), &expected))
 }
 
-/// The conditions of a link behind the first. What the table leaves out does not affect packets.
+/// The conditions of a link after the first. What the table leaves out does not affect packets.
 fn next_link(
     field: &Field<'_>,
     files: &RecipeFiles<'_>,

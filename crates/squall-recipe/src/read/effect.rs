@@ -39,17 +39,17 @@ enum IgnoreReason {
     InsideHost,
     /// The key is one of our own stations.
     Program,
-    /// The key is one of clients, and a proxy does what it asks for in any case.
+    /// The key is one of clients, and a proxy does what it requests in any case.
     Proxy,
 }
 
 const IN_CLIENT: &str =
-    "it in `client`: a server's connections have the port that the server listens at";
+    "it in `client`: a server's connections have the port that the server listens on";
 const IN_SERVER: &str = "it in `server`; a client ends connections after `requests_per_connection`";
 const REQUESTS_IN_CLIENT: &str = "it in `client`; a server of HTTP/2 has `goaway_after`";
 const RETRIES_IN_CLIENT: &str = "it in `client`, which sends requests";
-const NO_STREAMS: &str = "it in `server`: none of HTTP/3 opens streams for requests to its clients \
-                          (RFC 9114, section 6.1)";
+const NO_STREAMS: &str =
+    "it in `server`: no HTTP/3 server opens request streams (RFC 9114, section 6.1)";
 
 /// Whether that end applies the key of that table.
 fn check_applies(end: HopEnd, table: &str, key: &str) -> Result<(), IgnoreReason> {
@@ -142,11 +142,11 @@ fn check_key(
         }
         IgnoreReason::InsideHost => field.refuse_key(
             Mistake::InsideHost(key),
-            "it on a hop across a link: it is a host's, and holds for all of its connections",
+            "it on a hop across a link: it belongs to a host, and applies to all its connections",
         ),
         IgnoreReason::Program => field.refuse_key(
             Mistake::OnlyPrograms(key),
-            "it where a station of squall's own is; what a program can be given stands in `client` or `server`",
+            "it next to one of squall's own stations; what a program accepts goes in `client` or `server`",
         ),
         IgnoreReason::Proxy => field.refuse_key(
             Mistake::InProxy(key),

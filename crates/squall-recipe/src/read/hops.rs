@@ -7,7 +7,10 @@
 //! The settings themselves are read in `side`, those of programs in `program`, connections in `pool`.
 
 use squall_base::Duration;
-use squall_base::plan::{Hop, Implementation, Protocol, Side, SideSettings, Variant, find_preset};
+use squall_base::plan::{
+    Connections, Hop, Implementation, PoolSettings, Protocol, Side, SideSettings, Variant,
+    find_preset,
+};
 
 use super::effect::{self, Applier, HopEnd};
 use super::load::OwnConnections;
@@ -96,17 +99,7 @@ pub(super) fn read(
                 .unwrap_or(variant);
             side::check(blamed, side, protocol, settings)?;
         }
-        let own_pool = table.filter(|table| Pool::is_in(table));
-        let (pool, blamed) = match (own_pool, pool.take()) {
-            (Some(table), _) if place == 0 => (Pool::read(table, &[protocol])?, table),
-            (Some(table), _) => (Pool::read_of_proxy(table, protocol)?, table),
-            (None, Some(pool)) => (pool?, variant),
-            (None, None) => (Pool::of_proxy(protocol), variant),
-        };
-        let (connections, pool) = match context.own_connections.filter(|_| place == 0) {
-            Some(own) => pool.into_user_settings(blamed, protocol, own)?,
-            None => pool.into_settings(blamed, protocol)?,
-        };
+        let (connections, pool) = hop_pool(variant, table, place, protocol, pool.take(), context)?;
         hops.push(Hop {
             protocol,
             across_link,
@@ -123,7 +116,30 @@ pub(super) fn read(
     })
 }
 
-/// Refuses settings of hosts that differ between two links where these meet.
+/// The connections of the hop at `place`, and how they are used: by the hop's own table, by the variant (`variant_pool`,
+/// which the first hop gets), or by default.
+fn hop_pool<'d>(
+    variant: &Section<'d>,
+    table: Option<&Section<'d>>,
+    place: usize,
+    protocol: Protocol,
+    variant_pool: Option<Result<Pool, ReportedProblem>>,
+    context: &VariantContext<'_>,
+) -> Result<(Connections, PoolSettings), ReportedProblem> {
+    let own_pool = table.filter(|table| Pool::is_in(table));
+    let (pool, blamed) = match (own_pool, variant_pool) {
+        (Some(table), _) if place == 0 => (Pool::read(table, &[protocol])?, table),
+        (Some(table), _) => (Pool::read_of_proxy(table, protocol)?, table),
+        (None, Some(pool)) => (pool?, variant),
+        (None, None) => (Pool::of_proxy(protocol), variant),
+    };
+    match context.own_connections.filter(|_| place == 0) {
+        Some(own) => pool.into_user_settings(blamed, protocol, own),
+        None => pool.into_settings(blamed, protocol),
+    }
+}
+
+/// Refuses host settings that differ between two links that share a host.
 pub(super) fn check_shared_hosts(
     section: &Section<'_>,
     variant: &Variant,
@@ -142,7 +158,7 @@ pub(super) fn check_shared_hosts(
         behind,
     };
     let expected = format!(
-        "the same value in `server` of hop {before} and in `client` of hop {behind}: it holds for the whole host"
+        "the same value in `server` of hop {before} and in `client` of hop {behind}: it applies to the whole host"
     );
     Err(section.refuse(mistake, &expected))
 }

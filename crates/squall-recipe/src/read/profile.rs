@@ -5,8 +5,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use squall_base::Duration;
 use squall_base::plan::{Load, LoadKind, Stage, Stages, Variant};
+use squall_base::{Duration, Rate};
 
 use super::conditions::{Axes, Grid};
 use super::load::{self, KindName, LoadSection, UntimedKind};
@@ -18,7 +18,7 @@ use crate::files::RecipeFiles;
 use crate::limits::MAX_REPETITIONS;
 use crate::problems::{Problems, ReportedProblem, collect_all};
 use crate::recipe::{MAX_TRIALS, Profile};
-use crate::section::{Field, Section};
+use crate::section::{Field, Section, SpannedValue};
 use crate::shapes;
 
 /// The longest warm-up, measurement or drain: one day.
@@ -63,7 +63,7 @@ pub(super) fn read_all(
     };
     let grid = Grid::read(root, variants, files);
     let Some(field) = root.field("profile") else {
-        // Then `[load]` itself must have the duration.
+        // Without profiles, `[load]` itself must have the duration.
         let (base, name) = (base?, USUAL_PROFILE.to_owned());
         let table = &load?.table;
         let primary = primary?;
@@ -238,7 +238,7 @@ fn assemble(
         .transpose()?;
     let primary_repetitions = match (profile_variants.primary_repetitions, &primary) {
         (Some(_), None) => {
-            let expected = "a primary comparison, which `primary_repetitions` is about";
+            let expected = "a primary comparison, which `primary_repetitions` applies to";
             return Err(section.missing("primary", expected));
         }
         (own_repetitions, _) => own_repetitions
@@ -283,17 +283,8 @@ fn load_of(
     let (kind, duration) = match &base.kind {
         UntimedKind::Rate { rate, spacing, mix } => {
             let duration = required_duration()?;
-            let (before, by_end) = (
-                rate.value.events_in(warmup),
-                rate.value.events_in(warmup + duration),
-            );
-            if before == by_end {
-                return Err(no_request(section, name, &rate.span, duration));
-            }
-            let stage = Stage::constant(rate.value, warmup + duration);
             let kind = LoadKind::Open {
-                stages: Stages::new(vec![stage])
-                    .expect("rates of up to 10^6 a second and times of up to two days always fit"),
+                stages: constant_stage(section, name, rate, warmup, duration)?,
                 spacing: *spacing,
                 mix: mix.clone(),
             };
@@ -344,6 +335,26 @@ fn load_of(
     })
 }
 
+/// The only stage of a load at a constant rate. Refuses a rate without a request in the measured time.
+fn constant_stage(
+    section: &Section<'_>,
+    profile: &str,
+    rate: &SpannedValue<Rate>,
+    warmup: Duration,
+    duration: Duration,
+) -> Result<Stages, ReportedProblem> {
+    let (before, by_end) = (
+        rate.value.events_in(warmup),
+        rate.value.events_in(warmup + duration),
+    );
+    if before == by_end {
+        return Err(no_request(section, profile, &rate.span, duration));
+    }
+    let stage = Stage::constant(rate.value, warmup + duration);
+    Ok(Stages::new(vec![stage])
+        .expect("rates of up to 10^6 a second and times of up to two days always fit"))
+}
+
 /// The duration of a script: until 1 ns after its last request, and at least 1 ms.
 fn script_length(kind: &LoadKind) -> Duration {
     const AT_LEAST: Duration = Duration::from_millis(1);
@@ -369,8 +380,7 @@ fn script_length(kind: &LoadKind) -> Duration {
 
 /// How many requests these stages send after the time `first`; the mean, if arrivals are random.
 fn requests_from(stages: &Stages, first: Duration) -> f64 {
-    let per_second =
-        |rate: Option<squall_base::Rate>| rate.map_or(0.0, squall_base::Rate::per_second);
+    let per_second = |rate: Option<Rate>| rate.map_or(0.0, Rate::per_second);
     let (mut begins, mut requests) = (0.0, 0.0);
     for stage in stages.as_slice() {
         let length = stage.duration.as_secs_f64();

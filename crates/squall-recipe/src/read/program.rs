@@ -20,12 +20,12 @@ use crate::section::Section;
 use crate::words::listed;
 
 const EXPECTED: &str =
-    "settings of our own stations; a [station.NAME] has a configuration of its own";
+    "settings of squall's own stations; a [station.NAME] has its own configuration";
 const NO_PRESET: &str = "no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have \
                          a preset's settings";
 /// The keys of `tcp` that a program's host applies.
 const HOST_KEYS: &str = "across a link also `tcp.congestion_control`, `tcp.max_cwnd`, `tcp.send_buffer`, \
-                         `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host has";
+                         `tcp.receive_buffer` and `tcp.slow_start_after_idle`, which its host applies";
 
 pub(super) type ProgramSettings = BTreeMap<(Side, ProgramSetting), u64>;
 
@@ -80,7 +80,7 @@ pub(super) fn read(
             };
             let is_of_requests = ["requests_per_connection", "goaway_after"].contains(&key);
             if is_of_requests && matches!(field.value(), DeValue::String(_)) {
-                let expected = "a number of requests; without one the program does as it does";
+                let expected = "a number of requests; without one, the program's default applies";
                 return Err(field.out_of_range("never", expected));
             }
             let value = value_of(&settings, kind.key, key, end.side).filter(|_| may_have_settings);
@@ -136,8 +136,8 @@ fn expected(end: HopEnd, may_have_settings: bool) -> String {
     match (words.is_empty(), of_host) {
         (false, true) => format!("{}; {HOST_KEYS}", listed(words)),
         (false, false) => listed(words).into_owned(),
-        (true, true) => format!("settings in its own words; {HOST_KEYS}"),
-        (true, false) => "settings in its own words, which squall does not know".to_owned(),
+        (true, true) => format!("settings in its own configuration; {HOST_KEYS}"),
+        (true, false) => "settings in its own configuration, which squall does not know".to_owned(),
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn only_request<'r>(
         [only] => Ok(&only.template),
         [_, second, ..] => Err(refuse_table(
             second,
-            "one [request], of which this kind of load makes the others",
+            "one [request], from which this kind of load derives the others",
         )),
         [] => unreachable!("without any [request] there is the usual one"),
     }
@@ -134,7 +134,7 @@ pub(super) fn page(
         };
         place.unwrap_or(field).refuse(
             error.into(),
-            "`after` with the place of an earlier request, counted from 0",
+            "`after` with the index of an earlier request, counted from 0",
         )
     })?;
     Ok((page, requests))

@@ -29,7 +29,7 @@ const MAX_WINDOW: Bytes = Bytes::new((1 << 31) - 1);
 /// The initial window of a connection can only be raised (RFC 9113, section 6.9.2).
 const CONNECTION_WINDOWS: RangeInclusive<Bytes> = Bytes::new(65_535)..=MAX_WINDOW;
 const WINDOW: &str = "1 to 2147483647 bytes";
-/// More than there are stream identifiers (RFC 9113, section 5.1.1); Envoy's old word for "no limit".
+/// More than there are stream identifiers (RFC 9113, section 5.1.1); Envoy's old value for "no limit".
 const MAX_COUNT: u32 = (1 << 31) - 1;
 /// The range of SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
 const FRAME_SIZES: RangeInclusive<Bytes> = Bytes::new(16_384)..=Bytes::new((1 << 24) - 1);
@@ -428,10 +428,10 @@ fn records(field: &Field<'_>) -> Result<RecordSizes, ReportedProblem> {
         DeValue::Table(_) => {
             let table = field.section(&shapes::RECORDS, shapes::RECORDS.label)?;
             let small = table.required("small", "the size of a small record", |f| size(&f));
-            let warmup = table.required("warmup", "after how many bytes they are large", |f| {
+            let warmup = table.required("warmup", "after how many bytes records grow", |f| {
                 window(&f)
             });
-            let idle = table.required("idle", "after how long it begins anew", |f| {
+            let idle = table.required("idle", "after what idle time it starts over", |f| {
                 let some = Duration::from_nanos(1)..=MAX_IDLE;
                 f.within(&some, "more than 0 and at most 24h")
             });

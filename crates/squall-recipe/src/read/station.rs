@@ -46,7 +46,7 @@ pub(super) fn refuse_unused_response(
         station: server.name.clone(),
         key: "response".to_owned(),
     };
-    let expected = "its answer in its own configuration";
+    let expected = "its response in its own configuration";
     Err(field.refuse_key(mistake, expected))
 }
 
@@ -78,7 +78,7 @@ fn command(table: &Section<'_>) -> Result<OwnProgram, ReportedProblem> {
     for key in EXTENDING_KEYS {
         if let Some(field) = table.field(key) {
             let key = key.to_owned();
-            return Err(field.refuse_key(Mistake::WithoutExtends(key), "`extends` beside it"));
+            return Err(field.refuse_key(Mistake::WithoutExtends(key), "`extends` next to it"));
         }
     }
     Ok(OwnProgram {

@@ -60,7 +60,7 @@ fn check_all(cases: &[(&str, &str, &str)]) {
 fn keys_of_the_other_side_are_refused() {
     let ports = "`local_ports` of a server: it in `client`";
     let goaway = "`goaway_after` of a client: it in `server`";
-    let streams = "`max_concurrent_streams` of a client: it in `server`: none of HTTP/3 opens";
+    let streams = "`max_concurrent_streams` of a client: it in `server`: no HTTP/3 server opens";
     check_all(&[
         (
             "client ~h1~> server",
@@ -117,7 +117,7 @@ fn keys_of_the_other_side_are_refused() {
 }
 
 #[test]
-fn settings_of_hosts_belong_on_a_hop_across_a_link() {
+fn host_settings_belong_on_a_hop_across_a_link() {
     let path = "client -h1-> proxy ~h1~> server";
     let inside = "`slow_start_after_idle` on a hop inside a host: it on a hop across a link";
     check_all(&[
@@ -136,7 +136,7 @@ fn settings_of_hosts_belong_on_a_hop_across_a_link() {
     let two = "client ~h1~> proxy -h1-> envoy ~h1~> server";
     let differs = |key: &str| {
         format!(
-            "`tcp.{key}` differs on hops 1 and 3, which meet in a host: the same value in `server` of hop 1"
+            "`tcp.{key}` differs on hops 1 and 3, which share a host: the same value in `server` of hop 1"
         )
     };
     let programs = "client ~h1~> haproxy -h1-> envoy ~h1~> server";
@@ -209,7 +209,7 @@ fn station_that_extends_a_program_adds_threads_and_configuration() {
     );
     assert!(said.contains("did you mean `envoy`?"), "{said}");
     let said = refused("[station.edge]\nextends = \"envoy\"\ncommand = \"envoy\"\n");
-    assert!(said.contains("`command` besides `extends`"), "{said}");
+    assert!(said.contains("`command` together with `extends`"), "{said}");
     let said = refused("[station.edge]\ncommand = \"envoy\"\nthreads = 2\n");
     assert!(said.contains("`threads` without `extends`"), "{said}");
 }
@@ -246,7 +246,7 @@ fn hosts_of_programs_apply_tcp_caps_and_buffers() {
         (
             path,
             "hop.2.tcp.max_pacing_rate = \"8mbit\"",
-            "`max_pacing_rate` between programs: it where a station of squall's own is",
+            "`max_pacing_rate` between programs: it next to one of squall's own stations",
         ),
         (
             "client ~h3~> server",
@@ -292,7 +292,7 @@ fn proxy_delay_applies_to_the_proxy_that_its_hop_leads_to() {
 fn settings_of_our_own_stations_between_programs_are_refused() {
     let path = "client -h1-> envoy ~h2~> nginx";
     let between =
-        |key: &str| format!("`{key}` between programs: it where a station of squall's own is");
+        |key: &str| format!("`{key}` between programs: it next to one of squall's own stations");
     for (lines, key) in [
         ("http2.stream_window = \"1MiB\"", "stream_window"),
         ("tls.min_version = \"1.3\"", "min_version"),
@@ -447,12 +447,12 @@ fn refusal_lists_the_settings_that_programs_accept() {
         (
             "client -h1-> envoy ~h2~> server",
             "hop.2.connections = 3",
-            "`envoy` is a program, whose settings are its own",
+            "`envoy` is a program with its own settings",
         ),
         (
             "client(h2load) ~h2~> server",
             "pool.warm = 0",
-            "`client(h2load)` is a program, whose",
+            "`client(h2load)` is a program with its",
         ),
     ]);
 }

@@ -318,7 +318,7 @@ fn profile_cannot_replace_keys_of_other_kinds_of_load() {
 }
 
 #[test]
-fn files_are_kept_once_and_by_plain_names() {
+fn files_are_kept_once_under_plain_names() {
     let text = format!(
         "{HEAD}[load]\nkind = \"script\"\nscript = \"r/a b.har\"\n[request]\nheaders = {{ via = \"x\" }}\n{TAIL}"
     );
@@ -458,7 +458,7 @@ fn an_upload_is_a_file_or_a_size_with_a_name() {
     );
     refused(
         &form("{ file = \"a\", size = \"1B\" }"),
-        "7:27: `file` besides `size`: expected `size` alone, or `file` alone",
+        "7:27: `file` together with `size`: expected `size` alone, or `file` alone",
     );
 }
 
@@ -509,19 +509,19 @@ fn missing_keys_of_a_kind_are_reported() {
 fn keys_that_exclude_each_other_are_refused() {
     refused(
         "[load]\nkind = \"script\"\nscript = \"a.har\"\nhosts = [\"a\"]\nkeep_hosts = true",
-        "6:1: `hosts` besides `keep_hosts`: expected `keep_hosts` alone, or `hosts` alone",
+        "6:1: `hosts` together with `keep_hosts`: expected `keep_hosts` alone, or `hosts` alone",
     );
     refused(
         "[load]\nrate = \"1/s\"\nstages = \"1/s 9s\"\nwarmup = \"0s\"",
-        "4:1: `rate` besides `stages`: expected `stages` alone, or `rate` alone",
+        "4:1: `rate` together with `stages`: expected `stages` alone, or `rate` alone",
     );
     refused(
         "[load]\nstages = \"1/s 9s\"\n[profile.a]\nduration = \"1s\"",
-        "6:1: `duration` besides `stages`: expected `stages` alone, or `duration` alone",
+        "6:1: `duration` together with `stages`: expected `stages` alone, or `duration` alone",
     );
     refused(
         "[load]\nkind = \"script\"\nscript = \"a.har\"\n[request]\ntarget = \"/\"",
-        "7:1: `target` besides `load`: expected only `headers` and `browser_headers`: the load has the targets",
+        "7:1: `target` together with `load`: expected only `headers` and `browser_headers`: the load has the targets",
     );
 }
 
@@ -575,7 +575,7 @@ fn unusable_files_are_reported_where_they_are_named() {
 fn pages_out_of_order_are_reported_at_the_request() {
     refused(
         "[load]\nkind = \"page\"\nduration = \"1s\"\n[[load.page]]\ntarget = \"/\"\nafter = 3",
-        "6:1: request 0 of the page waits for request 3, which does not stand before it: expected `after` with the \
+        "6:1: request 0 of the page waits for request 3, which does not come before it: expected `after` with the \
          place of an earlier request, counted from 0",
     );
 }

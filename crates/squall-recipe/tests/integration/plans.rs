@@ -669,7 +669,7 @@ fn every_standard_profile_ends_within_30_minutes() {
     }
 }
 
-/// Fewer than six pairs prove nothing, whatever they show.
+/// Fewer than six pairs prove nothing, regardless of their results.
 #[test]
 fn every_quick_profile_can_prove_its_primary_comparison() {
     for (name, _) in bundled() {

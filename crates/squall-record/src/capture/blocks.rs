@@ -141,7 +141,7 @@ impl Blocks {
             }
             ENHANCED_PACKET => Some(self.packet(order.u32(body, 0), body, notes)?),
             OLD_PACKET => Some(self.packet(u32::from(order.u16(body, 0)), body, notes)?),
-            // It has no timestamp.
+            // A simple packet has no timestamp.
             SIMPLE_PACKET => {
                 notes.unreadable += 1;
                 Some(CaptureEntry::Other)

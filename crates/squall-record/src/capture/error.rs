@@ -28,7 +28,7 @@ pub enum CaptureFault {
     )]
     NoCapture,
     /// A block with an impossible length.
-    #[error("a block has {0} bytes, which cannot be; the file is damaged")]
+    #[error("a block has an impossible length of {0} bytes; the file is damaged")]
     Length(u32),
     /// A section without a valid byte order.
     #[error("a section has no byte order; the file is damaged")]
@@ -38,7 +38,7 @@ pub enum CaptureFault {
     Interface(u32),
     /// A link type whose packets are not supported.
     #[error(
-        "packets of link type {0} are not read; Ethernet, bare IP, Linux's cooked capture and loopback are"
+        "link type {0} is not supported; supported are Ethernet, bare IP, Linux's cooked capture and loopback"
     )]
     LinkType(u32),
 }

@@ -1,5 +1,5 @@
-//! Makes the entry of a frame, by the header with which its link type begins. The numbers are those of the IANA registry
-//! "PCAP LinkTypes"; link types that it does not know are an error. `decapsulation` finds the IP packet behind that header.
+//! Turns a frame into a capture entry, according to the header that its link type begins with. The numbers are those of the
+//! IANA registry "PCAP LinkTypes"; unknown link types are an error. `decapsulation` finds the IP packet after that header.
 
 use super::decapsulation::{Header, Unwrapped, decapsulate, decapsulate_typed};
 use super::error::CaptureFault;
@@ -10,7 +10,7 @@ use super::{CaptureEntry, CaptureNotes};
 pub(super) enum LinkLayer {
     /// LINKTYPE_ETHERNET.
     Ethernet,
-    /// None: LINKTYPE_RAW, LINKTYPE_IPV4 and LINKTYPE_IPV6.
+    /// No header: LINKTYPE_RAW, LINKTYPE_IPV4 and LINKTYPE_IPV6.
     Raw,
     /// LINKTYPE_LINUX_SLL.
     Sll,
@@ -34,7 +34,7 @@ impl LinkLayer {
         }
     }
 
-    /// The capture entry of a frame that had `original_bytes` before it was captured.
+    /// The capture entry of a frame that had `original_bytes` bytes on the wire.
     pub(super) fn entry(
         self,
         time_unix_ns: u64,

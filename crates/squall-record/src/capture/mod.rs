@@ -4,7 +4,7 @@
 //! byte order, with Ethernet, bare IP, Linux's cooked captures (SLL, SLL2) and BSD's loopback. Packets in tunnels are
 //! unwrapped. A capture is read as a stream, block by block; transports are not interpreted (squall-observe does that).
 //! Every byte is untrusted: the outcome is an entry or a [`CaptureError`] that says where the fault is, and memory never
-//! exceeds one block of 64 MiB. `blocks` reads pcapng, `records` pcap, `link_layer` makes entries of frames,
+//! exceeds one block of 64 MiB. `blocks` reads pcapng, `records` pcap, `link_layer` turns frames into entries,
 //! `decapsulation` finds the IP packet in each.
 
 mod blocks;

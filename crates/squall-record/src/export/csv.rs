@@ -37,7 +37,7 @@ impl<W: Write> CsvExport<W> {
             .try_for_each(|row| self.lines.add(format_args!("{}\n", Line(row))))
     }
 
-    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    /// Writes the lines so far, which otherwise wait until a buffer is full.
     pub fn flush(&mut self) -> Result<(), ExportError> {
         self.lines.flush_all()
     }

@@ -39,7 +39,7 @@ impl<W: Write> H2loadExport<W> {
         })
     }
 
-    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    /// Writes the lines so far, which otherwise wait until a buffer is full.
     pub fn flush(&mut self) -> Result<(), ExportError> {
         self.lines.flush_all()
     }

@@ -205,7 +205,7 @@ impl Timings {
     }
 }
 
-/// From when the connection could begin the handshake of TLS or QUIC until it was done.
+/// How long the handshake of TLS or QUIC took, from when it could begin.
 fn tls_time(row: &RequestRecord) -> Option<Duration> {
     let begun = row.slot?.max(row.connected?);
     Some(row.secured?.since(begun))

@@ -2,7 +2,7 @@
 //! HdrHistogram formats.
 //!
 //! A histogram has no representation for a latency that is known only in part. A request that was given up counts with
-//! the time until then, a lower bound, because leaving it out would flatter the slowest requests. A failed request has
+//! the time until then, a lower bound, because without it the slowest requests would look faster. A failed request has
 //! no latency and is not in the histogram. Each format writes both counts in a comment.
 
 use hdrhistogram::Histogram;
@@ -22,7 +22,7 @@ pub(super) fn empty() -> Histogram<u64> {
 /// Counts of requests by result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OutcomeCounts {
-    /// Requests with a complete response and a status below 400, but for gRPC calls that failed.
+    /// Requests with a complete response and a status below 400, except gRPC calls that failed.
     pub(super) answered: u64,
     /// Requests that were given up; they are in the histogram with a lower bound.
     pub(super) censored: u64,

@@ -21,7 +21,7 @@ use super::{ExportError, Lines, measured};
 const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// How many intervals are held back for late rows: rows are in the order in which requests ended, and a slow request
-/// belongs to an earlier second. Each takes up to half a megabyte. A row that is later still gets an additional line
+/// belongs to an earlier second. Each takes up to half a megabyte. A row that comes even later gets an additional line
 /// for its interval, which readers add up with the others.
 const OPEN_INTERVALS: usize = 32;
 
@@ -66,7 +66,7 @@ impl<W: Write> IntervalLogExport<W> {
         Ok(())
     }
 
-    /// Writes the lines of the intervals that are not held back, which otherwise wait for more to fill a buffer.
+    /// Writes the lines of the intervals that are not held back, which otherwise wait until a buffer is full.
     pub fn flush(&mut self) -> Result<(), ExportError> {
         self.lines.flush_all()
     }

@@ -2,13 +2,13 @@
 //! HdrHistogram; of whole trials traces, qlog, time-sequence graphs and packet headers. [`OpenMetricsExport`],
 //! [`write_figures_csv`] and [`write_figures_parquet`] take finished figures.
 //!
-//! Each export of requests but [`write_har`] is a struct over a writer: `new`, `append` as rows come, `finish`. Its memory
-//! does not grow with the rows. A row's times count from the load's start; formats with wall-clock times need to know when
-//! that was.
-//! Only [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which is in no statistic,
-//! and leave it out; [`TraceExport`] marks it. Their one latency per request is the response time from its scheduled
-//! time, which includes waiting for a connection or for the generator (docs/METHOD.md). Nothing here reads a table or
-//! computes a figure.
+//! Each export of requests except [`write_har`] is a struct over a writer: `new`, `append` as rows arrive, `finish`. Its memory
+//! does not grow with the rows. A row's times count from the load's start, so formats with wall-clock times also need the time
+//! of that start.
+//!
+//! Only [`CsvExport`] contains everything in a row. The others cannot express the warm-up, which no statistic includes, and
+//! leave it out; [`TraceExport`] marks it. Their one latency per request is the response time from its scheduled time, which
+//! includes waiting for a connection or for the generator (docs/METHOD.md). Nothing here reads a table or computes a figure.
 //!
 //! ```
 //! use squall_record::export::H2loadExport;
@@ -74,7 +74,7 @@ pub enum ExportError {
         source: ParquetError,
     },
     /// A histogram could not be encoded.
-    #[error("cannot encode a histogram for the {format}: {source}; this is a fault of squall's")]
+    #[error("cannot encode a histogram for the {format}: {source}; this is a bug in squall")]
     Encode {
         /// The format being written.
         format: &'static str,
@@ -83,7 +83,7 @@ pub enum ExportError {
     },
 }
 
-/// Buffers text for a writer, so that a few kilobytes are one call.
+/// Buffers text for a writer, so that it is called once for many lines.
 #[derive(Debug)]
 struct Lines<W> {
     format: &'static str,

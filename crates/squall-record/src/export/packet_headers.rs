@@ -1,10 +1,10 @@
-//! A capture made of packets.parquet, for trials without one: the packets' headers without their content, as a capture
-//! with a short snaplen has them.
+//! A capture made from packets.parquet, for trials without one: the packets' headers without their content, like a capture with
+//! a short snaplen.
 //!
-//! The table has no addresses, checksums and options, so addresses are made up, checksums are zero, and options of TCP
-//! are padding. A window of more than 65,535 bytes is written as that, because its scaling is unknown. Each comment
-//! says what the link did with the packet and, for a dropped one, how it was repaired and how many requests it delayed.
-//! `pcapng/` writes the blocks; the link's own captures are made there too.
+//! The table has no addresses, checksums or options, so addresses are made up, checksums are zero, and TCP options are padding.
+//! A window of more than 65,535 bytes is written as 65,535, because its scaling is unknown. Each comment says what the link did
+//! with the packet and, if it was dropped, how it was repaired and how many requests it delayed. `pcapng/` writes the blocks;
+//! the link's own captures are made there too.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -14,7 +14,7 @@ use super::{ExportError, Lines, measured};
 
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
-/// Writes the response times of measured requests as a distribution in milliseconds, all of it in `finish`.
+/// Writes the response times of measured requests as a distribution in milliseconds. Only `finish` writes anything.
 #[derive(Debug)]
 pub struct PercentileExport<W> {
     lines: Lines<W>,

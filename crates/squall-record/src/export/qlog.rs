@@ -2,7 +2,7 @@
 //! side, as one JSON text or, for a single trace, as a sequence of JSON texts (RFC 7464).
 //!
 //! Two readers must open it. qlog-dancer knows the schema of the current draft and refuses anything else in a JSON
-//! text. qvis knows older drafts: it wants `qlog_version` and `qlog_format`, and sorts events by the `category` that
+//! text. qvis knows older drafts: it requires `qlog_version` and `qlog_format`, and sorts events by the `category` that
 //! they had then. So files have the fields of both; the schema allows additional ones. Times count from the trial's
 //! epoch.
 //!
@@ -42,7 +42,7 @@ pub struct QlogTrace {
     pub side: Side,
     /// The connection, by its number on that side.
     pub connection: u32,
-    /// What it was for, if that is more than its number says.
+    /// What the connection was for, if its number alone does not say that.
     purpose: Option<String>,
     frames: Vec<FrameRecord>,
     samples: Vec<(Time, QuicPath)>,
@@ -216,7 +216,7 @@ impl Packet {
             Way::Sent => "quic:packet_sent",
             Way::Received => "quic:packet_received",
         };
-        // The record does not say which packets were of a handshake, unless a frame does.
+        // The record does not say whether a packet belongs to the handshake; some frames show that it does not.
         let kind = if self.is_one_rtt { "1RTT" } else { "unknown" };
         let mut header = json!({ "packet_type": kind });
         if let Some(number) = self.number {

@@ -1,8 +1,7 @@
 //! Frames in qlog's terms (draft-ietf-quic-qlog-quic-events-12, draft-ietf-quic-qlog-h3-events-12).
 //!
-//! A frame of which the record lacks a field that the schema requires, such as the final size of RESET_STREAM, is a
-//! frame of type `unknown` with its name as an additional field. Header fields and settings are not in the record, so
-//! those lists are empty.
+//! If the record lacks a field that the schema requires, such as the final size of RESET_STREAM, the frame has type `unknown`
+//! and its name as an additional field. Header fields and settings are not in the record, so those lists are empty.
 
 use serde_json::{Value, json};
 use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
@@ -10,7 +9,7 @@ use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 /// Whether a QUIC frame of this type can only be in packets that the keys of 0-RTT or 1-RTT protect (RFC 9000, section
 /// 12.4, table 3). Our own stations never send 0-RTT.
 pub(super) fn is_of_one_rtt(kind: u64) -> bool {
-    // PADDING, PING, ACK, CRYPTO and CONNECTION_CLOSE of QUIC itself.
+    // Others may contain PADDING, PING, ACK, CRYPTO and the CONNECTION_CLOSE of QUIC itself.
     !matches!(kind, 0x00..=0x03 | 0x06 | 0x1c)
 }
 

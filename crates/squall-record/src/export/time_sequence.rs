@@ -3,7 +3,7 @@
 //!
 //! The graph shows what the sender of the data saw: its segments when they reached the link, and the acknowledgements
 //! when they had crossed it. A segment is a line from an up arrow to a down arrow, red if its bytes had been sent
-//! before; a cross marks a segment that the link dropped, with its fate. The green line is what is acknowledged, the
+//! before; a cross marks a segment that the link dropped, with its fate. The green line shows what is acknowledged, the
 //! yellow one how far the receiver's window reaches. Sequence numbers count from the first one, and may exceed 32 bits.
 
 use std::io::Write;
@@ -108,7 +108,7 @@ struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    /// Draws a step of each line: what held until `now`, and its change then.
+    /// Draws a step of each line: its value until `now`, and its change at that time.
     fn draw_until<W: Write>(
         &self,
         lines: &mut Lines<W>,
@@ -193,7 +193,7 @@ fn sights(packets: &[PacketRecord], graph: &TimeSequence<'_>) -> Vec<(Time, Sigh
 /// Sequence numbers without the limit of 32 bits.
 struct Numbers {
     origin: u32,
-    /// The highest that was sent so far.
+    /// The highest number sent so far.
     highest: u64,
 }
 

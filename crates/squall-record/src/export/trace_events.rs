@@ -3,7 +3,7 @@
 //! A trial is a process and a connection a thread. A request is a slice, in which its causes are nested; each dropped
 //! packet is a short slice on a thread of its link, with a flow to every request that it delayed. Slices of a thread
 //! must not overlap, so a connection with concurrent requests has several threads ("lanes"). Threads are numbered from 1
-//! across the trace, connections before links: Perfetto takes only numbers of 32 bits, and sorts threads by them. Times
+//! across the trace, connections before links: Perfetto accepts only 32-bit numbers, and sorts threads by them. Times
 //! count from the trial's epoch. Nothing here follows causes: squall-analysis does.
 
 use std::collections::BTreeMap;
@@ -203,7 +203,7 @@ impl<W: Write> TraceExport<W> {
                     continue;
                 };
                 self.flows += 1;
-                // Inside the slice that it ends at.
+                // A flow must end inside the slice that it points to.
                 let last = Time::from_nanos(slot.to.as_nanos().saturating_sub(1));
                 let arrival = at.max(slot.from).min(last.max(slot.from));
                 let (id, name) = (self.flows, victim.cause.name());

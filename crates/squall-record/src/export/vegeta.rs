@@ -20,7 +20,7 @@ pub struct RequestLine<'a> {
 }
 
 /// Writes measured requests as vegeta's results. A row's time is its scheduled time and its latency is the response
-/// time from then on; in vegeta's own results both begin when one of its workers takes up the request.
+/// time from then on; in vegeta's own results both begin when one of its workers starts the request.
 #[derive(Debug)]
 pub struct VegetaExport<W, A> {
     lines: Lines<W>,
@@ -61,7 +61,7 @@ impl<'a, W: Write, A: Fn(&RequestRecord) -> RequestLine<'a>> VegetaExport<W, A> 
         })
     }
 
-    /// Writes the lines so far, which otherwise wait for more to fill a buffer.
+    /// Writes the lines so far, which otherwise wait until a buffer is full.
     pub fn flush(&mut self) -> Result<(), ExportError> {
         self.lines.flush_all()
     }

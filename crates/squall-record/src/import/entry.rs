@@ -125,8 +125,7 @@ impl<'de> Deserialize<'de> for Flag {
 }
 
 impl Entry {
-    /// Why the request is not one that a page sent to a server over HTTP. `None` if it is, or if nothing suggests
-    /// otherwise.
+    /// Why this is not a request that a page sent to a server over HTTP. `None` if it is one, or if nothing suggests otherwise.
     pub(super) fn why_unsent(&self, is_from_firefox: bool) -> Option<OmissionReason> {
         let fetch_type = self.fetch_type.as_deref().unwrap_or_default();
         let response_is = |test: fn(&Response) -> bool| self.response.as_ref().is_some_and(test);
@@ -228,7 +227,7 @@ impl Response {
 mod tests {
     use super::*;
 
-    /// What is decided about an entry with these fields beside its request, and with these header fields.
+    /// The decision about an entry that has these fields besides its request, and these header fields.
     fn decided(fields: &str, headers: &str, is_from_firefox: bool) -> Option<OmissionReason> {
         let text = format!(
             r#"{{"request": {{"method": "OPTIONS", "url": "http://a/", "headers": [{headers}]}}, {fields}}}"#
@@ -324,7 +323,7 @@ mod tests {
         for fields in [
             r#""_fromCache": null, "_fetchType": "Network Load", "_resourceType": "fetch""#,
             r#""_fromCache": false, "_wasAborted": false, "_wasContinued": true"#,
-            // A download that the user ended.
+            // A download that the user cancelled.
             r#""response": {"status": 200, "_error": "net::ERR_ABORTED", "_transferSize": 512}"#,
             r#""response": {"status": 307, "statusText": "Temporary Redirect", "_transferSize": 0}"#,
             r#""response": {"status": 304, "_transferSize": 120}"#,

@@ -66,24 +66,22 @@ pub enum Fault {
     #[error("it is not UTF-8")]
     NotUtf8,
     /// A line of a timing script without a tab.
-    #[error("there is no tab in it")]
+    #[error("it contains no tab")]
     NoTab,
     /// A time that is not a valid number of milliseconds.
-    #[error("{0:?} is no time of 0 or more milliseconds, at most 30 years")]
+    #[error("{0:?} is not a time from 0 ms to 30 years")]
     Time(String),
     /// A time that is too far from the first.
     #[error("it is more than 30 years after the first")]
     TooLate,
     /// A time before that of the previous step.
-    #[error(
-        "its time is before that of the step above it; steps stand in the order of their times"
-    )]
+    #[error("its time is before that of the step above it; steps must be sorted by time")]
     TimeGoesBack,
     /// An invalid method.
-    #[error("{0:?} is no method, such as GET")]
+    #[error("{0:?} is not a method, such as GET")]
     Method(String),
     /// A target without a method or a URL.
-    #[error("{0:?} is no method and URL")]
+    #[error("{0:?} is not a method and URL")]
     NoTarget(String),
     /// A URL that cannot be requested.
     #[error("{0}")]
@@ -98,16 +96,16 @@ pub enum Fault {
     )]
     OwnField(String),
     /// A body file without a name.
-    #[error("there is no name of a file after @")]
+    #[error("the file name after @ is missing")]
     NoFile,
     /// A line that is not the expected JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     /// A body that is not base64.
-    #[error("its body is no base64: {0}")]
+    #[error("its body is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
     /// A step whose request does not exist.
-    #[error("there is no request {request}, the script has {requests}")]
+    #[error("there is no request {request}; the script has only {requests}")]
     NoRequest {
         /// The request's index.
         request: u32,
@@ -120,7 +118,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlFault {
     /// It is not a valid URL.
-    #[error("{url:?} is no URL: {source}")]
+    #[error("{url:?} is not a URL: {source}")]
     NotUrl {
         /// The text found there.
         url: String,

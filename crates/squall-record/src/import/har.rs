@@ -2,7 +2,7 @@
 //! (<http://www.softwareishard.com/blog/har-12-spec/>).
 //!
 //! Only each entry's request and its time are used; a script has no use for recorded responses and their times. An
-//! entry that was never sent, or that cannot be sent again, is left out and counted; only a text that is not a HAR at all
+//! entry that was never sent, or that cannot be sent again, is left out and counted; only input that is not a HAR file at all
 //! is an error. `entry` knows what was sent, `sendable` cleans the request headers, and `media` recognizes media segments.
 
 use std::ops::RangeInclusive;
@@ -40,11 +40,11 @@ pub struct HarOptions {
 
 /// Converts a HAR file to a script. Times count from the earliest entry that is kept; entries are sorted by time.
 ///
-/// Left out and counted are the entries that no browser sent over HTTP: those that a cache, a service worker or the
-/// browser itself answered, those that were blocked or failed, WebSockets, CORS preflights, and URLs other than `http`
-/// and `https`. So are those that cannot be sent again: without a time in 1970 or later, with a time more than a year
-/// from that of most others, and those that exceed the limits of [`squall_base::plan::message`]. Some header fields are
-/// removed silently: pseudo-header fields, hop-by-hop fields, `content-length` and `host`.
+/// Entries that no browser sent over HTTP are left out and counted: those that a cache, a service worker or the browser itself
+/// answered, those that were blocked or failed, WebSockets, CORS preflights, and URLs other than `http` and `https`. So are
+/// entries that cannot be sent again: those without a time in 1970 or later, those with a time more than a year from that of
+/// most others, and those that exceed the limits of [`squall_base::plan::message`]. Some header fields are removed silently:
+/// pseudo-header fields, hop-by-hop fields, `content-length` and `host`.
 pub fn parse_har(bytes: &[u8], options: &HarOptions) -> Result<Import<Script>, ImportError> {
     const FORMAT: Format = Format::Har;
     check_size(FORMAT, bytes)?;
@@ -86,25 +86,26 @@ pub fn parse_har(bytes: &[u8], options: &HarOptions) -> Result<Import<Script>, I
     tally.finish(FORMAT, script, |script| script.steps.is_empty())
 }
 
-/// The times of most entries within one year; of several such years the last. Times outside are wrong, such as 1970.
+/// The span of at most a year that contains the most entries; of several such spans, the last. Times outside, such as in 1970,
+/// are wrong.
 fn plausible_times(mut times: Vec<u128>) -> RangeInclusive<u128> {
     const YEAR_NS: u128 = 366 * 86_400 * 1_000_000_000;
     times.sort_unstable();
     let mut plausible = 0..=0;
-    let (mut first, mut others_most) = (0, 0);
+    let (mut first, mut most_others) = (0, 0);
     for (last, latest) in times.iter().enumerate() {
         while latest - times[first] > YEAR_NS {
             first += 1;
         }
-        if last - first >= others_most {
-            others_most = last - first;
+        if last - first >= most_others {
+            most_others = last - first;
             plausible = times[first]..=*latest;
         }
     }
     plausible
 }
 
-/// Whether a URL is http or https, by its first characters: others are left out for that reason alone.
+/// Whether a URL's scheme is http or https. The rest need not be valid: URLs with other schemes are left out in any case.
 fn is_http(url: &str) -> bool {
     let scheme = url.split(':').next().unwrap_or_default().trim();
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")

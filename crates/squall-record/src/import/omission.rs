@@ -50,7 +50,7 @@ pub enum OmissionReason {
     NotMedia,
     /// A request with more header fields than [`MAX_HEADERS`], or with more bytes in them than [`MAX_HEADERS_BYTES`].
     HeadersTooLong,
-    /// A request whose body is not recorded and longer than what squall makes up: 1 GiB.
+    /// A request whose body is not recorded, and is longer than squall generates: 1 GiB.
     BodyTooLong,
     /// An entry that lacks a necessary field, or whose field has the wrong type.
     Malformed,
@@ -71,7 +71,7 @@ const _: () =
     assert!(MAX_TARGET_LEN_BYTES == 8_000 && MAX_HEADERS == 126 && MAX_HEADERS_BYTES == 48 * 1024);
 
 impl OmissionReason {
-    /// Why a request, or why several, were left out; `None`: only a part of the request was.
+    /// Why a request was left out, for one and for several; `None` if only a part of it was.
     const fn of_request(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             OmissionReason::NotHttp => ("not http or https", "not http or https"),

@@ -1,6 +1,6 @@
 //! squall's own script file: a `Script` as JSON, read with the same checks that the other formats undergo.
 //!
-//! Nothing is corrected: whatever squall would not have written is an error with its place.
+//! Nothing is corrected: anything that squall would not have written is an error with its location.
 
 use squall_base::plan::{Script, ScriptRequest};
 use squall_base::text::bytes_without_bom;

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// The format as which a text is read.
+/// The format that a recording is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// An HTTP archive, version 1.2.

@@ -1,8 +1,8 @@
 //! A recording without the secrets in it, for the copy in a run's folder: HAR files, scripts, vegeta's targets, and any other
 //! text.
 //!
-//! What counts as a secret is defined in `squall_base::secrets`; here is where the formats have names and values. The copy is
-//! for people: nothing is checked, and the order of fields may change.
+//! `squall_base::secrets` defines what counts as a secret; this module knows where the formats have names and values. The copy
+//! is for people: nothing is checked, and the order of fields may change.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use squall_base::secrets::{REDACTED, is_secret_name, is_secret_parameter, redacted_text};
 use squall_base::text::bytes_without_bom;
 
-/// `bytes` without secrets; borrowed if there are none, or if it is no text.
+/// `bytes` without secrets; borrowed if there are none, or if it is not text.
 pub fn redacted_recording(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(bytes_without_bom(bytes)) else {
         return Cow::Borrowed(bytes);
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Programs on Windows begin their files with it, and every parser here skips it.
+    /// Programs on Windows begin files with a byte order mark, which every parser here skips.
     #[test]
     fn recording_with_a_byte_order_mark_has_no_secrets_either() {
         let field = "\u{feff}{\n  \"name\": \"Authorization\",\n  \"value\": \"Bearer k1\"\n}\n";
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_secret_stays_as_it_is() {
+    fn recording_without_secrets_stays_as_it_is() {
         for bytes in [
             &b""[..],
             b"0.0\t/a\n",

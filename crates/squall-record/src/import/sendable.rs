@@ -1,7 +1,7 @@
 //! What a request of a script may contain: methods, URLs, header fields.
 //!
-//! Faults are reported, not corrected. Only in recordings are the header fields that belong to the protocol removed
-//! silently. The format decides whether a fault stops the import or the faulty part is left out.
+//! Faults are reported, not corrected, except that the protocol's own header fields are silently removed from recordings. The
+//! format decides whether a fault stops the import or the faulty part is left out.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ const OWN_FIELDS: [&str; 13] = [
 /// The largest body that is generated in memory, for a recording that has only its size.
 const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
-/// The server of URLs that name none.
+/// In place of the server, for URLs without one.
 static SOME_SERVER: LazyLock<Url> =
     LazyLock::new(|| Url::parse("http://server/").expect("it is a URL"));
 
@@ -74,7 +74,7 @@ pub(super) fn is_too_long(url: &str) -> bool {
     target.len() > MAX_TARGET_LEN_BYTES
 }
 
-/// Which limit a request exceeds, if any: of the URL, of the header fields, or of a body that squall makes up.
+/// Which limit a request exceeds, if any: of the URL, of the header fields, or of a generated body.
 pub(super) fn excess(request: &ScriptRequest) -> Option<OmissionReason> {
     let headers = &request.headers;
     let bytes: usize = (headers.iter())
@@ -121,7 +121,7 @@ pub(super) fn fields<'a>(
         if name == "host" && !is_host_of(url, value) {
             tally.add(OmissionReason::OtherHost, location);
         }
-        // Every protocol can carry this one, which HTTP/1.1 also names in `connection`.
+        // `te: trailers` is allowed in every version of HTTP, although HTTP/1.1 also lists it in `connection`.
         let accepts_trailers = (name.as_str(), value) == ("te", "trailers");
         if !accepts_trailers && (is_own(&name) || of_hop.contains(&name)) {
             continue;
@@ -135,8 +135,8 @@ pub(super) fn fields<'a>(
     fields
 }
 
-/// The header fields that the user wrote for a request, names in lower case. Unlike those of a recording, all are kept
-/// that a request can have, `host` included; the others are counted.
+/// The header fields that the user wrote for a request, names in lower case. Unlike those of a recording, every field that a
+/// request can have is kept, `host` included; the others are counted.
 pub(super) fn target_fields<'a>(
     written: impl Iterator<Item = (&'a str, &'a str)>,
     location: Location,
@@ -162,7 +162,7 @@ pub(super) fn is_target_field(name: &str, value: &str) -> bool {
     is_field(name, value) && (!name.eq_ignore_ascii_case("host") || is_authority(value))
 }
 
-/// True if a script must not have this field, because squall or the connection sets it. `host` may be there if it can be
+/// True if a script must not have this field, because squall or the connection sets it. `host` is allowed if it can be
 /// the request's authority. `name` is in lower case.
 pub(super) fn is_reserved(name: &str, value: &str) -> bool {
     match name {

@@ -1,7 +1,7 @@
 //! h2load's timing script: one `<milliseconds>\t<URI>` per line (<https://nghttp2.org/documentation/h2load.1.html>,
 //! `--timing-script-file`).
 //!
-//! Times count from the start of the load and are used exactly so. h2load itself waits for the difference between two
+//! Times count from the start of the load and are kept exactly. h2load itself waits for the difference between two
 //! lines after it has sent the first of them, so its schedule drifts (nghttp2, `h2load.cc`). Lines need not be in
 //! order. A URI that is only a path refers to the given server. Header fields and bodies do not exist in this format.
 

@@ -34,7 +34,7 @@ const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub struct CapturedPacket {
     /// Its record, of which only the direction, the arrival time and the index are used.
     pub record: PacketRecord,
-    /// The IP packet; if the link altered it, as it left.
+    /// The IP packet; if the link altered it, the altered one.
     pub bytes: Vec<u8>,
     /// A comment for the reader, e.g. "squall: dropped by loss (loss 3%)".
     pub comment: Option<String>,
@@ -121,8 +121,8 @@ impl PcapngFile {
         Ok(())
     }
 
-    /// Hands what has been written to the kernel, so that it survives this process: a whole capture, without the packets
-    /// that are held back.
+    /// Passes what has been written to the kernel, so that it survives this process. The file is then a complete capture,
+    /// except for the packets that are held back.
     pub fn save(&mut self) -> Result<(), RecordError> {
         let flushed = self.writer.flush();
         flushed.map_err(|source| RecordError::Write(self.path.clone(), source))

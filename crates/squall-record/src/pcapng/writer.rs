@@ -165,7 +165,7 @@ impl<W: Write> PcapngWriter<W> {
         })
     }
 
-    /// Flushes `out`: what has been written is a whole capture.
+    /// Flushes `out`. What has been written so far is then a complete capture.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -1,7 +1,7 @@
 //! The types that fields of rows have, each with the column that stores it, and the declaration of a table ([`table!`]).
 //!
-//! Types of one table only, and those that take several columns, are with their table. `packing` and `columns` work on
-//! whole columns, this module on one cell of a row.
+//! Types that only one table uses, and those that take several columns, are in the module of their table. `packing` and
+//! `columns` work on whole columns, this module on one cell of a row.
 
 use std::cell;
 
@@ -18,10 +18,10 @@ use super::schema::{Column, Packing, Role};
 use crate::RecordError;
 
 /// The result of appending cells.
-pub(super) type Encoded = Result<(), CellWriteError>;
+pub(super) type EncodeResult = Result<(), CellWriteError>;
 
 /// The column of a type, opened for reading.
-pub(super) type Opened<'a, T> = Result<<T as ReadCell>::Column<'a>, RecordError>;
+pub(super) type ColumnResult<'a, T> = Result<<T as ReadCell>::Column<'a>, RecordError>;
 
 /// A type that one column stores.
 pub(super) trait WriteCell: Sized {
@@ -30,7 +30,7 @@ pub(super) trait WriteCell: Sized {
     const IS_NULLABLE: bool;
 
     /// Appends the cell of each row to the group's next column.
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded;
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult;
 }
 
 impl Column {
@@ -56,12 +56,12 @@ pub(super) trait ReadCell: WriteCell {
     type Column<'a>;
 
     /// Decodes the column with this name. One that was not requested is empty.
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self>;
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self>;
 
     /// The cell of a row. Called at most once for each row.
     fn at(column: &Self::Column<'_>, row: usize) -> Self;
 
-    /// What a column that was not requested reads as.
+    /// The value that stands for the cells of a column that was not requested.
     fn absent() -> Self;
 }
 
@@ -84,7 +84,7 @@ impl<P: Projection> Selection for Only<P> {
     const COLUMNS: Option<&'static [&'static str]> = Some(P::COLUMNS);
 }
 
-/// Whether a selection has a column. The compiler evaluates it, and drops whatever makes an unused cell.
+/// Whether a selection has a column. The compiler evaluates it, and removes the code that makes unused cells.
 pub(super) const fn uses<S: Selection>(column: &str) -> bool {
     let Some(columns) = S::COLUMNS else {
         return true;
@@ -118,7 +118,7 @@ impl<T: Number> WriteCell for T {
     const TYPE: DataType = T::Stored::DATA_TYPE;
     const IS_NULLABLE: bool = false;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         if T::IS_WIDE {
             return group.numbers(rows, |row| cell(row).to_bits());
         }
@@ -130,7 +130,7 @@ impl<T: Number> WriteCell for T {
 impl<T: Number> ReadCell for T {
     type Column<'a> = RequiredColumn<'a, T>;
 
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
         columns.numbers(name)
     }
 
@@ -149,7 +149,7 @@ impl<T: Number> WriteCell for Option<T> {
     const TYPE: DataType = T::Stored::DATA_TYPE;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         if !T::IS_SIGNED {
             return group.optional_numbers(rows, |row| cell(row).map(T::to_bits));
         }
@@ -163,7 +163,7 @@ impl<T: Number> WriteCell for Option<T> {
 impl<T: Number> ReadCell for Option<T> {
     type Column<'a> = NullableColumn<'a, T>;
 
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
         columns.optional_numbers(name)
     }
 
@@ -182,7 +182,7 @@ impl WriteCell for bool {
     const TYPE: DataType = DataType::Boolean;
     const IS_NULLABLE: bool = false;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         group.flags(rows, cell);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl WriteCell for bool {
 impl ReadCell for bool {
     type Column<'a> = FlagColumn<'a>;
 
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
         columns.flags(name)
     }
 
@@ -210,7 +210,7 @@ impl WriteCell for Option<String> {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         group.texts(rows, cell);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl WriteCell for Option<String> {
 impl ReadCell for Option<String> {
     type Column<'a> = Vec<cell::Cell<Option<String>>>;
 
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
         let texts = columns.texts(name)?;
         Ok(texts.into_iter().map(cell::Cell::new).collect())
     }
@@ -241,7 +241,11 @@ macro_rules! word_cells {
             const TYPE: DataType = DataType::Utf8;
             const IS_NULLABLE: bool = false;
 
-            fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+            fn encode<R>(
+                rows: &[R],
+                group: &mut RowGroup,
+                cell: impl Fn(&R) -> Self,
+            ) -> EncodeResult {
                 group.words(rows, &<$Word>::ALL.map(<$Word>::name), |row| cell(row) as usize);
                 Ok(())
             }
@@ -250,7 +254,7 @@ macro_rules! word_cells {
         impl ReadCell for $Word {
             type Column<'a> = WordColumn<'a, $Word>;
 
-            fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+            fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
                 columns.words(name, &<$Word>::ALL, <$Word>::name)
             }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use squall_base::record::{Cause, Direction, DropRecord, Fate, PacketRef, Repair, Victim};
 use squall_base::{Duration, Time};
 
-use super::cell::{Encoded, Opened, ReadCell, WriteCell, table};
+use super::cell::{ColumnResult, EncodeResult, ReadCell, WriteCell, table};
 use super::columns::Columns;
 use super::packing::RowGroup;
 use crate::error::CellFault;
@@ -73,7 +73,7 @@ impl<T: Element> WriteCell for List<T> {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         Option::<String>::encode(rows, group, |row| {
             let texts: Vec<T::Text> = cell(row).0.iter().map(T::to_text).collect();
             // Numbers and words can always be written as JSON.
@@ -86,7 +86,7 @@ impl<T: Element> WriteCell for List<T> {
 impl<T: Element> ReadCell for List<T> {
     type Column<'a> = Vec<Cell<Vec<T>>>;
 
-    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> Opened<'a, Self> {
+    fn open<'a>(columns: &'a Columns<'a>, name: &'static str) -> ColumnResult<'a, Self> {
         let list = |(row, json): (usize, Option<String>)| {
             let Some(json) = json else {
                 return Ok(Cell::default());

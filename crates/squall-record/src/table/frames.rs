@@ -6,16 +6,16 @@ use arrow_schema::DataType;
 use squall_base::Time;
 use squall_base::record::{FrameFacts, FrameLayer, FrameRecord, Side, Way, frame_name};
 
-use super::cell::{Encoded, WriteCell, table};
+use super::cell::{EncodeResult, WriteCell, table};
 use super::columns::{Columns, RequiredColumn, WordColumn};
 use super::packing::RowGroup;
 use crate::RecordError;
 
-/// Frame types of a layer that are found by index; the few named types above are searched for.
+/// The number of a layer's frame types that are found by index. Only one named type is above: `HIGH_NAME`.
 const LOW_KINDS: usize = 0x40;
 /// The number of names that are found by index.
 const LOW_NAMES: usize = FrameLayer::ALL.len() * LOW_KINDS;
-/// The only named type above (RFC 9218, section 7.2).
+/// The only named type above these (RFC 9218, section 7.2).
 const HIGH_NAME: (FrameLayer, u64) = (FrameLayer::Http3, 0xf_0700);
 
 /// The names by number: the types of each layer follow those of the layer before.
@@ -54,7 +54,7 @@ impl WriteCell for FrameName {
     const TYPE: DataType = DataType::Utf8;
     const IS_NULLABLE: bool = true;
 
-    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> Encoded {
+    fn encode<R>(rows: &[R], group: &mut RowGroup, cell: impl Fn(&R) -> Self) -> EncodeResult {
         let key = |row: &R| {
             let FrameName(layer, kind) = cell(row);
             (layer, kind)

@@ -1,8 +1,8 @@
 //! Tables as Parquet: a writer and a reader for any row type that has a schema.
 //!
 //! `schema` describes a column and its packing, and `cell` how a table is declared. `packing` turns rows into columns of a
-//! file; `columns` turns them back cell by cell, and `within` finds those of a range. `parts` keeps the rows of a table that is
-//! not finished, and `guarded` catches panics of the parquet crate. The tables are `requests`, `exchanges`, `frames`,
+//! file; `columns` turns them back cell by cell, and `within` finds the rows of a range. `parts` keeps the rows of a table that
+//! is not finished, and `guarded` catches panics of the parquet crate. The tables are `requests`, `exchanges`, `frames`,
 //! `packets`, `sockets`, `causes` and `drops`. Nothing here interprets a row.
 
 mod causes;

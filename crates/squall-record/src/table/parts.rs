@@ -137,7 +137,7 @@ pub(super) fn prepare_folder(path: &Path) -> Result<Option<PathBuf>, RecordError
 /// The parts of the table `path` that a killed process has left behind, or that a running one has written so far, in the
 /// order of their rows. Each is a table of its own. Empty if there are none.
 ///
-/// If the table is complete, its parts are not needed: they may be left over from its last moment.
+/// If the table is complete, its parts are not needed: they may be left over from when it was completed.
 ///
 /// # Errors
 /// [`RecordError::Read`] if the operating system refused to list their folder.
@@ -224,7 +224,7 @@ fn replace_part(
             Ok(groups)
         });
     if written.is_err() {
-        // Makes room on a full disk. The first error says what is wrong.
+        // Frees space on a full disk. The error above says what is wrong.
         let _ = fs::remove_file(&new);
     }
     written

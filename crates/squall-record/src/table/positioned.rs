@@ -40,7 +40,7 @@ impl PositionedFile {
     }
 }
 
-/// Reads on from an offset.
+/// Reads from an offset on.
 pub(super) struct ReadFrom {
     file: Arc<File>,
     offset: u64,
@@ -80,7 +80,7 @@ impl ChunkReader for PositionedFile {
         if end.is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF("it ends beyond the file".to_owned()));
         }
-        // Not zeroed first: these are all bytes of a table.
+        // Not zeroed first, because every byte of a table passes through here.
         let mut bytes = Vec::with_capacity(length);
         let mut part = self.from(start).take(length as u64);
         part.read_to_end(&mut bytes)?;
@@ -91,8 +91,8 @@ impl ChunkReader for PositionedFile {
     }
 }
 
-/// The decompressed size that the header of a page claims: in Thrift's compact protocol, its second field, after the type
-/// of the page. `None` if it does not look like one; the parquet crate decides on those.
+/// The decompressed size that the header of a page claims: in Thrift's compact protocol, its second field, after the type of
+/// the page. `None` if it does not look like a header; the parquet crate then decides.
 fn claimed_bytes(header: &[u8]) -> Option<u64> {
     /// The next field, a 32-bit integer.
     const NEXT_I32: u8 = 0x15;

@@ -370,7 +370,7 @@ fn with_words<R: TableRow>(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
-/// Checks that the columns of these ranges hold 64-bit numbers of a row.
+/// Checks that each of these ranges is of a stored column of 64-bit numbers.
 fn check_ranges<R: TableRow>(path: &Path, ranges: &[ColumnRange]) -> Result<(), RecordError> {
     let is_known = |range: &&ColumnRange| {
         let mut columns = R::columns().iter();

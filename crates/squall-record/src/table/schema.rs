@@ -37,7 +37,7 @@ pub(super) enum Packing {
 pub(super) enum Role {
     /// Part of the row; written and read.
     Stored,
-    /// Part of the row; tables of the schema before this one lack it, and it then reads as zero or null.
+    /// Part of the row; tables of the oldest readable schema lack it, and it then reads as zero or null.
     Added,
     /// Computed from other columns; written for people who query the file, not read.
     Derived,
@@ -117,7 +117,7 @@ fn properties<R: Row>() -> WriterProperties {
         KeyValue::new(TABLE_KEY.to_owned(), R::TABLE.to_owned()),
     ];
     let mut properties = WriterProperties::builder()
-        // Readers that skip rows skip whole row groups, and pages by their headers; no reader here looks for a page.
+        // Readers that skip rows skip whole row groups, and pages by their headers, so no reader needs an index of the pages.
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata))
         .build();

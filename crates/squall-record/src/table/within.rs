@@ -100,7 +100,7 @@ impl FoundRows {
         counts.sum()
     }
 
-    /// Searches the row group of this number, whose first row is at this place in the file.
+    /// Searches the row group with this number, whose first row is at this place in the file.
     fn search_group(
         &mut self,
         file: &PositionedFile,

@@ -27,7 +27,7 @@ pub struct TableWriter<R: TableRow> {
     group: RowGroup,
     pending: Vec<R>,
     rows: u64,
-    /// How many rows there were when they were last saved.
+    /// The number of rows when they were last saved.
     saved_rows: u64,
 }
 
@@ -96,7 +96,7 @@ impl<R: TableRow> TableWriter<R> {
             self.compress_or_write()?;
         }
         let mut rest = rows;
-        // Rows that wait are copied, so only few do. Those that wait already are packed first, to keep the order.
+        // Waiting rows have to be copied, so only a few may wait. Those that already wait are packed first, to keep the order.
         if rest.len() >= FEW_ROWS || self.pending.len() + rest.len() > PIECE_ROWS {
             self.write_pending()?;
         }
@@ -142,8 +142,8 @@ impl<R: TableRow> TableWriter<R> {
         Ok(true)
     }
 
-    /// Appends this many rows. `make` turns the row that it is given, which is `blank` or a row made before, into the one
-    /// of that number: a row of many columns takes longer to move than to make.
+    /// Appends this many rows. `make` gets the number of a row and an earlier row (`blank` at first), which it turns into that
+    /// row: a row of many columns takes longer to move than to make.
     pub fn append_made(
         &mut self,
         rows: usize,

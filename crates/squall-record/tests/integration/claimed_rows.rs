@@ -41,7 +41,7 @@ fn claim(path: &Path, rows: i64) {
 }
 
 #[test]
-fn table_that_claims_more_rows_than_fit_into_memory_is_refused_before_memory_is_allocated() {
+fn table_that_claims_too_many_rows_is_refused_before_memory_is_allocated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("packets.parquet");
     let rows: Vec<_> = (0..ROWS).map(packet_number).collect();

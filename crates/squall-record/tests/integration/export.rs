@@ -127,7 +127,7 @@ fn vegeta_results_have_twelve_fields() {
     );
 }
 
-/// vegeta takes a status for success.
+/// vegeta would count a request with a good status as a success.
 #[test]
 fn vegeta_results_of_failed_grpc_calls_have_no_status() {
     let failed = RequestRecord {
@@ -160,7 +160,7 @@ fn h2load_log_has_start_status_and_duration() {
 fn percentile_distribution_has_the_layout_of_wrk2() {
     let mut export = PercentileExport::new(Vec::new());
     export.append(&some()).expect("a Vec takes everything");
-    // And 1, 2, ... 10 ms.
+    // In addition, requests that took 1, 2, ... 10 ms.
     for n in 0..10 {
         export
             .append(&[request(9, 500, n + 1)])
@@ -174,7 +174,7 @@ fn percentile_distribution_has_the_layout_of_wrk2() {
 fn interval_log_counts_each_request_in_its_scheduled_second() {
     let mut export = IntervalLogExport::new(Vec::new(), EPOCH_UNIX_NS);
     export.append(&some()).expect("a Vec takes everything");
-    // Over a minute, one request each 100 ms; the 7th takes so long that it ends last.
+    // Over a minute, one request every 100 ms; the 7th takes so long that it ends last.
     let mut rows: Vec<RequestRecord> = (5..600).map(|n| request(n, 100 * n, 1 + n % 10)).collect();
     rows[2].end = Time::from_nanos(61_000_000_000);
     rows.sort_by_key(|row| row.end);
@@ -190,7 +190,7 @@ fn interval_log_counts_each_request_in_its_scheduled_second() {
     assert!(log.ends_with(
         b"#[Requests: 596 answered, 1 given up (in it with a lower bound), 2 failed (not in it)]\n"
     ));
-    // The crate's reader does not accept the column names, which Java's does.
+    // Unlike Java's reader, the crate's does not accept the column names.
     let mut counts = vec![0; 60];
     let mut slowest = 0;
     for entry in IntervalLogIterator::new(&log[heading.len()..]) {

@@ -1,4 +1,4 @@
-//! What is made of packets.parquet: time-sequence graphs and captures of headers.
+//! What is made from packets.parquet: time-sequence graphs and captures of headers.
 
 use squall_base::record::{
     Cause, Direction, DropRecord, Fate, PacketClass, PacketRecord, Repair, Victim,

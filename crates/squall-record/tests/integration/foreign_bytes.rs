@@ -58,7 +58,7 @@ fn table<R: TableRow>(folder: &Path, rows: &[R]) -> PathBuf {
     path
 }
 
-/// Replaces a column of one of our tables by `cells`.
+/// Replaces a column of one of our tables with `cells`.
 fn exchange_column(path: &Path, column: &str, cells: ArrayRef) {
     let file = fs::File::open(path).expect("a sound table");
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).expect("a sound table");
@@ -87,7 +87,7 @@ fn exchange_column(path: &Path, column: &str, cells: ArrayRef) {
     writer.close().expect("a Parquet file");
 }
 
-/// Turns one of our tables into one of schema 8, without a column that it did not have.
+/// Turns one of our tables into one of schema 8, by removing a column that schema 8 did not have.
 fn as_schema_8(path: &Path, column: &str) {
     let file = fs::File::open(path).expect("a sound table");
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).expect("a sound table");

@@ -164,9 +164,9 @@ fn timing_script_counts_from_the_start_and_may_be_out_of_order() {
     assert!(omissions.is_empty());
     for (text, place, fault) in [
         (&b"1 /"[..], "line 1", "no tab"),
-        (b"\n-1\t/", "line 2", "\"-1\" is no time"),
-        (b"nan\t/", "line 1", "is no time"),
-        (b"1e30\t/", "line 1", "is no time"),
+        (b"\n-1\t/", "line 2", "\"-1\" is not a time"),
+        (b"nan\t/", "line 1", "is not a time"),
+        (b"1e30\t/", "line 1", "is not a time"),
         (b"1\tftp://a/", "line 1", "is not http"),
         (b"1\tb", "line 1", "relative URL without a base"),
         (b"1\t/\n\xff\t/", "line 2", "not UTF-8"),
@@ -218,8 +218,8 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
     );
     assert!(omissions.is_empty());
     for (text, place, fault) in [
-        (&b"GET"[..], "line 1", "no method and URL"),
-        (b"get http://a/", "line 1", "no method and URL"),
+        (&b"GET"[..], "line 1", "not a method and URL"),
+        (b"get http://a/", "line 1", "not a method and URL"),
         (
             b"GET http://a/\nx: y\nGET http://b/",
             "line 3",
@@ -232,7 +232,7 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
             "line 2",
             "not a header field",
         ),
-        (b"GET http://a/\n@", "line 2", "no name of a file"),
+        (b"GET http://a/\n@", "line 2", "file name after @"),
         (b"CONNECT http://a/", "line 1", "no method"),
         (b"GET data:,", "line 1", "not http"),
         (b"\n#\n", "no request", ""),
@@ -356,7 +356,7 @@ fn script_round_trips_and_is_checked() {
         (
             with(|s| s.requests[2].url = "x".into()),
             "requests[2]",
-            "no URL",
+            "not a URL",
         ),
         (
             with(|s| s.requests[2].method = "GET /".into()),

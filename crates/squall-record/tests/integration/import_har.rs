@@ -1,5 +1,5 @@
 //! HAR files as browsers really write them: requests that were never sent, and single entries that cannot be sent again.
-//! What a faultless file becomes is in `import.rs`.
+//! Files without faults are in `import.rs`.
 
 use squall_base::Bytes;
 use squall_base::plan::ScriptBody;

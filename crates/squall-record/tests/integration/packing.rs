@@ -33,7 +33,7 @@ fn write<R: TableRow>(path: &Path, rows: &[R], piece: usize) {
     assert_eq!(writer.finish().expect("a table"), rows.len() as u64);
 }
 
-fn come_back<R: TableRow + PartialEq>(rows: &[R], piece: usize) -> bool {
+fn round_trips<R: TableRow + PartialEq>(rows: &[R], piece: usize) -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("table.parquet");
     write(&path, rows, piece);
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn runs_and_extreme_numbers_round_trip(rows in runs_of_frames(), piece in 1..2000_usize) {
-        prop_assert!(come_back(&rows, piece));
+        prop_assert!(round_trips(&rows, piece));
     }
 
     /// The extremes in the file match the rows, so that readers may skip row groups.
@@ -133,8 +133,8 @@ proptest! {
     }
 }
 
-/// Exactly as many rows as a row group has, one fewer, one more, and several groups; in pieces that do not end with
-/// them.
+/// Exactly as many rows as a row group has, one fewer, one more, and several groups, in pieces that do not end where the groups
+/// do.
 #[test]
 fn row_groups_are_filled_to_the_last_row() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,7 +283,7 @@ fn numbers_that_overflow_a_dictionary_round_trip() {
 /// A column of TCP samples is null for QUIC samples and vice versa, so most columns have irregular nulls.
 #[test]
 fn tcp_and_quic_samples_in_one_table_round_trip() {
-    assert!(come_back(&rows::some(rows::socket(), 600), 600));
+    assert!(round_trips(&rows::some(rows::socket(), 600), 600));
 }
 
 /// Our reader does not read derived columns: here they are compared with the rows as any other reader sees them.
@@ -309,7 +309,7 @@ fn derived_columns_follow_from_the_rows() {
     }
 }
 
-/// docs/RECORD.md, "What holds for all tables": a column is compressed if its first page becomes smaller by that.
+/// docs/RECORD.md, "What holds for all tables": a column is compressed if that makes its first page smaller.
 #[test]
 fn repeating_columns_are_compressed_and_noise_is_not() {
     // SplitMix64's final mixing, so that neighbours are unrelated.

@@ -45,8 +45,8 @@ fn run_length() -> impl Strategy<Value = usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// However rows are appended and saved, the parts have the saved rows, and the joined table is to the byte the one
-    /// that is written without parts: the same rows, schema and metadata.
+    /// However rows are appended and saved, the parts have the saved rows, and the joined table is byte for byte the one that
+    /// is written without parts: the same rows, schema and metadata.
     #[test]
     fn any_split_into_parts_gives_the_same_table(
         runs in vec((rows::frame(), run_length()), 1..8),
@@ -109,7 +109,7 @@ fn full_row_groups_are_joined_into_the_same_table() {
 }
 
 #[test]
-fn snapshot_has_the_rows_of_its_time_whatever_is_appended_before_it_is_written() {
+fn snapshot_has_only_the_rows_from_before_it_was_taken() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("packets.parquet");
     let rows = packets(PAGE_ROWS + 1_000);

@@ -1,6 +1,6 @@
 //! The lines of an explanation within the width of a terminal, and what a reader of several explanations sees first.
 //!
-//! It only breaks lines between words; what they say is `request`'s and `moment`'s.
+//! It only breaks lines between words; `request` and `moment` decide what they say.
 
 use squall_analysis::explain::{CauseTime, Explanation};
 
@@ -171,8 +171,9 @@ mod tests {
 
     #[test]
     fn explanations_in_chinese_keep_their_columns_and_their_colours() {
-        let text = "\x1b[1mrequest 7: answered after 125.400 ms, wanted at 1.000000 s; no connection\x1b[0m\n  \
-                    window_connection   35,150,000 ns\n    25.000    . its connection's window was used up 2 times, until 60.200 ms\n";
+        let text = "\x1b[1mrequest 7: answered after 125.400 ms, due at 1.000000 s; no connection\x1b[0m\n  \
+                    window_connection   35,150,000 ns\n    25.000    . its connection's window was used up 2 times, \
+                    until 60.200 ms\n";
         let said = fitted_in(Language::Zh, Vec::new(), text, 40);
         let lines: Vec<&str> = said.lines().collect();
         assert!(

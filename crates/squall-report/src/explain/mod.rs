@@ -42,17 +42,17 @@ pub fn capture_heading(capture: &str, colour: Colour) -> String {
 
 /// What readers of a capture's explanations must know: what is estimated, and what cannot be distinguished.
 pub const CAPTURE_NOTE: &str = "\
-The capture has one point. Each end is taken to be half of its least round trip away from it; what the ways beyond the
-point took longer than that is not told apart from the end's own time (`server`, `host`).\n";
+The capture has one point. Each end is assumed to be half of its shortest round trip away from it; any longer time on the
+path beyond the point is not distinguished from the end's own time (`server`, `host`).\n";
 
 /// How far the capture point is from the ends of a connection, in one line.
 pub fn round_trips(connection: u32, client: Option<Duration>, server: Option<Duration>) -> String {
     let trip = |trip: Option<Duration>| match trip {
         Some(trip) => format!("{} ms", words::millis(trip)),
-        None => "not known, taken for nothing".to_owned(),
+        None => "not known, taken as zero".to_owned(),
     };
     format!(
-        "  connection {connection}: least round trip to the client {}, to the server {}\n",
+        "  connection {connection}: shortest round trip to the client {}, to the server {}\n",
         trip(client),
         trip(server),
     )

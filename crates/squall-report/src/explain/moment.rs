@@ -30,7 +30,7 @@ pub fn moment(context: &ExplanationContext, moment: &Moment, colour: Colour) -> 
     for both in moment.link.chunk_by(|one, next| one.hop == next.hop) {
         let of_hop = context.of_hop(both[0].hop);
         text.push_str(&if context.is_capture() {
-            "the way between client and server:\n".to_owned()
+            "the path between client and server:\n".to_owned()
         } else {
             format!("the link{of_hop}:\n")
         });
@@ -96,7 +96,7 @@ fn request(it: &RequestInFlight, moment: &Moment) -> String {
         )
     });
     format!(
-        "request {} ({place}): wanted {} ms ago, over in {} ms{stage}",
+        "request {} ({place}): due {} ms ago, over in {} ms{stage}",
         it.request,
         millis(moment.at.since(it.intended)),
         millis(it.end.since(moment.at)),
@@ -133,7 +133,7 @@ fn side(state: &SideState, moment: &Moment) -> String {
         };
         let unacked = engine
             .unacknowledged_segments
-            .map_or_else(String::new, |n| format!(", {n} under way"));
+            .map_or_else(String::new, |n| format!(", {n} in flight"));
         let rtt = engine
             .rtt
             .map_or_else(String::new, |rtt| format!(", rtt {} ms", millis(rtt)));
@@ -154,7 +154,7 @@ fn link(state: &LinkDirectionState, moment: &Moment, context: &ExplanationContex
             figure::count(bytes)
         ),
         _ if context.is_capture() => "queues are not seen".to_owned(),
-        _ => "no queue, for there is no rate".to_owned(),
+        _ => "no queue, because no rate is set".to_owned(),
     };
     format!(
         "{:<4}  {queue}; {} inside; within {} ms {} came and {} were dropped",

@@ -129,7 +129,7 @@ fn push_hops(text: &mut String, context: &ExplanationContext, it: &Explanation) 
         return;
     }
     text.push_str(
-        "\n  on each hop, from when it was wanted; its server is what the next hop did\n",
+        "\n  on each hop, from when it was due; its server time is what the next hop took\n",
     );
     let name = |place: usize| context.station(place).map_or_else(String::new, printable);
     for hop in &it.hops {
@@ -271,18 +271,18 @@ fn push_event(text: &mut String, begin: Time, event: &TimelineEvent) {
 
 fn mark(mark: &Mark) -> TimelineEvent {
     let words = match mark.name {
-        "intended" => "it was wanted",
-        "taken_up" => "it was taken up",
-        "slot" => "a connection and stream were its own",
+        "intended" => "it was due",
+        "taken_up" => "it was started",
+        "slot" => "it had a connection and stream",
         "connected" => "TCP or QUIC was connected",
-        "secured" => "the handshake of TLS or QUIC was done",
+        "secured" => "the TLS or QUIC handshake was done",
         "written_first" => "its first byte was written",
         "written_last" => "its last byte was written",
         "server_request_last" => "the server had all of it",
-        "server_response_first" => "the server wrote the answer's first byte",
-        "server_response_last" => "the server wrote the answer's last byte",
-        "answered_first" => "the answer's first byte was read",
-        "headers" => "the answer's header section was complete",
+        "server_response_first" => "the server wrote the response's first byte",
+        "server_response_last" => "the server wrote the response's last byte",
+        "answered_first" => "the response's first byte was read",
+        "headers" => "the response's header section was complete",
         "end" => "it was over",
         name => name,
     };
@@ -299,9 +299,9 @@ fn seen_mark(mark: &Mark) -> Option<TimelineEvent> {
         "intended" => "its first byte left the client",
         "written_last" => "its last byte left the client",
         "server_request_last" => "the server had all of it",
-        "server_response_first" => "the answer's first byte left the server",
-        "server_response_last" => "the answer's last byte left the server",
-        "answered_first" => "the client had the answer's first byte",
+        "server_response_first" => "the response's first byte left the server",
+        "server_response_last" => "the response's last byte left the server",
+        "answered_first" => "the client had the response's first byte",
         "end" => "it was over",
         name => name,
     };

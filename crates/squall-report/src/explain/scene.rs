@@ -15,7 +15,7 @@ pub struct ExplanationContext {
     stations: Vec<String>,
     /// The numbers of the hops across links, from 1; at least one.
     links: Vec<u8>,
-    /// A capture does not show what requests waited for before they were sent.
+    /// Whether it is a capture, which does not show what requests waited for before they were sent.
     is_capture: bool,
 }
 

@@ -78,7 +78,7 @@ fn repair(repair: Repair) -> &'static str {
         Repair::Rto => "sent again by a retransmission timeout",
         Repair::Timeout => "sent again by a tail loss probe or a retransmission timeout",
         Repair::SynTimer => "sent again by the SYN's timer",
-        Repair::PacketThreshold => "sent again, three later packets being acknowledged",
+        Repair::PacketThreshold => "sent again after three later packets were acknowledged",
         Repair::TimeThreshold => "sent again by the time threshold",
         Repair::ProbeTimeout => "sent again by a probe timeout",
         Repair::NotNeeded => "nothing needed repair",

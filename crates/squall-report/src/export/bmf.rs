@@ -1,7 +1,7 @@
 //! Figures in Bencher's metric format (bencher.dev), for tracking them over time.
 //!
-//! Each benchmark has measures, and each measure a value. Values that failed or unfinished requests hide are left out,
-//! because a number there would be read as one that was measured.
+//! Each benchmark has measures, and each measure a value. Values that are unknown because requests failed or were unfinished
+//! are left out, because readers would take any number there for a measured one.
 
 use std::collections::BTreeMap;
 

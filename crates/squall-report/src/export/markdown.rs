@@ -1,7 +1,7 @@
 //! Results as Markdown, for the summary of a job on GitHub or a comment on a pull request: the answer, a table, what was
 //! checked, and what to doubt.
 //!
-//! The tables have the figures that such a reader looks for, not all; the page has those. Text from elsewhere is escaped, so
+//! The tables have only the figures that such a reader looks for; the page has all. Text from elsewhere is escaped, so
 //! that it is shown as it is. Runs and loads are in English only.
 
 use squall_analysis::change::Changes;

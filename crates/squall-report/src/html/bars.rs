@@ -1,7 +1,7 @@
 //! Bars on a logarithmic axis: a statistic of the response time of each variant as the median over trials or rounds, with its
 //! interval and their values.
 //!
-//! All statistics share one axis. Scripts show one at a time (assets/switches.js); without them, and on paper, all are there.
+//! All statistics share one axis. Scripts show one at a time (assets/switches.js); without them, and on paper, all are visible.
 //! It computes nothing; `comparison` has the bars of a run, `load_requests` those of a load.
 
 use squall_analysis::{Quantile, Spread, figure};

@@ -205,7 +205,7 @@ pub(super) fn path_of(class: &str, path: &str) -> String {
     format!("<path class=\"{class}\" d=\"{path}\"/>\n")
 }
 
-/// A time that a sender had to wait, as a band over the whole height.
+/// A span in which a sender had to wait, as a band over the whole height.
 pub(super) fn band(cause: Cause, words: &str, (from, to): (f64, f64)) -> String {
     format!(
         "<rect class=\"held cause-{}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\"><title>{}</title></rect>\n",

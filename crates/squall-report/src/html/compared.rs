@@ -1,4 +1,4 @@
-//! The runs of `squall view` beside each other: for each recipe the bars and the table of `comparison`, with a bar for each run
+//! The runs of `squall view` side by side: for each recipe the bars and the table of `comparison`, with a bar for each run
 //! where a run's page has one for each variant.
 //!
 //! It judges nothing: `squall compare` says what changed between two runs, and the list of runs (`runs`) links to that.

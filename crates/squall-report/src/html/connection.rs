@@ -2,8 +2,8 @@
 //! sequence over time with acknowledgements and losses, the sizes of packets, the throughput, what was in flight, the windows
 //! and the round-trip time.
 //!
-//! All charts of a direction share the axis of time; the figures are also in a table. Nothing is computed here but places and
-//! sums of what is shown: squall-analysis' `detail` did. `trial_markup` says where the markup goes.
+//! All charts of a direction share the axis of time; the figures are also in a table. Only places, and sums of what is shown,
+//! are computed here; squall-analysis' `detail` computes the rest. `trial_markup` says where the markup goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,7 @@ impl View<'_> {
         TimeAxis::new(self.origin, self.window.from, self.window.to)
     }
 
-    /// Whether it is the whole life, which is not that of any requests.
+    /// Whether it is the whole life, which is not about particular requests.
     fn is_life(&self) -> bool {
         self.window.requests.is_empty()
     }
@@ -128,8 +128,9 @@ impl View<'_> {
     fn push_life_head(&self, page: &mut String) {
         let length = figure::millis(self.window.to.since(self.window.from));
         page.push_str(&format!(
-            "<h3>Over its whole life of {length} ms</h3>\n<p class=\"hint\">Times count from its first packet. Several requests \
-             share a colour. Of each interval, the lines have the least window and the last sample.</p>\n"
+            "<h3>Over its whole life of {length} ms</h3>\n<p class=\"hint\">Times count from its first packet. \
+             Several requests share a colour. For each interval, the lines show the smallest window and the last \
+             sample.</p>\n"
         ));
     }
 
@@ -141,7 +142,7 @@ impl View<'_> {
         });
         let links: Vec<String> = links.collect();
         page.push_str(&format!(
-            "<h3>While {} was under way, from {}</h3>\n<p class=\"legend\">",
+            "<h3>While {} was in flight, from {}</h3>\n<p class=\"legend\">",
             links.join(" and "),
             of.context.time(self.window.from),
         ));

@@ -36,7 +36,7 @@ impl Axis {
 
     /// The axis whose top is at a tick.
     pub(super) fn rounded_up(self) -> Axis {
-        // Less a rounding error, which must not add a step.
+        // A little less, so that a rounding error does not add a step.
         let steps = (self.top / self.step - 1e-9).ceil();
         Axis {
             top: steps * self.step,
@@ -95,9 +95,9 @@ pub(super) fn push(page: &mut String, graphs: &[(usize, &Delivery)]) {
     };
     page.push_str(&format!(
         "<p class=\"delivered\">Payload of TCP or QUIC that the link delivered over time, in intervals of {} ms, and \
-         below it the size of single packets: of each interval the first, the last, the smallest and the largest. \
-         Shown is, of the variant’s valid trials, the middle one by mean response time, from when its first measured \
-         request had a connection.</p>\n<div class=\"multiples deliveries\">\n",
+         below it the size of single packets: of each interval the first, the last, the smallest and the largest. The \
+         trial shown is the middle one of the variant’s valid trials by mean response time, from when its first \
+         measured request had a connection.</p>\n<div class=\"multiples deliveries\">\n",
         first.interval.as_millis_f64(),
     ));
     let axes = Axes::of(graphs);

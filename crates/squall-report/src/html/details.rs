@@ -24,11 +24,11 @@ const UNFOLDED: usize = 8;
 /// The most requests of a finding with links to them.
 const EVIDENCE_LINKED: usize = 5;
 
-/// Where the scripts show one.
+/// The dialog in which the scripts show one.
 const DIALOG: &str = "<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n<form method=\"dialog\">\
                       <button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n";
 
-/// The columns of the list behind the first.
+/// The columns of the list after the first.
 const COLUMNS: [&str; 7] = [
     "variant",
     "condition",

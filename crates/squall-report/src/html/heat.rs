@@ -32,7 +32,7 @@ struct CellMap<'a> {
     requests: HeatMap,
 }
 
-/// Fields beside each other in a row, with the same step of the colour.
+/// Adjacent fields of a row, with the same step of the colour.
 struct Run {
     row: HeatRow,
     from: u32,
@@ -86,7 +86,7 @@ pub(super) fn push(page: &mut String, names: &[&str], trials: &[Drawn<'_>], word
 }
 
 impl CellMap<'_> {
-    /// The row with most of the successful requests.
+    /// The row with the most successful requests.
     fn fullest(&self) -> Option<u32> {
         let rows = self.requests.counts.keys();
         let took = rows.filter_map(|(row, _)| numbered(*row));
@@ -201,7 +201,7 @@ impl Scale {
         reached.saturating_sub(1)
     }
 
-    /// How much of the colour a step has.
+    /// The opacity of a step of the colour.
     fn opacity(&self, step: usize) -> f64 {
         1.0 - WEAKER * (self.least.len() - 1 - step) as f64
     }

@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The id of a request of the trial. assets/details.js makes plain text of the links to those that cannot be shown.
+    /// The id of a request of the trial. assets/details.js turns links to those that cannot be shown into plain text.
     pub(super) fn request(&self, request: u64) -> String {
         request_id(self.detail.index, request)
     }

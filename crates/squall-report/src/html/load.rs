@@ -92,7 +92,7 @@ pub fn load_page_in(language: Language, load: &LoadPage<'_>) -> String {
         payload::elements_of_load(&series, &plots, room)
     });
     let messages = load.variants.iter().flat_map(|it| foreign(&it.last));
-    // URLs and protocols stay; whatever else is a name here is a phrase.
+    // Names of series without a space, such as URLs and protocols, stay as they are; the others are phrases.
     let names = series.into_iter().filter(|name| !name.contains(' '));
     Translator::of_names(language, messages.chain(names).collect()).page(page)
 }

@@ -1,8 +1,9 @@
 //! The requests of a load on its page: bars of their response times, how those are distributed, how the requests went over
 //! time, and each of them as a point.
 //!
-//! It has the drawings of a run's page (`bars`, `shapes`, `heat`), with a colour for each version, or of a single version for
-//! each URL. Nothing is computed here. `points` chooses the points, which scripts draw; the rest of the page is in `load`.
+//! It has the drawings of a run's page (`bars`, `shapes`, `heat`), with a colour for each version, or for each URL if there is
+//! only one version. Nothing is computed here. `points` chooses the points, which scripts draw; the rest of the page is in
+//! `load`.
 
 use squall_analysis::figure;
 use squall_analysis::load::{LoadTotals, spread_over_rounds};
@@ -84,7 +85,7 @@ fn drawing<'a>((name, statistic): &Statistic, load: &'a LoadPage<'_>) -> Drawing
         doubt: "",
         spread: over_rounds(series, *statistic),
         dots: match series.rounds.len() {
-            // Of a single round, the bar says all.
+            // The bar already shows the value of a single round.
             1 => Vec::new(),
             _ => (series.rounds.iter())
                 .filter_map(|of| statistic(of))
@@ -110,10 +111,10 @@ fn drawing<'a>((name, statistic): &Statistic, load: &'a LoadPage<'_>) -> Drawing
 fn push_table(page: &mut String, load: &LoadPage<'_>) {
     const COUNTS: [&str; 3] = ["requests", "failed", "unfinished"];
     let caption = if has_rounds(load) {
-        "Response time of all requests in ms, failed ones were never answered: median over the rounds, and below it the range of \
-         the rounds. Counts are those of all rounds."
+        "Response time of all requests in ms, with failed ones as never answered: median over the rounds, and below \
+         it the range of the rounds. Counts are those of all rounds."
     } else {
-        "Response time of all requests in ms; failed ones were never answered."
+        "Response time of all requests in ms; failed ones count as never answered."
     };
     let statistics = STATISTICS.iter().map(|(name, _)| *name);
     let titles = std::iter::once("").chain(statistics).chain(COUNTS);
@@ -163,9 +164,9 @@ pub(super) fn push(page: &mut String, load: &LoadPage<'_>, plots: &[TrialPoints]
     shapes::push_of_load(page, plots);
     page.push_str(
         "<div class=\"plots\" data-condition=\"0\"></div>\n\
-         <p class=\"delivered\">Of more than 40,000 requests of a colour, the slowest and an even share of the others are points; \
-         everything else on this page counts all requests. <code>squall load --output FILE.parquet</code> writes a row for each \
-         request.</p>\n\
+         <p class=\"delivered\">Of a colour with more than 40,000 requests, only the slowest and an even share of the others are \
+         drawn as points; everything else on this page counts all requests. <code>squall load --output FILE.parquet</code> \
+         writes a row for each request.</p>\n\
          <p class=\"delivered\">A load records no packets, so this page does not say what a request waited for on the network. \
          <code>squall run</code> measures over a link of its own, and its report has the causes and single requests in \
          full.</p>\n</section>\n",

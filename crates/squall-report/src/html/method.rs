@@ -1,4 +1,4 @@
-//! How the run was made, at the end of the page: the command that repeats it, the machine, what was in force, the seeds and the
+//! How the run was made, at the end of the page: the command that repeats it, the machine, the settings, the seeds and the
 //! recipe.
 //!
 //! It reads no file and runs nothing: the caller has the texts, without secrets. How each number is obtained is not said here
@@ -24,12 +24,12 @@ pub struct Method {
     trials: TrialSettings,
 }
 
-/// What was in force in the trials.
+/// The settings that were in force in the trials.
 #[derive(Clone, Debug, Default)]
 struct TrialSettings {
     /// Values by name; several if trials differ.
     settings: BTreeMap<&'static str, BTreeSet<String>>,
-    /// The same of sysctls.
+    /// Sysctls by name, with values in the same form.
     sysctls: BTreeMap<String, BTreeSet<String>>,
     /// The versions that programs on paths reported, by station.
     versions: BTreeMap<String, BTreeSet<String>>,
@@ -53,7 +53,7 @@ impl Method {
         }
     }
 
-    /// Adds what was in force in a trial. Trials come in the order of the plan.
+    /// Adds the settings that were in force in a trial. Trials come in the order of the plan.
     pub fn add_trial(&mut self, record: &TrialRecord) {
         let TrialSettings {
             settings,
@@ -106,7 +106,7 @@ pub(super) fn push(page: &mut String, profile: &str, method: &Method, document: 
     page.push_str("</section>\n");
 }
 
-/// Begins the section with where the method is described.
+/// Begins the section, and says where the method is described.
 fn begin(page: &mut String, document: Option<&str>) {
     page.push_str(
         "<section class=\"method\" id=\"method\" tabindex=\"-1\" aria-label=\"Method and environment\">\n\
@@ -147,11 +147,11 @@ fn push_command(page: &mut String, profile: &str, method: &Method) {
     match &method.command {
         Some(command) => page.push_str(&format!(
             "<pre class=\"command\">{}</pre>\n\
-             <p>The same seed loses the same packets of each flow, as far as a variant sends alike.</p>\n",
+             <p>With the same seed the same packets of each flow are lost, as long as a variant sends the same ones.</p>\n",
             escaped(command)
         )),
         None => page.push_str(&format!(
-            "<p>The run’s folder does not say by which command it began. Its recipe is below; the profile is {}.</p>\n",
+            "<p>The run’s folder does not say which command started it. Its recipe is below; the profile is {}.</p>\n",
             escaped(profile)
         )),
     }
@@ -237,7 +237,7 @@ fn push_recipe(page: &mut String, method: &Method) {
     } else {
         ""
     };
-    // HTML ignores a line break directly behind the tag (section 13.1.2.5), so the recipe keeps its own first one.
+    // HTML ignores a line break directly after the tag (section 13.1.2.5), so the recipe keeps its own first one.
     page.push_str(&format!(
         "<details><summary>Recipe</summary>\n{left_out}<pre class=\"recipe-text\">\n{}</pre>\n</details>\n",
         escaped(recipe)
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn document_about_the_method_is_a_link_only_where_a_server_has_it() {
+    fn method_document_is_a_link_only_if_a_server_has_it() {
         let mut live = String::new();
         push(&mut live, "quick", &Method::default(), Some("/METHOD.md"));
         let link = "<a href=\"/METHOD.md\">docs/METHOD.md</a>";

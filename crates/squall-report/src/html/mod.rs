@@ -10,7 +10,7 @@
 //! `tried` what its fixes gained, `section` one condition with `causes` (its stacks), `shapes` (how its response times are
 //! distributed), `heat` (and over time) and `deliveries` (what the link delivered). `details` are single requests in full
 //! (`request`, `connection`, both over `chart`). `method` is how the run was made, `runs` the list of runs with their trends,
-//! `compared` runs beside each other, `load` the page of a load with `load_requests` and `load_course`, `probe` that of a probe
+//! `compared` runs side by side, `load` the page of a load with `load_requests` and `load_course`, `probe` that of a probe
 //! with `probe_charts`, and `probe_sweep` that of several probes behind different links.
 //! `plot`, `table`, `terms` and `text` are what they share. Scripts and styles are in assets/.
 

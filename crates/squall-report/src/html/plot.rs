@@ -1,6 +1,6 @@
 //! What the page's drawings of response times have in common: a logarithmic axis in milliseconds, and the pieces of SVG.
 //!
-//! Drawings are pure markup, so that they work without scripts and on paper. Nothing is computed here but places.
+//! Drawings are pure markup, so that they work without scripts and on paper. Only places are computed here.
 
 use squall_analysis::Quantile;
 use squall_base::Duration;
@@ -158,7 +158,7 @@ impl Area {
     }
 }
 
-/// A name as far as there is room beside a drawing.
+/// A name, cut to the room beside a drawing.
 pub(super) fn short(name: &str, chars: usize) -> String {
     if name.chars().count() <= chars {
         return escaped(name);
@@ -167,7 +167,7 @@ pub(super) fn short(name: &str, chars: usize) -> String {
     escaped(&cut)
 }
 
-/// The hatching of what took at least that long; other drawings refer to it by `url(#at-least)`.
+/// The hatching for values that are only lower bounds; other drawings refer to it by `url(#at-least)`.
 pub(super) const HATCHING: &str = "<svg class=\"defs\" width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>\
      <pattern id=\"at-least\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
      <path d=\"M0 0V5\" stroke=\"#808080\" stroke-width=\"2\"/></pattern></defs></svg>\n";

@@ -21,7 +21,7 @@ pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// What the page of a probe shows.
 #[derive(Clone, Debug)]
 pub struct ProbePage {
-    /// The command that repeats it, ready for a shell and without what may be a credential.
+    /// The command that repeats it, ready for a shell and without anything that may be a credential.
     pub command: String,
     /// When it began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_that_nearly_touch_are_one() {
+    fn bands_that_nearly_touch_are_merged() {
         let course = TransferCourse {
             version: "HTTP/2",
             transfer: Transfer::Upload,

@@ -19,7 +19,7 @@ use crate::probe::table_of;
 /// What the page of a sweep shows.
 #[derive(Clone, Debug)]
 pub struct SweepPage<'a> {
-    /// The command that repeats it, ready for a shell and without what may be a credential.
+    /// The command that repeats it, ready for a shell and without anything that may be a credential.
     pub command: String,
     /// When it began, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,

@@ -2,7 +2,7 @@
 //! below that all of it in words.
 //!
 //! It is one drawing, whose rows share the axis of time. Everything is also in the tables and in the text of `squall explain`
-//! below it, so that nothing depends on seeing. Nothing is computed here: squall-analysis' `detail` and `explain` did.
+//! below it, for readers who do not see the drawing. Nothing is computed here; squall-analysis' `detail` and `explain` do that.
 //! `trial_markup` says where the markup goes.
 
 use std::collections::BTreeSet;
@@ -316,7 +316,7 @@ fn push_hint(page: &mut String, detail: &RequestDetail) {
     ] {
         if (kept as u64) < all {
             words += &format!(
-                " Of {} {what}, {} are shown: evenly spaced ones, and first those that are unusual.",
+                " Of {} {what}, {} are shown: unusual ones first, then evenly spaced ones.",
                 figure::count(all),
                 figure::count(kept as u64),
             );
@@ -339,7 +339,7 @@ fn push_waited(page: &mut String, detail: &RequestDetail, of: &Page<'_>) {
     push_named(page, words, delayed.collect(), of);
 }
 
-/// A sentence that names requests, each with what to say of it; nothing without requests.
+/// A sentence that names requests, each with what to say about it; nothing without requests.
 fn push_named(page: &mut String, words: &str, requests: Vec<(u64, String)>, of: &Page<'_>) {
     if requests.is_empty() {
         return;

@@ -1,6 +1,6 @@
 //! The list of runs of `squall view`: what each run answers, and how the figures of one recipe changed from run to run.
 //!
-//! Pure markup without scripts. It compares nothing: `squall compare` does, and `compared` draws runs beside each other; the
+//! Pure markup without scripts. It compares nothing: `squall compare` does, and `compared` draws runs side by side; the
 //! page links to both. A trend draws the figure that the recipe's question is about, for each variant under each condition of
 //! the last run.
 

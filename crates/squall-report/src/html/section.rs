@@ -30,7 +30,7 @@ const LATENCIES: [LatencyColumn; 8] = [
     ("max", |cell| cell.max),
 ];
 
-/// The titles of the columns behind these.
+/// The titles of the columns after these.
 const COUNTS: [&str; 5] = [
     "failed",
     "unfinished",

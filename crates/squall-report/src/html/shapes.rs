@@ -1,6 +1,5 @@
 //! How the response times of a condition are distributed, and how its requests went over time: percentile curves, box plots,
-//! and requests in flight. `heat` draws the heat maps between them. A load without trials has the same
-//! drawings.
+//! and requests in flight. `heat` draws the heat maps between them. A load without trials has the same drawings.
 //!
 //! It is pure markup, with the same axes for all variants of a condition. Each trial has its own curve and box, so that
 //! repetitions are side by side. squall-analysis' `shape` computes what is drawn.
@@ -40,8 +39,8 @@ static OF_TRIALS: Words = Words {
 };
 
 static OF_LOAD: Words = Words {
-    curves: "Percentiles of all requests; failed ones were never answered. Each step has a tenth of the requests beyond the one \
-             before. Dashed: it took at least that long.",
+    curves: "Percentiles of all requests; failed ones count as never answered. Each step has a tenth of the requests \
+             beyond the one before. Dashed: it took at least that long.",
     curves_label: "Response time by percentile",
     boxes: "Response times of all requests: the box reaches from the 25th to the 75th percentile (IQR), the line in it is the \
             median, the whiskers reach from the 1st to the 99th percentile. Hatched: it took at least that long.",

@@ -1,4 +1,4 @@
-//! The terms of a report, explained where they stand: each is a button that opens its explanation, by pointer, touch and
+//! The terms of a report, explained where they occur: each is a button that opens its explanation, by pointer, touch and
 //! keyboard, without a script.
 //!
 //! It explains and computes nothing. docs/METHOD.md has the rules behind the terms; those of causes are in `palette`.
@@ -31,7 +31,7 @@ static TERMS: [Term; 9] = [
     Term {
         id: "term-noise",
         words: "noise floor",
-        meaning: "What a variant differs from itself by, measured because the recipe has it twice under two names.",
+        meaning: "How much a variant differs from itself, measured because the recipe has it twice under two names.",
     },
     Term {
         id: "term-load",
@@ -42,8 +42,8 @@ static TERMS: [Term; 9] = [
     Term {
         id: "term-pairs",
         words: "pairs of trials",
-        meaning: "Trials of both variants under the same condition with the same seed: their links drop the same packets as far \
-                  as the variants send alike. Only such pairs are compared.",
+        meaning: "Trials of both variants under the same condition with the same seed: their links drop the same \
+                  packets as long as the variants send the same ones. Only such pairs are compared.",
     },
     Term {
         id: "term-confidence",
@@ -53,7 +53,7 @@ static TERMS: [Term; 9] = [
     Term {
         id: "term-cwnd",
         words: "congestion window",
-        meaning: "How much a sender lets be on its way without an acknowledgement. It shrinks when packets are lost.",
+        meaning: "How much a sender may have in flight without an acknowledgement. It shrinks when packets are lost.",
     },
     Term {
         id: "term-hol",

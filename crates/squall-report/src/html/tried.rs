@@ -1,4 +1,4 @@
-//! What the fixes that a run tried have gained, on the page.
+//! What a run gained from the fixes that it tried, on the page.
 //!
 //! It is pure markup and needs no script. `crate::fixes` prints the same in the terminal.
 

@@ -45,7 +45,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{b} 个单元中有 {a} 个无法显示 p99 的变化",
     ),
     phrase(
-        "6 pairs of the same seeds, or 4 against 4 of others, are the fewest that can",
+        "it takes at least 6 pairs of the same seeds, or 4 against 4 of others",
         "至少需要 6 对相同种子的试验，或种子不同时每边 4 次",
     ),
     // Tables.
@@ -92,7 +92,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{~limit} for {@variant} at {@condition}",
         "{limit}，{variant}，条件为 {condition}",
     ),
-    phrase("but of too few trials to be sure", "但试验太少，无法确定"),
+    phrase("but from too few trials to be sure", "但试验太少，无法确定"),
     phrase("the runs have no cell in common", "两次运行没有共同的单元"),
     phrase("comparison", "比较"),
     phrase("of", "对象"),
@@ -107,19 +107,19 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("the recipes are {=a} and {=b}", "配方分别为 {a} 与 {b}"),
     phrase("the profiles are {=a} and {=b}", "配置档分别为 {a} 与 {b}"),
     phrase(
-        "{=variant} has other settings or another path than before, and what is compared is that, too",
+        "{=variant} has different settings or a different path than before, so the comparison includes these changes",
         "{variant} 的设置或路径与之前不同，因此比较的也包括这些差异",
     ),
     phrase(
-        "another load than before, so the numbers do not compare",
+        "another load than before, so the results are not comparable",
         "负载与之前不同，因此数值不可比",
     ),
     phrase(
-        "other requests than before, so the numbers do not compare",
+        "other requests than before, so the results are not comparable",
         "请求与之前不同，因此数值不可比",
     ),
     phrase(
-        "another response than before, so the numbers do not compare",
+        "another response than before, so the results are not comparable",
         "响应与之前不同，因此数值不可比",
     ),
     phrase(
@@ -139,10 +139,10 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{key}（{a} 项的列表，现为 {b} 项）",
     ),
     phrase(
-        "kernel, processor, memory, squall's version or whether processors may sleep are not those of before, or not known",
+        "the kernel, processor, memory, squall's version or processor sleep setting differs from the earlier run or is unknown",
         "内核、处理器、内存、squall 的版本或处理器能否休眠与之前不同，或无从得知",
     ),
-    phrase("what changed may be that", "变化可能由此而来"),
+    phrase("this may explain the changes", "变化可能由此而来"),
     // The list of runs.
     phrase("Runs", "运行"),
     phrase("Runs beside each other", "并排显示各次运行"),

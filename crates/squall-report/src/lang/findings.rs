@@ -76,7 +76,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "数据包在队列中等待的时间超过了没有该队列时的整个往返时间，而且几乎没有被丢弃，因此发送方一直让队列保持满载",
     ),
     phrase(
-        "Every request behind that queue pays for it, also the small ones",
+        "Every request behind that queue pays for it, even small ones",
         "排在该队列后面的每个请求都要付出代价，小请求也不例外",
     ),
     phrase("Bursts overflow the queue", "突发使队列溢出"),
@@ -94,7 +94,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "连接中所有流共享的窗口已耗尽，而各流自己的窗口还有剩余",
     ),
     phrase(
-        "Requests so wait for each other although each stream was promised more",
+        "So requests wait for each other although each stream was promised more",
         "于是请求互相等待，尽管每个流被承诺了更多",
     ),
     phrase("TLS sessions are not resumed", "未恢复 TLS 会话"),
@@ -103,22 +103,17 @@ pub(super) const PHRASES: &[Phrase] = &[
         "客户端不断与同一服务器建立连接，其中大多数都重新交换并校验证书",
     ),
     phrase(
-        "A ticket of the first one would have saved that work, and with TLS 1.2 a round trip",
+        "A ticket from the first one would have saved that work, and with TLS 1.2 a round trip",
         "首个连接的会话票据本可以省去这些工作，在 TLS 1.2 下还可省去一个往返",
     ),
     phrase("The generator was late", "负载发生器滞后"),
     phrase(
-        "Requests were taken up later than the schedule wanted them, by more than a sound trial allows",
+        "The generator started requests later than they were due, by more than a valid trial allows",
         "请求开始处理的时间晚于计划，超出了可靠试验允许的程度",
     ),
     phrase(
         "Their latencies are partly the generator's own",
         "其延迟部分来自发生器自身",
-    ),
-    // Of runs that an older squall has recorded.
-    phrase(
-        "Their latencies are partly the generator's own, so the trial is no evidence",
-        "其延迟部分来自发生器自身，因此该试验不能作为证据",
     ),
     phrase("GOAWAY after a few requests", "少量请求后即发送 GOAWAY"),
     phrase(
@@ -131,7 +126,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("A handshake for most requests", "大多数请求都要握手"),
     phrase(
-        "Connections were used for one request or two and then opened anew",
+        "Connections carried one or two requests, and then new ones were opened",
         "连接只用于一两个请求，随后又重新建立",
     ),
     phrase(
@@ -144,7 +139,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "这些请求的字节已经到达，但因为之前其他请求的字节缺失，TCP 没有交付它们",
     ),
     phrase(
-        "One lost packet so delays every request that shares its connection",
+        "So one lost packet delays every request that shares its connection",
         "因此一个丢失的数据包会延误共享该连接的所有请求",
     ),
     phrase("Header fields are not compressed", "头部字段未被压缩"),
@@ -158,7 +153,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("Window updates come late", "窗口更新过晚"),
     phrase(
-        "The receiver gives its window back in large steps, and what has not reached a step stays with it while the sender waits",
+        "The receiver returns its window in large steps, and holds back what is less than a step while the sender waits",
         "接收方以大步长归还窗口，未满一步的部分留在接收方，而发送方在等待",
     ),
     phrase(
@@ -167,7 +162,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("Loss taken for congestion", "丢包被当作拥塞"),
     phrase(
-        "Packets were lost although no queue had built up, and a congestion control that goes by losses made its window smaller each time",
+        "Packets were lost although no queue had built up, and a loss-based congestion control shrank its window each time",
         "虽然没有形成队列，数据包仍然丢失，而基于丢包的拥塞控制每次都缩小窗口",
     ),
     phrase(
@@ -179,11 +174,11 @@ pub(super) const PHRASES: &[Phrase] = &[
         "连接的所有流都在使用中",
     ),
     phrase(
-        "As many requests were under way on the connections as may be at once, by the server's limit or the client's own",
+        "As many requests were in flight on the connections as the server's limit or the client's own allows",
         "连接上同时进行的请求数已达到服务器或客户端自身的上限",
     ),
     phrase(
-        "Further ones waited in line before anything of them was sent",
+        "Further ones waited before any of their bytes was sent",
         "其余请求在发送任何内容之前排队等待",
     ),
     phrase(
@@ -191,7 +186,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "Nagle 算法遇上延迟确认",
     ),
     phrase(
-        "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the receiver held that acknowledgement back for 40 ms and more",
+        "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the receiver held that acknowledgement back for 40 ms or more",
         "发送方扣住一个小报文段，直到之前的数据都被确认 (RFC 896)，而接收方把该确认延迟了 40 ms 以上",
     ),
     phrase(
@@ -216,16 +211,16 @@ pub(super) const PHRASES: &[Phrase] = &[
         "HTTP/1.1 的一个连接同一时间只能承载一个请求，而客户端可打开的连接都在使用中",
     ),
     phrase(
-        "Further requests waited in line before anything of them was sent",
+        "Further requests waited before any of their bytes was sent",
         "其余请求在发送任何内容之前排队等待",
     ),
     phrase("No free ports", "没有空闲端口"),
     phrase(
-        "The kernel had no local port left for further connections to the same destination: 28,232 by default, each kept for 60 s after its side has closed it (TIME_WAIT)",
+        "The kernel had no local port left for further connections to the same destination: 28,232 by default, each kept for 60 s after its side has closed the connection (TIME_WAIT)",
         "内核已没有可用于连接同一目的地的本地端口：默认 28,232 个，每个在本端关闭后还保留 60 s (TIME_WAIT)",
     ),
     phrase(
-        "That allows about 470 new connections a second, and what comes above it fails",
+        "That allows about 470 new connections a second, and any beyond that fail",
         "这大约允许每秒 470 个新连接，超出部分会失败",
     ),
     phrase("The receiving program does not read", "接收程序没有读取"),
@@ -251,20 +246,20 @@ pub(super) const PHRASES: &[Phrase] = &[
         "字节等待其 TLS 记录的其余部分",
     ),
     phrase(
-        "The bytes of these requests had arrived in order, but a record can be deciphered only as a whole, and its last segment was still to come",
+        "The bytes of these requests had arrived in order, but a record can be decrypted only as a whole, and its last segment was still to come",
         "这些请求的字节已按序到达，但记录只能整体解密，而其最后一个报文段尚未到达",
     ),
     phrase(
-        "Several messages in one large record so wait for each other",
+        "So several messages in one large record wait for each other",
         "因此同一个大记录中的多条消息会互相等待",
     ),
     phrase("Refused streams", "流被拒绝"),
     phrase(
-        "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC 9113, section 8.7)",
+        "The server reset requests with REFUSED_STREAM, which says that it has not processed them (RFC 9113, section 8.7)",
         "服务器用 REFUSED_STREAM 重置请求，表示它没有为这些请求做任何处理 (RFC 9113, 8.7)",
     ),
     phrase(
-        "A client may send them again, a round trip later at least, if it does so at all",
+        "A client may send them again, at least a round trip later, if it does so at all",
         "客户端可以重新发送，但至少晚一个往返时间，也可能根本不重发",
     ),
     phrase("Limited by the send buffer", "受发送缓冲区限制"),
@@ -294,7 +289,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "这些消息大于新连接可以发送的十个报文段，之后的每一批数据都要等待一个往返的确认",
     ),
     phrase(
-        "Nothing was lost: the congestion window is only young",
+        "Nothing was lost: the congestion window just has not grown yet",
         "没有丢包：只是拥塞窗口尚未增长",
     ),
     phrase("Slow start after idle", "空闲后的慢启动"),
@@ -308,24 +303,20 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("Small TLS records", "TLS 记录过小"),
     phrase(
-        "Large bodies went out in records of about a packet each, by a fixed small size or because records start small on connections that are fresh or were idle",
-        "大的消息体以每个约一个数据包大小的记录发出，因为记录大小固定且较小，或因为连接新建或空闲后记录从小开始",
-    ),
-    phrase(
-        "Large bodies, or their first megabyte, went out in records of about a packet each, by a fixed small size or because records start small on connections that are fresh or were idle",
+        "Large bodies, or their first megabyte, went out in records of about a packet each, because their size is fixed and small, or because records start small on connections that are fresh or were idle",
         "大的消息体或其第一个兆字节以每个约一个数据包大小的记录发出，因为记录大小固定且较小，或因为连接新建或空闲后记录从小开始",
     ),
     phrase(
-        "Each record costs 22 bytes and more on the wire and one pass of the cipher at both ends",
+        "Each record costs at least 22 bytes on the wire and one pass of the cipher at both ends",
         "每个记录在线路上至少多占 22 字节，两端还要各做一次加解密",
     ),
     phrase("Spurious retransmissions", "虚假重传"),
     phrase(
-        "The sender took segments for lost that were only late or had been overtaken, and the receiver said that it had them twice (DSACK, RFC 2883)",
+        "The sender declared segments lost that were only late or had been overtaken, and the receiver reported that it got them twice (DSACK, RFC 2883)",
         "发送方把只是迟到或被超越的报文段当作丢失，而接收方表示收到了两次 (DSACK, RFC 2883)",
     ),
     phrase(
-        "Each time data is sent in vain, and the congestion window may shrink for nothing",
+        "Each time, data is sent again needlessly, and the congestion window may shrink for no reason",
         "每次都白白发送数据，拥塞窗口也可能无谓缩小",
     ),
     phrase("Stream window too small", "流窗口过小"),
@@ -334,7 +325,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "发送方还有数据，而流的流量控制窗口已耗尽，直到收到更新",
     ),
     phrase(
-        "A stream so carries at most one window in a round trip, whatever the link could do",
+        "So a stream carries at most one window in a round trip, whatever the link could do",
         "因此无论链路能力如何，一个流在一个往返时间内最多传输一个窗口",
     ),
     phrase("Lost SYN", "SYN 丢失"),
@@ -343,12 +334,12 @@ pub(super) const PHRASES: &[Phrase] = &[
         "建立连接的数据包丢失，而 TCP 在没有测得往返时间时要等整整一秒才重试 (RFC 6298, 2)",
     ),
     phrase(
-        "Every request that had to wait for such a connection pays it",
+        "Every request that had to wait for such a connection pays for it",
         "等待这种连接的每个请求都要付出这一代价",
     ),
     phrase("Tail loss repaired by a timer", "尾部丢包由定时器修复"),
     phrase(
-        "The last packets of a flight were lost, so no later one told the sender, which found out by a timer: a retransmission timeout of 200 ms and more, or a tail loss probe",
+        "The last packets of a flight were lost, so no later one told the sender, which found out by a timer: a retransmission timeout of 200 ms or more, or a tail loss probe",
         "一批数据的最后几个数据包丢失，没有后续数据包告知发送方，只能靠定时器发现：200 ms 以上的重传超时，或尾部丢包探测",
     ),
     phrase(
@@ -361,7 +352,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "消息体以小于 64 字节的 DATA 帧发送，每帧都有自己的帧头，往往还有自己的记录和数据包",
     ),
     phrase(
-        "A sender does so that takes every few bytes of window or of its source at once",
+        "A sender does this if it sends every few bytes as soon as the window or its source provides them",
         "发送方一拿到几个字节的窗口或数据就立即发送时会这样",
     ),
     phrase(
@@ -373,7 +364,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "接收套接字的缓冲区已满，内核丢弃了网络已送达的数据报",
     ),
     phrase(
-        "The program that reads them is short of processor time, or the buffer too small for a burst",
+        "The program that reads them is short of processor time, or the buffer is too small for a burst",
         "读取它们的程序缺少处理器时间，或者缓冲区容不下一次突发",
     ),
     phrase(
@@ -381,7 +372,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "每个 DATA 帧都发一个窗口更新",
     ),
     phrase(
-        "The receiver gives back each DATA frame by itself, long before the sender could be short of window",
+        "The receiver returns the window of each DATA frame by itself, long before the sender could run short of it",
         "接收方逐个归还 DATA 帧的窗口，远早于发送方窗口不足之时",
     ),
     phrase(
@@ -398,7 +389,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "每次上传都要等待第一个更新，耗时一个往返或更久",
     ),
     phrase(
-        "DATA frames below 64 bytes, ends of streams aside",
+        "DATA frames below 64 bytes, not counting the last of each stream",
         "小于 64 字节的 DATA 帧（不含流的末尾）",
     ),
     phrase("DATA frames received", "收到的 DATA 帧"),
@@ -504,7 +495,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("segments that arrived twice", "到达两次的报文段"),
     phrase("segments that were held back", "被扣住的报文段"),
     phrase("send buffer (SO_SNDBUF)", "发送缓冲区 (SO_SNDBUF)"),
-    phrase("sound, at most", "可靠的上限"),
+    phrase("allowed, at most", "可靠的上限"),
     phrase("stalls", "停顿"),
     phrase(
         "stopped by the peer's window, beyond its growth",
@@ -529,7 +520,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("throughput that the load needs", "负载所需的吞吐量"),
     phrase("time that it cost", "耗费的时间"),
     phrase("times that reordering was seen", "观察到乱序的次数"),
-    phrase("under way in them, at most", "其间在途数据，至多"),
+    phrase("in flight in them, at most", "其间在途数据，至多"),
     phrase(
         "uploads that waited for their first window",
         "等待首个窗口的上传",

@@ -36,13 +36,13 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("pages", "页面"),
     phrase("{#n} loaded", "{n} 个已加载"),
     phrase("nothing said", "没有说明"),
-    phrase("{#n} failed in further ways", "另有 {n} 个以其他方式失败"),
+    phrase("{#n} failed in other ways", "另有 {n} 个以其他方式失败"),
     phrase(
-        "this machine could not begin {#n} connection",
+        "this machine could not open {#n} connection",
         "本机未能发起 {n} 个连接",
     ),
     phrase(
-        "this machine could not begin {#n} connections",
+        "this machine could not open {#n} connections",
         "本机未能发起 {n} 个连接",
     ),
     phrase(
@@ -150,13 +150,13 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("now {value}", "当前 {value}"),
     phrase("the machine", "本机"),
     phrase("woke it late by {value}", "唤醒延迟 {value}"),
-    phrase("{#p} of all lag is that", "占全部滞后的 {p}"),
-    phrase("without which it is {value}", "除去后为 {value}"),
-    phrase("of the longest lag {a} of {b}", "最长的滞后 {b} 中占 {a}"),
+    phrase("that is {#p} of all lag", "占全部滞后的 {p}"),
+    phrase("which without it would be {value}", "除去后为 {value}"),
+    phrase("{a} of the longest lag of {b}", "最长的滞后 {b} 中占 {a}"),
     phrase("{time} behind other threads", "其中 {time} 在等待其他线程"),
     phrase("no other thread in the way", "没有其他线程占用处理器"),
     phrase(
-        "its hypervisor took {#p} of all processors",
+        "its hypervisor took {#p} of all processor time",
         "虚拟机监控程序占用了全部处理器的 {p}",
     ),
     phrase("its processors may have slept", "其处理器可能曾休眠"),
@@ -201,8 +201,8 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{what} higher", "{what} 更高"),
     phrase("{what} lower", "{what} 更低"),
     phrase("rate", "速率"),
-    phrase("no difference shown of {*list}", "未显示差异：{list}"),
-    phrase("nothing can be said of {*list}", "无法判断：{list}"),
+    phrase("no difference shown in {*list}", "未显示差异：{list}"),
+    phrase("nothing can be said about {*list}", "无法判断：{list}"),
     phrase("A single round shows no difference", "单独一轮显示不出差异"),
     phrase("any two differ", "任意两轮都不相同"),
     phrase(
@@ -270,10 +270,13 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("threads {#n}", "线程 {n}"),
     phrase("last of {#n} rounds", "{n} 轮中的最后一轮"),
     phrase("held", "阻塞测试"),
-    phrase("the first answer took {#n} ms", "第一个应答耗时 {n} ms"),
-    phrase("the other one {#n} ms", "另一个耗时 {n} ms"),
-    phrase("it waited for it", "它等待了前者"),
-    phrase("it did not wait for it", "它没有等待前者"),
+    phrase("the first response took {#n} ms", "第一个应答耗时 {n} ms"),
+    phrase("the second {#n} ms", "另一个耗时 {n} ms"),
+    phrase("the second request waited for the first", "它等待了前者"),
+    phrase(
+        "the second request did not wait for the first",
+        "它没有等待前者",
+    ),
     // The page.
     phrase("ended", "结束于"),
     phrase("last round", "最后一轮"),
@@ -299,12 +302,12 @@ pub(super) const PHRASES: &[Phrase] = &[
         "全部请求的响应时间的{statistic}",
     ),
     phrase(
-        "Response time of all requests in ms, failed ones were never answered: median over the rounds, and below it the range of the rounds",
+        "Response time of all requests in ms, with failed ones as never answered: median over the rounds, and below it the range of the rounds",
         "全部请求的响应时间，单位 ms，失败的请求视为从未应答：各轮的中位数，下方为各轮的范围",
     ),
     phrase("Counts are those of all rounds", "数量为各轮之和"),
     phrase(
-        "Response time of all requests in ms; failed ones were never answered",
+        "Response time of all requests in ms; failed ones count as never answered",
         "全部请求的响应时间，单位 ms；失败的请求视为从未应答",
     ),
     phrase(
@@ -325,7 +328,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{n} 个 URL 绘制在一起。单一版本的负载中，至多 7 个 URL 各有自己的颜色",
     ),
     phrase(
-        "Of more than 40,000 requests of a colour, the slowest and an even share of the others are points; everything else on this page counts all requests",
+        "Of a colour with more than 40,000 requests, only the slowest and an even share of the others are drawn as points; everything else on this page counts all requests",
         "某种颜色的请求超过 40,000 个时，以点绘出最慢的以及其余请求的均匀抽样；本页其余内容均计入全部请求",
     ),
     phrase("writes a row for each request", "为每个请求写一行"),
@@ -358,7 +361,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "最后一轮中成功的请求：响应时间从请求到期时算起，服务时间从获得连接时算起",
     ),
     phrase(
-        "Percentiles of all requests; failed ones were never answered. Each step has a tenth of the requests beyond the one before. Dashed: it took at least that long",
+        "Percentiles of all requests; failed ones count as never answered. Each step has a tenth of the requests beyond the one before. Dashed: it took at least that long",
         "全部请求的百分位数，失败的请求视为从未应答。每一格包含的请求是前一格的十分之一。虚线：至少花了这么长时间",
     ),
     phrase("Response time by percentile", "按百分位数的响应时间"),

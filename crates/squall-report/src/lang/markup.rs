@@ -82,7 +82,7 @@ fn in_script(json: &Value) -> String {
 
 struct Pass<'t> {
     translator: &'t Translator,
-    /// The texts that are translated already, because pages repeat them.
+    /// The texts translated so far, because pages repeat many of them.
     said: BTreeMap<String, String>,
 }
 

@@ -1,13 +1,14 @@
 //! The languages of a report: English, in which every sentence is made, and Chinese.
 //!
-//! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes of them.
-//! The tables here (`sentences`, `findings`, `words`, `page`, `explain`, `script`; for a run while it works `progress`; for the
-//! other commands `load`, `compare`, `probe`, `probe_facts`, `probe_fixes`) have each of these texts once, with the Chinese
-//! beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it; `markup` does so
-//! for a whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is. No figure is
-//! computed or rounded here.
+//! summary.json and findings.json have their sentences in English, and so have the reports that squall-report makes from them.
+//! The tables here (`sentences`, `findings`, `earlier`, `words`, `page`, `explain`, `script`; for a run while it works
+//! `progress`; for the other commands `load`, `compare`, `probe`, `probe_facts`, `probe_fixes`) have each of these texts once,
+//! with the Chinese beside it. A [`Translator`] finds the entry from which a text was made (`matching`) and translates it;
+//! `markup` does so for a whole page. Text that is in no table, such as names, settings and a peer's messages, stays as it is.
+//! No figure is computed or rounded here.
 
 mod compare;
+mod earlier;
 mod explain;
 mod findings;
 mod load;
@@ -89,6 +90,7 @@ fn phrases() -> impl Iterator<Item = &'static Phrase> {
         sentences::DOUBTS,
         findings::PHRASES,
         findings::FIXES,
+        earlier::PHRASES,
         page::PHRASES,
         page::DETAILS,
         explain::PHRASES,
@@ -163,7 +165,7 @@ impl Translator {
         Translator::of(language, names)
     }
 
-    /// For the results of probes. URLs stay, also those without their secrets.
+    /// For the results of probes. URLs stay as they are, with and without their secrets.
     pub(crate) fn of_probe<'a>(
         language: Language,
         results: impl IntoIterator<Item = &'a Diagnosis>,
@@ -225,7 +227,7 @@ impl Translator {
         }
     }
 
-    /// A text behind its indent, which stays.
+    /// A text after its indent, which stays.
     pub(crate) fn indented(&self, text: &str) -> String {
         let core = text.trim_start_matches(' ');
         let indent = &text[..text.len() - core.len()];
@@ -288,7 +290,7 @@ impl Translator {
     }
 }
 
-/// What the user has named in a run, and what a report calls by settings.
+/// Names that the user gave in a run, and names that a report makes from settings.
 fn names_of_run(summary: &RunSummary) -> BTreeSet<String> {
     let own = [&summary.recipe, &summary.question, &summary.profile];
     let mut names: BTreeSet<String> = own.into_iter().cloned().collect();

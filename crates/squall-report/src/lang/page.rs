@@ -178,7 +178,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("requests per second over time", "每秒请求数随时间的变化"),
     phrase("due and succeeded", "到期与成功"),
     phrase(
-        "Payload of TCP or QUIC that the link delivered over time, in intervals of {#n} ms, and below it the size of single packets: of each interval the first, the last, the smallest and the largest. Shown is, of the variant’s valid trials, the middle one by mean response time, from when its first measured request had a connection",
+        "Payload of TCP or QUIC that the link delivered over time, in intervals of {#n} ms, and below it the size of single packets: of each interval the first, the last, the smallest and the largest. The trial shown is the middle one of the variant’s valid trials by mean response time, from when its first measured request had a connection",
         "链路随时间交付的 TCP 或 QUIC 载荷，间隔为 {n} ms，其下为单个数据包的大小：每个间隔中最先、最后、最小与最大的数据包。所示为该变体的有效试验中平均响应时间居中的一次，从其第一个被测请求获得连接时开始",
     ),
     phrase("Throughput in Mbit/s", "吞吐量，单位 Mbit/s"),
@@ -237,11 +237,11 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("Repeat it", "重复该运行"),
     phrase(
-        "The same seed loses the same packets of each flow, as far as a variant sends alike",
+        "With the same seed the same packets of each flow are lost, as long as a variant sends the same ones",
         "只要变体的发送行为相同，同一种子会丢失每个流中相同的数据包",
     ),
     phrase(
-        "The run’s folder does not say by which command it began. Its recipe is below; the profile is {=profile}",
+        "The run’s folder does not say which command started it. Its recipe is below; the profile is {=profile}",
         "该运行的文件夹没有记录启动它的命令。其配方见下文，配置档为 {profile}",
     ),
     phrase("Environment", "环境"),
@@ -290,7 +290,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "squall 自身可能使时间偏移的幅度：发送过晚，以及链路运行过晚。更小的差异不予报告",
     ),
     phrase(
-        "What a variant differs from itself by, measured because the recipe has it twice under two names",
+        "How much a variant differs from itself, measured because the recipe has it twice under two names",
         "同一变体与自身的差异，因为配方以两个名称包含它两次而得以测出",
     ),
     phrase("cannot carry the load", "无法承受负载"),
@@ -299,7 +299,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "按要求发出的请求中按时成功的不到 95 %。负载持续期间等待的请求不断堆积，因此响应时间取决于负载持续多久",
     ),
     phrase(
-        "Trials of both variants under the same condition with the same seed: their links drop the same packets as far as the variants send alike. Only such pairs are compared",
+        "Trials of both variants under the same condition with the same seed: their links drop the same packets as long as the variants send the same ones. Only such pairs are compared",
         "两个变体在相同条件、相同种子下的试验：只要发送行为相同，它们的链路会丢弃相同的数据包。只比较这样的试验对",
     ),
     phrase(
@@ -308,7 +308,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     ),
     phrase("congestion window", "拥塞窗口"),
     phrase(
-        "How much a sender lets be on its way without an acknowledgement. It shrinks when packets are lost",
+        "How much a sender may have in flight without an acknowledgement. It shrinks when packets are lost",
         "发送方允许多少数据在途而未经确认。丢包时它会缩小",
     ),
     phrase(
@@ -440,7 +440,7 @@ pub(super) const DETAILS: &[Phrase] = &[
         "failed ({=outcome}) after {#n} ms",
         "{n} ms 后失败（{outcome}）",
     ),
-    phrase("wanted at {=time}", "应在 {time} 开始"),
+    phrase("due at {=time}", "应在 {time} 开始"),
     phrase("sent at {=time}", "发送于 {time}"),
     phrase("connection {#n}", "连接 {n}"),
     phrase("stream {#n}", "流 {n}"),
@@ -484,11 +484,11 @@ pub(super) const DETAILS: &[Phrase] = &[
         "刻度为帧：线上方为发送，下方为接收",
     ),
     phrase(
-        "Of {#all} packets, {#n} are shown: evenly spaced ones, and first those that are unusual",
+        "Of {#all} packets, {#n} are shown: unusual ones first, then evenly spaced ones",
         "{all} 个数据包中显示 {n} 个：均匀抽取，不寻常的优先",
     ),
     phrase(
-        "Of {#all} frames, {#n} are shown: evenly spaced ones, and first those that are unusual",
+        "Of {#all} frames, {#n} are shown: unusual ones first, then evenly spaced ones",
         "{all} 个帧中显示 {n} 个：均匀抽取，不寻常的优先",
     ),
     phrase("It waited for", "它等待的是"),
@@ -531,7 +531,7 @@ pub(super) const DETAILS: &[Phrase] = &[
         "时间从第一个请求到期时算起",
     ),
     phrase("While", "其间："),
-    phrase("was under way, from {=time}", "正在进行，自 {time} 起"),
+    phrase("was in flight, from {=time}", "正在进行，自 {time} 起"),
     phrase("Over its whole life of {#n} ms", "整个存续期间，{n} ms"),
     phrase(
         "Times count from its first packet",
@@ -539,7 +539,7 @@ pub(super) const DETAILS: &[Phrase] = &[
     ),
     phrase("Several requests share a colour", "多个请求共用一种颜色"),
     phrase(
-        "Of each interval, the lines have the least window and the last sample",
+        "For each interval, the lines show the smallest window and the last sample",
         "每个间隔，线上是最小的窗口与最后一个样本",
     ),
     phrase("and", "与"),

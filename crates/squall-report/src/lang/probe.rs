@@ -103,7 +103,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     // What happens, and what shows it.
     phrase("{~url} gave no HTTP response", "{url} 没有给出 HTTP 响应"),
     phrase(
-        "Over {~version} the server answers this URL with status {#n}: what was measured is that response",
+        "Over {~version} the server answers this URL with status {#n}, so the figures are those of that response",
         "服务器在 {version} 上以状态码 {n} 应答该 URL：测得的是这一响应",
     ),
     phrase(
@@ -135,7 +135,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "HTTP/2 上的下载以 {n} 字节的 DATA 帧到达",
     ),
     phrase(
-        "each frame has a header of 9 bytes, and mostly a TLS record",
+        "each frame has a header of 9 bytes, and usually a TLS record of its own",
         "每个帧有 9 字节的帧头，多半还单独占一个 TLS 记录",
     ),
     phrase(
@@ -177,7 +177,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "{what}期间一个往返需要 {a}，而不是 {b}：路径上的某个队列被填满",
     ),
     phrase(
-        "{#n} TCP handshakes beside {what}",
+        "{#n} TCP handshakes during {what}",
         "在{what}期间进行了 {n} 次 TCP 握手",
     ),
     phrase("downloads over six connections", "六个连接的下载"),
@@ -185,7 +185,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "Packets are lost on the way, so senders slow down and wait for repairs",
         "数据包在途中丢失，发送方因此减速并等待修复",
     ),
-    phrase("received behind a gap", "在缺口之后收到"),
+    phrase("received after a gap", "在缺口之后收到"),
     phrase("lost over QUIC", "QUIC 上丢失"),
     phrase(
         "the server's data that came late over QUIC",
@@ -198,19 +198,19 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{#a} of {#b} packets sent", "{b} 个已发送数据包中的 {a} 个"),
     phrase("{#a} of {#b} STREAM frames", "{b} 个 STREAM 帧中的 {a} 个"),
     phrase(
-        "{#n} datagram were dropped by this machine, whose receive buffer was full",
+        "this machine dropped {#n} datagram, because its receive buffer was full",
         "本机丢弃了 {n} 个数据报，因为接收缓冲区已满",
     ),
     phrase(
-        "{#n} datagrams were dropped by this machine, whose receive buffer was full",
+        "this machine dropped {#n} datagrams, because its receive buffer was full",
         "本机丢弃了 {n} 个数据报，因为接收缓冲区已满",
     ),
     phrase(
-        "Once a long upload over {~version} has arrived, its response takes {time} more than that to a short one: something stores the body before it passes it on, or works on it only then",
+        "Once a long upload over {~version} has arrived, its response takes {time} longer than the response to a short one: something stores the body before passing it on, or processes it only then",
         "{version} 上的长上传到达之后，其响应比短上传的多花 {time}：某处先存储消息体再转发，或到那时才开始处理",
     ),
     phrase(
-        "Over {~version} a small request waits until a long response before it is over: the streams of a connection are not multiplexed",
+        "Over {~version} a small request waits until the long response before it has ended: the streams of a connection are not multiplexed",
         "在 {version} 上，小请求要等到之前的长响应结束：连接的各流没有多路复用",
     ),
     phrase(
@@ -353,7 +353,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "HTTP/2 上的上传在等待流窗口：每个往返 {n} 字节",
     ),
     phrase(
-        "Uploads over HTTP/2 may have only {#n} bytes on the way: fast enough from here, slow for clients farther away",
+        "Uploads over HTTP/2 may have only {#n} bytes in flight: fast enough from here, slow for clients farther away",
         "HTTP/2 上的上传最多只能有 {n} 字节在途：从这里看足够快，对更远的客户端则慢",
     ),
     phrase(
@@ -361,11 +361,11 @@ pub(super) const PHRASES: &[Phrase] = &[
         "HTTP/2 上的上传共用 {a} 字节的连接窗口，尽管每个流有 {b} 字节",
     ),
     phrase(
-        "Uploads over HTTP/3 wait for QUIC's flow control: only {#n} bytes may be on the way, once per round trip",
+        "Uploads over HTTP/3 wait for QUIC's flow control: only {#n} bytes may be in flight, once per round trip",
         "HTTP/3 上的上传在等待 QUIC 的流量控制：每个往返最多只能有 {n} 字节在途",
     ),
     phrase(
-        "Uploads over HTTP/3 may have only {#n} bytes on the way: fast enough from here, slow for clients farther away",
+        "Uploads over HTTP/3 may have only {#n} bytes in flight: fast enough from here, slow for clients farther away",
         "HTTP/3 上的上传最多只能有 {n} 字节在途：从这里看足够快，对更远的客户端则慢",
     ),
     phrase(
@@ -402,7 +402,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("no handshake within {#n} s", "{n} s 内没有完成握手"),
     phrase("the first response was not complete", "第一个响应不完整"),
     phrase(
-        "The server redirects (status {#n}) to {~url}: probe that URL for what is there",
+        "The server redirects (status {#n}) to {~url}: probe that URL instead",
         "服务器重定向（状态码 {n}）到 {url}：请探测该 URL",
     ),
     phrase(
@@ -430,7 +430,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "服务器的 robots.txt 不允许 {path}：squall 在那里不进行下载、上传与大量请求；用 --ignore-robots 可照常发送",
     ),
     phrase(
-        "{~version}: TCP's receive window of this machine held downloads up, so their rate says nothing about the server: lower --bytes, or raise net.ipv4.tcp_rmem",
+        "{~version}: this machine's TCP receive window held downloads up, so their rate says nothing about the server: lower --bytes, or raise net.ipv4.tcp_rmem",
         "{version}：本机的 TCP 接收窗口拖住了下载，因此其速率不能说明服务器：请降低 --bytes，或提高 net.ipv4.tcp_rmem",
     ),
     // What will be sent.

@@ -145,7 +145,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("responses wait for each other", "响应互相等待"),
     phrase("none", "无"),
     phrase(
-        "{#a} of {#b} received behind a gap",
+        "{#a} of {#b} received after a gap",
         "{b} 个收到的报文段中 {a} 个在缺口之后",
     ),
     // Handshakes, idle connections, priorities and QUIC's transport.
@@ -170,7 +170,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{#n} address hints", "{n} 个地址提示"),
     phrase("Encrypted Client Hello", "Encrypted Client Hello"),
     phrase(
-        "up to {#n} bytes from the beginning on",
+        "up to {#n} bytes from the beginning",
         "从一开始就至多 {n} 字节",
     ),
     phrase(
@@ -184,7 +184,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("{#n} reordered", "{n} 个乱序"),
     phrase("{#n} lost and sent again", "{n} 个丢失后重传"),
     phrase("losses repaired within {time}", "丢失在 {time} 内修复"),
-    phrase("{#n} sent again in vain", "{n} 个多余的重传"),
+    phrase("{#n} sent again needlessly", "{n} 个多余的重传"),
     phrase("{time} later than a round trip", "比一个往返晚 {time}"),
     phrase("of {#n} lone segment", "共 {n} 个单独的报文段"),
     phrase("of {#n} lone segments", "共 {n} 个单独的报文段"),

@@ -4,7 +4,7 @@
 
 use super::{Phrase, phrase};
 
-/// Fixes, each also behind the word that announces it. A pattern with that word keeps what follows it.
+/// Fixes, each alone and after the word that announces it. A pattern with that word would not translate what follows it.
 macro_rules! fixes {
     ($($en:literal => $zh:literal,)*) => {
         &[$(
@@ -82,11 +82,11 @@ pub(super) const FIXES: &[Phrase] = fixes! {
         => "请剖析应用程序的性能；耗时的不是网络",
     "compare the server's processor time for both; check its TLS record and DATA frame sizes"
         => "请比较服务器在两者上的处理器时间；并检查其 TLS 记录与 DATA 帧的大小",
-    "find what limits UDP, mostly the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
+    "find what limits UDP, usually the server or a network: compare from another network; on the server, larger UDP buffers and segmentation offload (UDP_SEGMENT on Linux)"
         => "请找出是什么限制了 UDP，多半是服务器或某个网络：请从另一个网络比较；在服务器上使用更大的 UDP 缓冲区与分段卸载（Linux 上为 UDP_SEGMENT）",
 };
 
-/// Settings of servers, which stand behind the name of the server.
+/// Settings of servers, which stand after the name of the server.
 pub(super) const SETTINGS: &[Phrase] = &[
     phrase(
         "a larger http2_body_preread_size (64k by default)",
@@ -166,7 +166,7 @@ pub(super) const SETTINGS: &[Phrase] = &[
         "--frontend-http3-window-size 与 --frontend-http3-connection-window-size",
     ),
     phrase(
-        "ssl_protocols TLSv1.2 TLSv1.3 (before 1.23.4 TLSv1.3 is not among the default)",
+        "ssl_protocols TLSv1.2 TLSv1.3 (before 1.23.4 TLSv1.3 is not in the default)",
         "ssl_protocols TLSv1.2 TLSv1.3（1.23.4 之前默认不含 TLSv1.3）",
     ),
     phrase(

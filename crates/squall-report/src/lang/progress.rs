@@ -55,7 +55,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "squall 的试验进程已结束，退出状态",
     ),
     // Between and after the trials.
-    phrase("tries a fix of {@variant}", "尝试修复 {variant}"),
+    phrase("tries a fix for {@variant}", "尝试修复 {variant}"),
     phrase(
         "no finding of this run has a fix that it can try",
         "该运行的问题都没有可以尝试的修复",

@@ -59,7 +59,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "无法解开这些点的数据：{why}。表格是完整的。",
     ),
     phrase(
-        "squall view did not answer, so this is less than all: {=why}",
+        "squall view did not answer, so this is incomplete: {=why}",
         "squall view 没有应答，因此显示不完整：{why}",
     ),
     phrase("invalid or doubtful trial", "无效或存疑的试验"),

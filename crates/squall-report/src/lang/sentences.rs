@@ -395,7 +395,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "未完成或失败的请求掩盖了哪个更高",
     ),
     phrase("the link itself was the bottleneck", "链路本身是瓶颈"),
-    phrase("give `rate`", "请设置 `rate`"),
+    phrase("set `rate`", "请设置 `rate`"),
     phrase(
         "squall itself was so late that it may have made the difference",
         "squall 自身过于滞后，差异可能由此造成",
@@ -412,7 +412,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "unfinished requests hide the rest",
         "其余被未完成的请求掩盖",
     ),
-    phrase("without end", "无穷"),
+    phrase("unbounded", "无穷"),
     phrase("too many requests failed", "失败的请求太多"),
     phrase("not measured", "未测量"),
     phrase("or too few gaps for it", "或间隔太少"),
@@ -446,10 +446,7 @@ pub(super) const PHRASES: &[Phrase] = &[
     phrase("a proven loss by {pairs}", "由 {pairs} 证实变差"),
     phrase("no difference shown by {pairs}", "{pairs} 未显示差异"),
     phrase("Not tried for {@variant}", "未对 {variant} 尝试"),
-    phrase(
-        "as no setting of a recipe does this",
-        "因为配方没有对应的设置",
-    ),
+    phrase("as no recipe setting does this", "因为配方没有对应的设置"),
 ];
 
 pub(super) const DOUBTS: &[Phrase] = &[
@@ -527,12 +524,12 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "{b} 次试验中有 {a} 次因受干扰而重做",
     ),
     phrase(
-        "If they fall on one variant, it may be what disturbs this machine, and only its calmest trials are left",
+        "If they are all of one variant, it may be what disturbs this machine, and only its calmest trials are left",
         "如果它们都落在同一变体上，可能正是它在干扰这台机器，留下的只是它最平静的试验",
     ),
     phrase("lower the rate", "请降低速率"),
     phrase(
-        "Else leave the machine idle while squall runs",
+        "Otherwise leave the machine idle while squall runs",
         "否则请在 squall 运行时让机器保持空闲",
     ),
     phrase(
@@ -540,7 +537,7 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "{variant} 要求 {asked}，但其套接字使用的是 {used}",
     ),
     phrase(
-        "Load the kernel's module for {=asked}, or allow it to unprivileged users (net.ipv4.tcp_allowed_congestion_control)",
+        "Load the kernel module for {=asked}, or allow it for unprivileged users (net.ipv4.tcp_allowed_congestion_control)",
         "请加载 {asked} 的内核模块，或允许非特权用户使用（net.ipv4.tcp_allowed_congestion_control）",
     ),
     phrase("{#a} of {#b} request failed", "{b} 个请求中有 {a} 个失败"),
@@ -621,9 +618,9 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "Leave the machine idle while squall runs",
         "请在 squall 运行时让机器保持空闲",
     ),
-    phrase("asked for it, the program failed", "询问版本时该程序出错"),
+    phrase("its version command failed", "询问版本时该程序出错"),
     phrase(
-        "Run its version command by hand, and check that it was not replaced during the run",
+        "Run that command by hand, and check that the program was not replaced during the run",
         "请手动运行其版本命令，并确认它在运行期间没有被替换",
     ),
     phrase(
@@ -631,11 +628,14 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "{program}：试验 {trial}（变体 {variant}），{time} s 之后",
     ),
     phrase("its log, in the run's folder", "其日志在该运行的文件夹中"),
-    phrase("Its last words", "其最后输出"),
-    phrase("That attempt is in no figure", "该次尝试不计入任何数值"),
+    phrase("Its last output", "其最后输出"),
+    phrase(
+        "That attempt is left out of all figures",
+        "该次尝试不计入任何数值",
+    ),
     phrase("Find out why the program ended", "请查明该程序为何结束"),
     phrase(
-        "under this load it may end again",
+        "it may do so again under this load",
         "在此负载下它可能再次结束",
     ),
     phrase("The trial is left out", "该试验已略去"),
@@ -644,14 +644,14 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "请在重做之前查明该程序为何结束",
     ),
     phrase(
-        "An attempt at trial {=trial} (variant {@variant}) did not finish and is in no figure",
+        "An attempt at trial {=trial} (variant {@variant}) did not finish and is left out of all figures",
         "试验 {trial}（变体 {variant}）的一次尝试没有完成，不计入任何数值",
     ),
     phrase(
-        "What it left is in the run's folder, in {=folder}",
+        "What it left behind is in the run's folder, in {=folder}",
         "其遗留文件在该运行的文件夹的 {folder} 中",
     ),
-    phrase("Report it if it stays", "如果问题依旧，请报告"),
+    phrase("Report it if it keeps happening", "如果问题依旧，请报告"),
     // Why a trial does not count as evidence.
     phrase("the link's thread woke up late", "链路的线程唤醒过晚"),
     phrase("the link released packets late", "链路放行数据包过晚"),
@@ -668,10 +668,10 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "the receiving device refused {#n} packets",
         "接收设备拒绝了 {n} 个数据包",
     ),
-    phrase("an offload is at work", "有卸载功能在起作用"),
+    phrase("an offload is active", "有卸载功能在起作用"),
     phrase("a packet of {#n} bytes", "一个 {n} 字节的数据包"),
     phrase(
-        "the hosts did not fall silent, so the kernel's counters are not final",
+        "the hosts kept sending, so the kernel's counters are not final",
         "主机没有静默，因此内核计数器不是最终值",
     ),
     phrase(
@@ -688,7 +688,7 @@ pub(super) const DOUBTS: &[Phrase] = &[
         "链路的时间表、中断、天气和轨迹比负载晚 {n} ms 开始",
     ),
     phrase(
-        "no HTTP was seen on hop {#n}, and yet requests were answered",
+        "no HTTP was seen on hop {#n}, yet requests were answered",
         "第 {n} 跳上没有看到任何 HTTP，请求却得到了应答",
     ),
     phrase("no reason is recorded", "没有记录原因"),

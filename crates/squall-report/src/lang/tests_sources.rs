@@ -1,7 +1,7 @@
 //! Every sentence in the sources of `squall probe`, `squall load` and `squall compare` has an entry in the tables.
 //!
-//! The sentences are read from the sources, with a number in each of their slots, because most of them need a server with a
-//! fault to be made. What real and made results print is tested beside the code that prints it.
+//! The sentences are read from the sources, with a number in each of their slots, because producing most of them takes a server
+//! with a fault. Complete results are tested beside the code that prints them.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ const PARTS: [&str; 35] = [
     "no response in time",
     "segments with data",
     "packets sent",
-    "7 were dropped by this machine, whose receive buffer was full",
+    "this machine dropped 7, because its receive buffer was full",
     "by closing it",
     "The server ends a connection after 7 (7), and clients connect again.",
     "downloads and uploads",
@@ -79,8 +79,8 @@ const PARTS: [&str; 35] = [
 const MADE: [&str; 45] = [
     "sent again: 30 of 1,000 segments with data (3.0 %)",
     "lost over QUIC: 30 of 1,000 packets sent (3.0 %)",
-    "1 datagram were dropped by this machine, whose receive buffer was full",
-    "7 datagrams were dropped by this machine, whose receive buffer was full",
+    "this machine dropped 1 datagram, because its receive buffer was full",
+    "this machine dropped 7 datagrams, because its receive buffer was full",
     "The server ends a connection after 1 request (by closing it), and clients connect again.",
     "The server ends a connection after 100 requests (with a GOAWAY), and clients connect again.",
     "squall looked for 22 faults over HTTP/1.1, HTTP/2: small requests, downloads and uploads.",
@@ -88,14 +88,14 @@ const MADE: [&str; 45] = [
     "squall looked for 23 faults over HTTP/2: small requests, but no downloads and no uploads.",
     "squall looked for 23 faults over HTTP/2: small requests, uploads but no downloads.",
     "During uploads a round trip takes 210 ms instead of 30.0 ms: a queue on the way fills up.",
-    "12 TCP handshakes beside downloads over six connections",
+    "12 TCP handshakes during downloads over six connections",
     "addresses: 192.0.2.1, 192.0.2.2",
     "TCP handshake: IPv4: 12.0 ms; IPv6: no connection",
     "coalescing: a.test: same address; b.test: another address; c.test: no address found",
     "HTTPS record: alpn h3,h2, port 8443, 2 address hints, Encrypted Client Hello; target b.test, default alpn; alias of c.test",
-    "record sizes: HTTP/1.1: up to 16,384 bytes from the beginning on; HTTP/2: the first 1,048,600 bytes in records of about \
-     1,300 bytes, then up to 16,384 bytes, small again after a pause",
-    "packets received: 4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again in vain; losses repaired within 43.0 ms",
+    "record sizes: HTTP/1.1: up to 16,384 bytes from the beginning; HTTP/2: the first 1,048,600 bytes in records of \
+     about 1,300 bytes, then up to 16,384 bytes, small again after a pause",
+    "packets received: 4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again needlessly; losses repaired within 43.0 ms",
     "acknowledgements: 1.00 ms later than a round trip, 40.0 ms at most, of 96 lone segments",
     "the server's receive window: closed for 1.20 s",
     "slow requests: HTTP/2: handled concurrently; HTTP/3: handled one after the other",
@@ -247,7 +247,7 @@ fn sentences_made_of_parts_are_translated() {
 }
 
 #[test]
-fn fixes_are_translated_behind_their_heading_and_by_themselves() {
+fn fixes_are_translated_after_their_heading_and_by_themselves() {
     for fault in squall_analysis::probe::Fault::ALL {
         for text in [fault.title().to_owned(), fault.general_fix().to_owned()] {
             let said = Language::Zh.say(&text);

@@ -153,7 +153,8 @@ fn screens_and_lines_in_chinese_have_no_english_text() {
 #[test]
 fn lines_below_a_summary_are_chinese() {
     let said = Language::Zh.say_lines(
-        "held: the first answer took 100.000 ms, the other one 90.000 ms: it waited for it\n\
+        "held: the first response took 100.000 ms, the second 90.000 ms: \
+         the second request waited for the first\n\
          HTTP/2, round 1: \u{2717} errors:rate<0.01: FAILED, 0.75 % errors\n\
          given up: none of the open requests had ended for 10min (--give-up)\n\
          asked 127.0.0.1:8080\nthreads 1\n",

@@ -129,10 +129,10 @@ fn sentence(comparison: &RoundsComparison, variants: &[VariantRounds]) -> String
     };
     let (not_shown, unknown) = (of(&[Order::NotShown]), of(&[Order::Unknown]));
     if !not_shown.is_empty() {
-        words.push(format!("no difference shown of {}", list(&not_shown)));
+        words.push(format!("no difference shown in {}", list(&not_shown)));
     }
     if !unknown.is_empty() {
-        words.push(format!("nothing can be said of {}", list(&unknown)));
+        words.push(format!("nothing can be said about {}", list(&unknown)));
     }
     format!("{names}: {}", words.join("; "))
 }
@@ -208,13 +208,13 @@ mod tests {
             .iter_mut()
             .for_each(|variant| variant.rounds.truncate(1));
         let text = comparison(&variants[..2], &FORMAT);
-        let said = "HTTP/2 against HTTP/1.1: nothing can be said of rate, p50, p90, p99\n";
+        let said = "HTTP/2 against HTTP/1.1: nothing can be said about rate, p50, p90, p99\n";
         assert!(text.contains(said), "{text}");
         assert_eq!(comparison(&[], &FORMAT).lines().count(), 1);
     }
 
     #[test]
-    fn tables_keep_to_the_width() {
+    fn tables_fit_the_width() {
         for width in [40, 60, 80, 200] {
             let text = comparison(&samples::variants(), &TextFormat { width, ..FORMAT });
             assert!(

@@ -68,13 +68,13 @@ pub struct LoadJson {
 pub struct RequestsJson {
     /// Ended: `succeeded + failed + unfinished`.
     pub ended: u64,
-    /// Answered completely, with a status below 400, but for gRPC calls that failed.
+    /// Answered completely, with a status below 400, except gRPC calls that failed.
     pub succeeded: u64,
     /// Without an answer, or with a status of 400 or more, or gRPC calls that failed.
     pub failed: u64,
     /// Given up at the end of the load.
     pub unfinished: u64,
-    /// Requests of the warm-up, which no other number but `retried` includes.
+    /// Requests of the warm-up, which no other number except `retried` includes.
     pub warmup: u64,
     /// How often a request was sent again that the server had not processed.
     pub retried: u64,
@@ -83,7 +83,7 @@ pub struct RequestsJson {
 /// Rates, and the totals of body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatesJson {
-    /// Requests that the schedule asked for; null in a closed loop.
+    /// Requests that were due by the schedule; null in a closed loop.
     pub asked_per_s: Option<f64>,
     /// Requests that succeeded within the measured phase.
     pub achieved_per_s: Option<f64>,

@@ -22,7 +22,7 @@ pub struct CheckedThreshold {
 }
 
 impl CheckedThreshold {
-    /// The sentence behind a check or a cross; without one where only ASCII is wanted.
+    /// The sentence, after a check mark or a cross unless only ASCII is wanted.
     pub fn marked(&self, glyphs: Glyphs) -> String {
         match (glyphs, self.holds) {
             (Glyphs::Unicode, true) => format!("\u{2713} {}", self.sentence),
@@ -232,10 +232,7 @@ fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
         .collect();
     let others = failed - shown.iter().map(|kind| kind.count).sum::<u64>();
     if others > 0 {
-        lines.push(format!(
-            "  {} failed in further ways",
-            figure::count(others)
-        ));
+        lines.push(format!("  {} failed in other ways", figure::count(others)));
     }
     // Messages of peers stay as they are.
     let foreign = shown.iter().map(|kind| kind.text.clone());
@@ -393,7 +390,7 @@ mod tests {
         let text = screen(&live(&sample.totals, &interval), &FORMAT, 12).join("\n");
         for line in [
             "  2 answered with a gRPC error: grpc-status 13 (INTERNAL)",
-            "  1 failed in further ways",
+            "  1 failed in other ways",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
@@ -419,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn screens_keep_to_the_width_and_colour_only_if_asked() {
+    fn screens_fit_the_width_and_are_coloured_only_if_asked() {
         let (sample, interval) = (samples::mixed(), samples::second());
         for width in [40, 60, 80, 120, 200] {
             let lines = screen(

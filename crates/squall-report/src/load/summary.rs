@@ -27,7 +27,7 @@ pub(crate) const PERCENTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// Bytes that follow each other more quickly than this come in one piece, as far as a reader is concerned.
+/// Bytes that arrive closer together than this count as one piece.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The text; every line ends with a line feed.
@@ -213,13 +213,13 @@ fn failures(load: &FinishedLoad<'_>) -> Vec<String> {
         .collect();
     if failures.others() > 0 {
         lines.push(format!(
-            "{} failed in further ways",
+            "{} failed in other ways",
             figure::count(failures.others())
         ));
     }
     lines.extend(load.machine_errors.iter().map(|(said, count)| {
         let connections = figure::counted(*count, "connection", "connections");
-        format!("this machine could not begin {connections}: {said}")
+        format!("this machine could not open {connections}: {said}")
     }));
     lines
 }
@@ -514,7 +514,7 @@ fn counted_names(found: &BTreeMap<String, u64>) -> String {
 fn generator(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
     let totals = load.totals;
     let mut words = Vec::new();
-    // In a closed loop a request is due when it is taken up, so there is no lag.
+    // In a closed loop a request is due the moment it is started, so there is no lag.
     if totals.lag().max().is_some_and(|lag| !lag.is_zero()) {
         let lag = totals.lag();
         words.push(format!(
@@ -548,7 +548,7 @@ fn generator(load: &FinishedLoad<'_>, format: &TextFormat) -> Vec<String> {
     lines
 }
 
-/// How the machine delayed it: `the machine woke it late by p50 2.10 us, ...; of the longest lag 1.30 ms, ...`.
+/// How the machine delayed it: `the machine woke it late by p50 2.10 us, ...; 1.30 ms of the longest lag of 1.50 ms, ...`.
 fn machine_delays(of: &Punctuality) -> Option<String> {
     let late = of.woken_late;
     let mut words = Vec::new();
@@ -563,7 +563,7 @@ fn machine_delays(of: &Punctuality) -> Option<String> {
     if let Some(share) = of.share_of_lag.filter(|share| *share > 0.0) {
         let own = of.own_lag;
         words.push(format!(
-            "{} of all lag is that, without which it is p99 {}, max {}",
+            "that is {} of all lag, which without it would be p99 {}, max {}",
             percent(share, 1.0),
             known(Punctuality::known(own, 0.99, own.p99)),
             span(own.max)
@@ -574,7 +574,9 @@ fn machine_delays(of: &Punctuality) -> Option<String> {
     }
     if let Some(stolen) = of.stolen_share.filter(|stolen| *stolen > 0.0) {
         let stolen = percent(stolen, 1.0);
-        words.push(format!("its hypervisor took {stolen} of all processors"));
+        words.push(format!(
+            "its hypervisor took {stolen} of all processor time"
+        ));
     }
     if !of.has_awake_processors {
         words.push("its processors may have slept".to_owned());
@@ -584,7 +586,7 @@ fn machine_delays(of: &Punctuality) -> Option<String> {
 
 fn longest_lag(longest: &LongestLag) -> String {
     let said = format!(
-        "of the longest lag {} of {}",
+        "{} of the longest lag of {}",
         span(longest.machine),
         span(longest.lag)
     );
@@ -709,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_keep_to_the_width_and_colour_only_if_asked() {
+    fn summaries_fit_the_width_and_are_coloured_only_if_asked() {
         let samples = [
             samples::mixed(),
             samples::one(),

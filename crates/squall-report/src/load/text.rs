@@ -70,7 +70,7 @@ impl TextFormat {
         aligned(&self.translator().rows(rows))
     }
 
-    /// `lines`, which are in the language of this format, as lines, the first one as their title.
+    /// Styles `lines`, which are already in the language of this format; the first one is their title.
     pub(super) fn titled(&self, lines: &[String]) -> Vec<String> {
         let styles = std::iter::once(Style::Faint).chain(std::iter::repeat(Style::Plain));
         lines

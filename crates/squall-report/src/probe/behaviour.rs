@@ -77,7 +77,7 @@ pub(super) fn record_sizes(endpoint: &Endpoint) -> Option<Row> {
 fn record_growth(sizes: &RecordSizes) -> String {
     let largest = figure::count(sizes.largest_bytes);
     let Some(first) = sizes.first else {
-        return format!("up to {largest} bytes from the beginning on");
+        return format!("up to {largest} bytes from the beginning");
     };
     let mut parts = vec![
         format!(
@@ -118,7 +118,7 @@ pub(super) fn packets(endpoint: &Endpoint) -> Vec<Row> {
         return Vec::new();
     };
     let counts = format!(
-        "{} with data, {} reordered, {} lost and sent again, {} sent again in vain",
+        "{} with data, {} reordered, {} lost and sent again, {} sent again needlessly",
         figure::count(packets.received),
         figure::count(packets.reordered),
         figure::count(packets.repaired),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_other_names_are_in_words() {
+    fn addresses_and_other_names_are_described() {
         let mut endpoint = endpoint();
         let family = |family, address: &str, connect| FamilyFacts {
             family,
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn https_records_are_in_the_terms_of_their_rfc() {
+    fn https_records_are_described_in_the_terms_of_their_rfc() {
         let mut endpoint = endpoint();
         let said = |endpoint: &Endpoint| {
             let rows = addresses(endpoint);
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_in_words_if_they_were_seen() {
+    fn packets_are_described_if_they_were_seen() {
         let mut endpoint = endpoint();
         assert!(packets(&endpoint).is_empty());
         let mut seen = PacketFacts {
@@ -508,7 +508,7 @@ mod tests {
             ..PacketFacts::default()
         };
         endpoint.packets = Some(seen);
-        let said = "4,000 with data, 0 reordered, 0 lost and sent again, 0 sent again in vain";
+        let said = "4,000 with data, 0 reordered, 0 lost and sent again, 0 sent again needlessly";
         assert_eq!(packets(&endpoint), [("packets received", said.to_owned())]);
         seen.repaired = 12;
         seen.repair = Some(ms(43));
@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again in vain; losses repaired within 43.0 ms",
+                "4,000 with data, 0 reordered, 12 lost and sent again, 0 sent again needlessly; losses repaired within 43.0 ms",
                 "1.00 ms later than a round trip, 40.0 ms at most, of 96 lone segments",
                 "closed for 1.20 s"
             ]
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_of_records_is_in_bytes() {
+    fn record_growth_is_given_in_bytes() {
         let mut endpoint = endpoint();
         assert_eq!(record_sizes(&endpoint), None);
         let mut sizes = RecordSizes {
@@ -547,8 +547,8 @@ mod tests {
         });
         sizes.small_after_pause = Some(true);
         endpoint.record_sizes.push(sizes);
-        let said = "HTTP/1.1: up to 16,384 bytes from the beginning on; HTTP/2: the first 1,048,600 bytes in records of about \
-                    1,300 bytes, then up to 16,384 bytes, small again after a pause";
+        let said = "HTTP/1.1: up to 16,384 bytes from the beginning; HTTP/2: the first 1,048,600 bytes in records of \
+                    about 1,300 bytes, then up to 16,384 bytes, small again after a pause";
         assert_eq!(
             record_sizes(&endpoint),
             Some(("record sizes", said.to_owned()))
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_connections_and_priorities_are_in_words() {
+    fn idle_connections_and_priorities_are_described() {
         let mut endpoint = endpoint();
         let of = |version, announced, was_ended| KeepAlive {
             version,
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn transport_of_quic_is_in_the_terms_of_its_rfc() {
+    fn quic_transport_is_described_in_the_terms_of_its_rfc() {
         let mut endpoint = endpoint();
         endpoint.quic_transport = Some(QuicTransport {
             parameters: TransportParameters {

@@ -16,7 +16,7 @@ use super::behaviour;
 /// A window above this limits no client: 1 GiB per round trip.
 const UNLIMITED: u64 = 1 << 30;
 
-/// At shorter round trips, a handshake takes as long as the processors at both ends.
+/// At shorter round trips, the processors at both ends determine how long a handshake takes.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// What stands for an unknown figure.
@@ -50,7 +50,7 @@ pub(crate) fn versions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     rows
 }
 
-/// What the windows and limits allow at several round trips, with what was measured; empty if none limits uploads.
+/// What the windows and limits allow at several round trips, beside the measured rates; empty if none limits uploads.
 pub(crate) fn predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut rows = http2_predictions(endpoint);
     let of_http3 = &endpoint.http3_predictions;
@@ -80,7 +80,7 @@ fn http2_predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut expected = vec!["expected, by its window updates".to_owned()];
     expected.extend(predictions.iter().map(|it| mbit(it.expected_bytes_per_s)));
     let measured = measured_upload(endpoint, "HTTP/2");
-    // Mostly both are nearly the same.
+    // Usually the expected rates are nearly those above, so they have no row.
     if windows.allows_less() {
         return vec![heading, row, expected, measured];
     }
@@ -220,7 +220,7 @@ fn quic_handshake(endpoint: &Endpoint) -> Option<(&'static str, String)> {
     Some(("QUIC handshake", handshake_time(endpoint, took)))
 }
 
-/// The time of a handshake, and how many round trips that is if these are not too short.
+/// The time of a handshake, and how many round trips it took unless these are too short.
 fn handshake_time(endpoint: &Endpoint, took: Duration) -> String {
     let mut text = figure::time(took);
     if let Some(round_trip) = endpoint.round_trip.filter(|rtt| *rtt >= MILLISECOND) {
@@ -382,7 +382,7 @@ fn downloads(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
     let losses = endpoint.losses;
     if losses.sent + losses.received > 0 {
         let said = format!(
-            "{} of {} segments sent again, {} of {} received behind a gap",
+            "{} of {} segments sent again, {} of {} received after a gap",
             figure::count(losses.retransmitted),
             figure::count(losses.sent),
             figure::count(losses.out_of_order),
@@ -528,7 +528,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Gives an endpoint uploads at 30 ms, which windows of 65,535 bytes limit; the server keeps three eighths of each.
+    /// Gives an endpoint uploads at a round trip of 30 ms, limited by windows of 65,535 bytes, three eighths of which go
+    /// unused.
     pub(crate) fn limit(endpoint: &mut Endpoint) {
         const WINDOW: u64 = 65_535;
         const CARRIED: u64 = 40_960;
@@ -563,7 +564,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rates_that_windows_allow_are_beside_what_was_measured() {
+    fn rates_that_windows_allow_are_next_to_measured_rates() {
         let mut limited = endpoint();
         limit(&mut limited);
         let expected = [
@@ -585,7 +586,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn handshakes_are_in_round_trips_where_these_are_long_enough() {
+    fn handshakes_are_given_in_round_trips_if_these_are_long_enough() {
         let mut endpoint = endpoint();
         endpoint.tls = Some(TlsFacts {
             cipher: "1.3 TLS_AES_128_GCM_SHA256".to_owned(),
@@ -618,7 +619,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn uploads_name_what_they_waited_for_by_its_share() {
+    fn uploads_name_what_they_waited_for_with_its_share() {
         let limited = Upload {
             took: ms(1_000),
             congestion_window: ms(750),
@@ -637,7 +638,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn time_of_downloads_is_in_words_and_shares() {
+    fn download_time_is_given_in_words_and_shares() {
         let time = DownloadTime {
             took: ms(200),
             round_trip: ms(30),
@@ -653,7 +654,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn limits_of_http3_are_a_row_over_round_trips() {
+    fn http3_limits_are_a_row_with_a_figure_per_round_trip() {
         let mut endpoint = Diagnosis::of(&Observations::default()).endpoint;
         assert!(predictions(&endpoint).is_empty());
         endpoint.round_trip = Some(ms(30));
@@ -680,7 +681,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn losses_over_quic_are_of_both_sides() {
+    fn quic_losses_are_those_of_both_sides() {
         let mut quic = QuicFacts {
             sent: 1_000,
             lost: 30,

@@ -85,7 +85,7 @@ pub(super) fn table(text: &mut String, rows: &[Vec<String>]) {
     text.push('\n');
 }
 
-/// Foreign text without the characters that Markdown or a terminal would obey.
+/// Foreign text without the characters that Markdown or a terminal would interpret.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(text).chars() {

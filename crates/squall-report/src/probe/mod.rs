@@ -78,7 +78,7 @@ fn answer(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     }
 }
 
-/// The faults behind the first one.
+/// The faults after the first one.
 fn others(writer: &TerminalWriter, text: &mut String, diagnosis: &Diagnosis) {
     if diagnosis.faults.len() < 2 {
         return;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_without_an_answer_announced_is_printed() {
+    fn announcements_of_a_server_that_did_not_answer_are_printed() {
         let mut diagnosis = silent();
         let settings = &mut diagnosis.endpoint.settings;
         settings.insert("MAX_CONCURRENT_STREAMS".to_owned(), 7);

@@ -1,4 +1,5 @@
-//! One request in full, with its connections, for the dialog of a live page: it shows requests that are not in the page itself.
+//! One request in full, with its connections, for the dialog of a live page, which also shows requests that are not in the
+//! page.
 //!
 //! `html` draws it as it draws those of the page, so that both look alike. squall-analysis' `detail` found everything that is
 //! drawn, and assets/details.js shows it.

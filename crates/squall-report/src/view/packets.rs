@@ -136,7 +136,7 @@ type SentUpTo = BTreeMap<(u8, u32, Direction), u32>;
 
 /// Whether a packet repeats what its flow has sent before. Call it for each packet, in order.
 fn is_retransmission(row: &PacketCells, sent: &mut SentUpTo) -> bool {
-    // A copy is the link's.
+    // The link made the copy, not the sender.
     if row.is_copy {
         return false;
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_unusual_is_listed_of_very_many_packets() {
+    fn only_unusual_packets_are_listed_if_there_are_very_many() {
         let rows = (0..5_000).map(|n| {
             let mut row = data(100 + n, n, n as u32 * 10, 10);
             if n % 100 == 0 {

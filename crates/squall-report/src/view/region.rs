@@ -157,7 +157,7 @@ fn keys(query: &str) -> Result<BTreeMap<&str, &str>, String> {
 
 fn number<T: FromStr>(keys: &BTreeMap<&str, &str>, name: &str) -> Result<T, String> {
     let value = (keys.get(name)).ok_or_else(|| format!("the query has no {name}"))?;
-    (value.parse()).map_err(|_| format!("{name} is {value:?}, which is not such a number"))
+    (value.parse()).map_err(|_| format!("{name} is {value:?}, which is not a valid number"))
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
             ),
             (
                 linear.replace("rows=4", "rows=-1"),
-                "rows is \"-1\", which is not such a number",
+                "rows is \"-1\", which is not a valid number",
             ),
             (
                 linear.replace("to_us=2000", "to_us=1"),

@@ -41,7 +41,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether it shows in the latencies of a region.
+    /// Whether it is visible in a region with these latencies.
     fn is_visible(&self, region: &Region) -> bool {
         match self.mark {
             PointMark::Outcome(Outcome::Answered) => region.has_latency(self.latency_us),
@@ -83,7 +83,7 @@ pub struct RequestPoints {
     pub mark: Vec<u8>,
     /// What most of their time was spent on: 0 if unknown, otherwise one more than the place among the manifest's causes.
     pub cause: Vec<u8>,
-    /// How many requests each stands for, itself included: those on the same pixel. Of these it is the last.
+    /// How many requests on the same pixel each one stands for, itself included. It is the last of them.
     pub count: Vec<u32>,
     /// How many of the first ones belong to the warm-up.
     pub warmup_count: usize,
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(points.latency_us, [100, 100, 500]);
         assert_eq!(points.count, [1, 1, 1]);
         assert_eq!((points.total, points.dropped_us), (3, vec![15]));
-        // Less in height.
+        // A smaller range of latencies.
         assert_eq!(index.points(&region(10, 30, (200, 1_000))).request, [3]);
     }
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_are_one_for_each_pixel_and_none_is_lost() {
+    fn requests_on_the_same_pixel_are_merged_and_all_counted() {
         // Two bands, and few failures.
         let rows: Vec<Row> = (0..100_000)
             .map(|n| match n % 1_000 {
@@ -332,9 +332,9 @@ mod tests {
         assert_eq!(points.request, (50_000..=50_099).collect::<Vec<u64>>());
     }
 
-    /// 20,000 requests each second, as the steps of a reader who zooms in ask for them.
+    /// 20,000 requests each second, in the regions that a reader sees while zooming in.
     #[test]
-    fn each_step_into_two_million_requests_shows_its_own_and_at_most_one_for_each_pixel() {
+    fn zooming_into_two_million_requests_shows_all_or_one_per_pixel() {
         let rows = (0..2_000_000_u64).map(|n| row(n, n * 50, 100 + (n % 997) as u32, ANSWERED));
         let index = index(rows.collect(), (0..500_000).map(|n| n * 200).collect());
         for (to_us, total, shown_at_most) in [
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_find_their_requests() {
+    fn causes_are_assigned_to_their_requests() {
         let mut builder = RequestIndexBuilder {
             load_start: Duration::ZERO,
             rows: vec![

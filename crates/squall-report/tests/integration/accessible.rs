@@ -1,4 +1,4 @@
-//! The page with all its parts as axe-core judges it, in a real Chromium: in light and dark, on a phone and on a desk, with
+//! The page with all its parts as axe-core judges it, in a real Chromium: in light and dark, on a phone and on a desktop, with
 //! and without a dialog.
 //!
 //! `support::axe` has its rules. The live page of `squall view` is checked in the tests of the binary.

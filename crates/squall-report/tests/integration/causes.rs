@@ -114,7 +114,7 @@ fn terminal_has_two_bars_for_each_cell() {
     );
     let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Full);
     assert!(!without.contains("where the time went"));
-    // Usually there are only those of the answer's condition.
+    // The usual report has only those of the answer's condition.
     let usual = terminal(
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
         100,
@@ -200,7 +200,7 @@ const DISTANCE: u64 = 0xff95_7957;
 const HOL: u64 = 0xff00_47ca;
 
 #[test]
-fn colours_of_points_stand_for_what_is_chosen() {
+fn points_are_coloured_by_what_the_reader_chose() {
     let Some(mut page) = by_cause("colouring") else {
         return;
     };

@@ -54,8 +54,9 @@ fn english(run: &Run) -> String {
     }
     let mut cells = [found(run, vec![REQUEST])];
     let finding = &mut cells[0].findings[0].finding;
-    finding.explanation = "Bytes of these requests had arrived, but TCP held them back because bytes of other requests before \
-                           them were missing. One lost packet so delays every request that shares its connection."
+    finding.explanation = "Bytes of these requests had arrived, but TCP held them back because bytes of other \
+                           requests before them were missing. So one lost packet delays every request that shares its \
+                           connection."
         .to_owned();
     let plots = detailed(run, |detail| {
         detail.requests[0].reasons = vec!["the slowest of its variant and condition".to_owned()];

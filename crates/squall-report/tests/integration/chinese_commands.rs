@@ -87,7 +87,7 @@ fn markdown_of_a_comparison_in_chinese_has_no_english_text() {
     }];
     let notes = [
         "the recipes are one-a and one-b".to_owned(),
-        "another load than before, so the numbers do not compare: open.rate (100.0, now 200.0)"
+        "another load than before, so the results are not comparable: open.rate (100.0, now 200.0)"
             .to_owned(),
     ];
     let text = markdown_of_changes(Language::Zh, &found, &checks, &notes);

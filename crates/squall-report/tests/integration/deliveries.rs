@@ -70,7 +70,7 @@ fn only_conditions_with_deliveries_have_their_graphs() {
 
 /// Twice 150 intervals, with 600 and 300 packets, take less than 40 kB.
 #[test]
-fn graphs_take_little_of_the_page() {
+fn graphs_take_little_space_in_the_page() {
     let run = run(&["h1", "h2c x1"], Size::SMALL);
     let without = html(&run.summary(), &[], &[], &[]);
     let page = html(&run.summary(), &[], &[], &deliveries(&run));

@@ -268,7 +268,7 @@ fn request_has_its_stages_packets_frames_and_words() {
         markup.starts_with("<h2 tabindex=\"-1\">request 1000: answered with 200 after 125.400 ms"),
         "{markup}"
     );
-    // Six stages, of which one is too short to be seen, and two times in which the connection's window was shut.
+    // Six stages, of which one is too short to be seen, and two periods in which the connection's window was shut.
     assert_eq!(markup.matches("class=\"stage cause-").count(), 7);
     assert!(markup.contains("</span>L loss 64.8 ms</span>"), "{markup}");
     assert_eq!(markup.matches("class=\"packet lost\"").count(), 1);
@@ -324,7 +324,7 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
 }
 
 #[test]
-fn connection_is_drawn_over_its_whole_life_behind_the_time_of_its_requests() {
+fn whole_life_of_a_connection_is_drawn_after_the_time_of_its_requests() {
     const WINDOWS: &str = ">Flow-control windows in kB; dashed: connection; line: the least of all streams; shaded: nothing was left<";
     let run = run(&NAMES, Size::SMALL);
     let markup = unpacked(&page_of(&run, add_life, &[]), "connection-6-1-0");
@@ -487,7 +487,7 @@ fn finding_links_to_the_request_that_it_names() {
 }
 
 #[test]
-fn live_page_links_to_every_request_that_a_finding_names_and_always_has_a_dialog() {
+fn live_page_links_to_all_requests_of_a_finding_and_always_has_a_dialog() {
     let run = run(&NAMES, Size::SMALL);
     let method = Method::new(None, None, Vec::new());
     let cells = [found(&run, vec![7])];

@@ -214,7 +214,7 @@ fn longest_gap_of_a_response_is_described_with_its_causes() {
     let line = "  longest gap in the response: 200.000 ms from 1300.000 ms on: 96 % hol (a lost packet of others held it \
                 up), 4.0 % server";
     assert_eq!(told(200_000).as_deref(), Some(line));
-    // Less than a millisecond is no pause worth a line.
+    // A pause of less than a millisecond is not worth a line.
     assert_eq!(told(900), None);
 }
 

@@ -1,4 +1,4 @@
-//! What the fixes that a run tried have gained, in the terminal and on the page.
+//! What a run gained from the fixes that it tried, in the terminal and on the page.
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -54,7 +54,7 @@ pub(crate) fn add_fixes(summary: &mut RunSummary, variant: &str) {
         variant: "h1".to_owned(),
         station: "nginx".to_owned(),
         setting: "tcp_nodelay on".to_owned(),
-        why: "no setting of a recipe does this".to_owned(),
+        why: "no recipe setting does this".to_owned(),
     }];
 }
 
@@ -65,7 +65,7 @@ fn each_tried_fix_is_a_line_with_its_gain() {
     let what = "http2.stream_window = 1MiB, http2.connection_window = 1MiB on client";
     let at = "at delay 25ms, loss 0%";
     let not_tried =
-        "Not tried for h1, as no setting of a recipe does this: nginx: tcp_nodelay on (Nagle)";
+        "Not tried for h1, as no recipe setting does this: nginx: tcp_nodelay on (Nagle)";
     assert_eq!(
         text,
         format!("\nTried fixes\n  h2 <x1>, {at}: {what}: {RESULT}\n  {not_tried}\n")

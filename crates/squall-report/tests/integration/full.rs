@@ -29,7 +29,7 @@ use crate::support::run::{Run, Size, run, spoil};
 pub(crate) const REASON: &str = "Bytes of these requests had arrived, but TCP held them back because bytes of other requests \
                                  before them were missing.";
 
-/// What only a page with everything has, by a selector.
+/// Selectors of what only a page with everything has.
 pub(crate) const PARTS: [&str; 14] = [
     ".overview .reason",
     ".overview .warnings li",
@@ -60,7 +60,7 @@ fn made() -> Run {
     run
 }
 
-/// Says this in the answer.
+/// Adds the reason to the answer.
 pub(crate) fn add_reason(summary: &mut RunSummary) {
     let answer = summary.answer.as_mut().unwrap();
     answer.reason = Some(REASON.to_owned());

@@ -1,4 +1,4 @@
-//! Compares each view of the page with its golden picture: on a desk, on a phone and on paper, in a real Chromium. The top
+//! Compares each view of the page with its golden picture: on a desktop, on a phone and on paper, in a real Chromium. The top
 //! of the page has pictures in dark colours, too.
 //!
 //! The pictures are in golden/, as `support::picture` describes; `SQUALL_UPDATE_PICTURES=1` refreshes them. All letters are
@@ -264,7 +264,7 @@ fn check_views(medium: &Medium, views: &[View]) {
 }
 
 #[test]
-fn views_look_as_before_on_a_desk() {
+fn views_look_as_before_on_a_desktop() {
     check_views(&DESK, &VIEWS);
 }
 

@@ -15,7 +15,7 @@ use crate::support::chromium::{self, Page};
 use crate::support::overlay::NAMES;
 use crate::support::run::{Size, run};
 
-/// More than the page has places to stop at.
+/// More than the places of the page at which Tab stops.
 const PRESSES: usize = 800;
 
 /// A page with a finding, and a request in full.

@@ -130,7 +130,7 @@ fn show(page: &mut Page, plot: &str) {
     ));
 }
 
-/// How many pixels of a plot have the colour of the first variant on a light ground.
+/// How many pixels of a plot have the colour of the first variant on a light background.
 fn pixels(page: &mut Page, plot: &str) -> Option<u64> {
     // #0072b2; red comes first in memory.
     let pixels = format!(
@@ -142,7 +142,7 @@ fn pixels(page: &mut Page, plot: &str) -> Option<u64> {
 }
 
 #[test]
-fn axe_core_finds_no_violation_on_the_page_of_a_load_and_nothing_is_cut_off_on_a_phone() {
+fn page_of_a_load_passes_axe_core_and_is_not_cut_off_on_a_phone() {
     let Some(axe) = axe::script() else {
         return;
     };

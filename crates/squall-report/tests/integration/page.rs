@@ -156,7 +156,7 @@ fn grid_hatches_fields_without_a_pair_of_valid_trials() {
 }
 
 #[test]
-fn conditions_of_two_settings_are_a_grid_of_both() {
+fn conditions_that_vary_two_settings_are_a_grid_of_both() {
     let mut run = run(&NAMES, Size::SMALL);
     let far = |near: &Condition| Condition {
         delay: Duration::from_millis(100).into(),
@@ -311,7 +311,7 @@ fn dropped_packets_are_counted_in_the_caption_of_their_plot() {
 }
 
 #[test]
-fn terms_are_explained_where_they_stand() {
+fn terms_are_explained_where_they_occur() {
     let page = usual_page();
     assert!(page.contains("popovertarget=\"term-own-error\">our own error</button>"));
     assert!(page.contains("<p popover id=\"term-own-error\">"));
@@ -325,7 +325,7 @@ fn terms_are_explained_where_they_stand() {
 /// Nine cells with eight trials each, without the points of single requests: text, bars, grids, curves, boxes, maps and
 /// courses.
 #[test]
-fn drawings_take_little_of_the_page() {
+fn drawings_take_little_space_in_the_page() {
     let run = run(&NAMES, REPEATED);
     let without = html(&run.summary(), &[], &[], &[]);
     let bare: Vec<TrialPoints> = (run.records.iter())

@@ -152,7 +152,7 @@ fn sweep() -> String {
 }
 
 #[test]
-fn axe_core_finds_no_violation_and_nothing_is_cut_off_on_a_phone() {
+fn pages_of_probes_pass_axe_core_and_are_not_cut_off_on_a_phone() {
     let Some(axe) = axe::script() else {
         return;
     };

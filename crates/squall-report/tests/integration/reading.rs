@@ -153,7 +153,7 @@ fn what_is_drawn_and_what_is_unfolded_is_kept_in_the_address() {
     );
     assert_eq!(page.text("location.hash"), kept);
 
-    // What is usual takes no place in the address.
+    // Defaults are not kept in the address.
     choose_in_plots(&mut page, "select:not(.colouring)", "0");
     choose_in_plots(&mut page, ".colouring", "both");
     page.click("#condition-2 .log");
@@ -257,7 +257,7 @@ fn drawings_are_saved_as_pictures_of_twice_their_size() {
 
 /// As `squall export` does it.
 #[test]
-fn every_plot_is_made_by_its_name_whether_or_not_it_is_in_view() {
+fn every_plot_can_be_made_by_name_even_if_it_is_not_in_view() {
     let run = run(&["h1", "h2c/../x1", "h2c x1"], Size::SMALL);
     let Some(mut page) = open("plots", &run) else {
         return;
@@ -363,7 +363,7 @@ fn repetitions_are_shown_side_by_side_when_opened() {
     check_silent(&mut page);
 }
 
-/// What axe-core would find that does not take its whole rule set: names, landmarks, headings, unique ids.
+/// Those of axe-core's rules that are simple to check without it: names, landmarks, headings, unique ids.
 #[test]
 fn every_part_has_a_name_and_every_id_is_unique() {
     let Some(mut page) = open_usual("names") else {

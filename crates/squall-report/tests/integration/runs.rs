@@ -58,7 +58,7 @@ fn single_runs_and_runs_of_different_recipes_have_no_trend() {
 }
 
 #[test]
-fn runs_of_a_recipe_are_beside_each_other_for_each_variant_and_condition() {
+fn runs_of_a_recipe_are_side_by_side_for_each_variant_and_condition() {
     let (early, mut late, mut other) = (summary(0), summary(9), summary(5));
     other.recipe = "another".to_owned();
     // A variant that only the first run has.

@@ -35,7 +35,7 @@ fn run_is_printed_as_an_answer_one_table_and_warnings() {
     run.records[6].0.attempt = 2;
     let text = terminal(&run.summary(), 80, Colour::Plain, Detail::Usual);
     assert_eq!(text, include_str!("terminal.txt"), "\n{text}");
-    // How the cells compare is said if all is wanted, below a table for each condition.
+    // Only the full report says how the cells compare, below a table for each condition.
     let full = terminal(&run.summary(), 200, Colour::Plain, Detail::Full);
     assert_eq!(full.matches("\n  in ms ").count(), 3, "{full}");
     for said in [
@@ -70,7 +70,7 @@ fn of_pages(mut run: Run) -> Run {
 }
 
 #[test]
-fn why_the_answer_is_so_is_printed_below_how_sure_it_is() {
+fn reason_for_the_answer_is_printed_below_its_certainty() {
     let mut summary = run(&["h1", "h2c x1"], Size::SMALL).summary();
     let without = terminal(&summary, 400, Colour::Plain, Detail::Brief);
     assert!(!without.contains("Why: "), "{without}");
@@ -240,7 +240,7 @@ fn figures_of_a_link_that_was_the_bottleneck_are_shown_as_limits() {
     let mut run = disturbed();
     for place in [1, 7] {
         run.records[place].0.health.validity = Validity::Limited {
-            reasons: vec!["the emulated path carries 2.00 Gbit/s here: give `rate`".to_owned()],
+            reasons: vec!["the emulated path carries 2.00 Gbit/s here: set `rate`".to_owned()],
         };
     }
     let summary = run.summary();

@@ -165,7 +165,7 @@ fn latency_axis_and_repetition_can_be_switched() {
 }
 
 #[test]
-fn dragging_zooms_only_the_axes_along_which_it_went() {
+fn dragging_zooms_only_the_axes_that_it_moved_along() {
     let Some(mut page) = open_usual("drag") else {
         return;
     };

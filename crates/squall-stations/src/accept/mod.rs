@@ -53,7 +53,7 @@ pub(crate) struct TcpAcceptor {
     protocol: TcpProtocol,
 }
 
-/// What waited at a listener.
+/// The result of accepting from a listener.
 pub(crate) enum Accepted {
     Connection(TcpConnection),
     /// No connection.
@@ -63,11 +63,11 @@ pub(crate) enum Accepted {
     Later,
 }
 
-/// How long the head of a request may take from its first byte on, however steadily it arrives: that of nginx
+/// How long the head of a request may take from its first byte on, however steadily it arrives: nginx's default
 /// (client_header_timeout).
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often each error of the machine occurred, by what it says.
+/// How often each error of the machine occurred, by its message.
 pub(crate) type MachineErrors = BTreeMap<String, u64>;
 
 /// How long to wait before accepting again after the machine could not. Short enough that clients hardly notice, long
@@ -82,7 +82,7 @@ const MAX_FAILED: usize = 64;
 enum AcceptError {
     /// The client gave up before it was accepted.
     Aborted,
-    /// This connection failed; others may not.
+    /// Only this connection failed.
     OfConnection,
     /// File descriptors or memory ran out.
     OutOfResources,
@@ -255,7 +255,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_an_error_of_the_listener_itself_ends_it() {
+    fn only_an_error_of_the_listener_itself_is_fatal() {
         let of = |number| AcceptError::of(&io::Error::from_raw_os_error(number));
         assert_eq!(of(libc::ECONNABORTED), AcceptError::Aborted);
         for number in [

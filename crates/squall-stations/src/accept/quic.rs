@@ -20,7 +20,7 @@ use crate::error::StationError;
 use crate::held::{DelayedBatches, PendingBatch};
 use crate::log::{self, StationLog};
 
-/// The socket, its engine, and what lies between them.
+/// The socket, its engine, and the batches between them.
 pub(crate) struct QuicEndpoint {
     pub(crate) socket: UdpSocket,
     pub(crate) engine: h3::Server,
@@ -74,7 +74,7 @@ impl QuicEndpoint {
         batches.into_iter().chain([self.timer_due]).flatten().min()
     }
 
-    /// Reads one batch of the socket, and passes on what each datagram brought: the connection, the source address and
+    /// Reads one batch from the socket, and passes on what each datagram brought: the connection, the source address and
     /// the events. False once there is nothing more.
     pub(crate) fn read(
         &mut self,
@@ -245,7 +245,7 @@ mod tests {
     const TURN: std::time::Duration = std::time::Duration::from_millis(100);
     const TURNS: usize = 50;
 
-    /// The server reads, and writes what it may now. Returns the requests that ended: connection and stream.
+    /// Has the server read, and write what it may now. Returns the requests that ended: connection and stream.
     fn serve(endpoint: &mut QuicEndpoint) -> Vec<(u32, StreamId)> {
         let mut asked = Vec::new();
         let mut buffers = Buffers::new();
@@ -319,7 +319,7 @@ mod tests {
         streams.respond(second.1, &answer(100)).unwrap();
         while endpoint.write(|_, _, _| {}) {}
         visitors[1].turn();
-        // A machine that stalled for that long shows nothing.
+        // If the machine stalled for that long, the test shows nothing.
         assert!(visitors[1].has_answer() || waiting <= clock::now());
         assert!(!visitors[0].has_answer());
     }

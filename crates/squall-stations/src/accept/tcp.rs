@@ -1,7 +1,7 @@
 //! One TCP connection that a client opened: a socket with its engine, from the first byte to the end of lingering.
 //!
-//! It reads and writes once per call, and records the connection itself. How often to read and write, and what happens
-//! to the exchanges on it, is its owner's matter: `server::tcp` or `proxy::front::tcp`.
+//! It reads and writes once per call, and records the connection itself. Its owner (`server::tcp` or
+//! `proxy::front::tcp`) decides how often to read and write, and what happens to the exchanges on it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -54,7 +54,7 @@ pub(crate) enum Written {
     Full,
 }
 
-/// What the client still sends while the connection lingers.
+/// The result of discarding what the client still sends while the connection lingers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
     /// Nothing now.
@@ -199,17 +199,17 @@ impl TcpConnection {
         }
     }
 
-    /// Whether everything there is to write has been written.
+    /// Whether nothing is left to write.
     pub(crate) fn has_written_all(&mut self) -> bool {
         self.engine.output(clock::now()).is_empty()
     }
 
-    /// Closes this side, once everything was sent. Fails if there is no other side to wait for.
+    /// Closes this side, once everything was sent. Fails if the connection is already gone.
     pub(crate) fn shut_down(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// From now on, only the client's end is awaited, for a while.
+    /// From now on, only waits for the client to close its side, for a limited time.
     pub(crate) fn linger(&mut self) {
         self.linger_until = Some(clock::now() + LINGER_TIMEOUT);
     }

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_without_busy_time_counts_nothing() {
+    fn connections_without_busy_time_are_not_counted() {
         let mut causes = Causes::default();
         causes.add_tcp(&TcpInfo::from_bytes(&[0; 104]), Duration::from_secs(1));
         assert_eq!(causes, Causes::default());

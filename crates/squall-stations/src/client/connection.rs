@@ -25,7 +25,7 @@ use crate::log::StationLog;
 /// Writes of one connection before others get their turn: 1 MiB, if the receiver takes it that fast.
 const WRITES_A_TURN: usize = 16;
 
-/// What a connection can do next. An error: it is closed, and the requests in flight on it failed for this reason.
+/// What a connection can do next. `Err`: it is closed, and the requests in flight on it failed for this reason.
 pub(crate) type TurnResult = Result<Availability, RequestFailure>;
 
 /// What all connections of a client share.
@@ -494,7 +494,7 @@ impl Connection {
         self.availability(shared)
     }
 
-    /// Tells a server of QUIC that the connection ends. The kernel tells one of TCP.
+    /// Tells a QUIC server that the connection ends. Over TCP, the kernel does so.
     fn send_close(&mut self, shared: &mut Shared) {
         if let Some(now) = self.dialed.transport.send_close(&mut self.inbox) {
             self.apply(now, shared);

@@ -29,7 +29,7 @@ use crate::error::StationError;
 mod refused;
 
 /// Most requests that share one clock reading.
-const TAKEN_UP_AT_ONCE: usize = 16;
+const PER_CLOCK_READING: usize = 16;
 
 /// The requests and connections of a client.
 pub(super) struct Traffic {
@@ -136,8 +136,8 @@ impl Traffic {
         let mut group = std::mem::take(&mut self.due);
         let mut just_now = Some(now);
         loop {
-            group.extend(iter::from_fn(|| arrivals.take_due(now)).take(TAKEN_UP_AT_ONCE));
-            let are_all = group.len() < TAKEN_UP_AT_ONCE;
+            group.extend(iter::from_fn(|| arrivals.take_due(now)).take(PER_CLOCK_READING));
+            let are_all = group.len() < PER_CLOCK_READING;
             if !group.is_empty() {
                 let taken_up = match just_now.take() {
                     Some(now) if group.len() == 1 => now,
@@ -407,8 +407,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Puts the requests of this pool that were not processed back among those that wait, which are in the order in
-    /// which they became due.
+    /// Puts this pool's unprocessed requests back into its queue, which is in the order in which requests became due.
     fn queue_again(&mut self, pool: u32) {
         let again = self.shared.recorder.take_retries();
         if again.is_empty() {

@@ -25,7 +25,7 @@ pub(crate) struct ClientExchange {
     received: MessageMarks,
     /// The wake-up in which bytes of the body were last read.
     last_woken: Option<Time>,
-    /// The status in the head of the response, if that is gRPC's and fields are wanted.
+    /// The gRPC status in the response's head, if it is a gRPC response and fields are wanted.
     call: Option<GrpcStatus>,
 }
 
@@ -181,11 +181,7 @@ impl InFlightRequests {
                 let failure = RequestFailure::new(Outcome::ProtocolError, message);
                 self.fail(*stream, Some(*code), &failure, context);
             }
-            ClientEvent::RequestRefused { stream } => {
-                let message = "the server's GOAWAY refused the request, unprocessed".to_owned();
-                let failure = RequestFailure::new(Outcome::StreamReset, message);
-                self.fail_unprocessed(*stream, None, &failure, context);
-            }
+            ClientEvent::RequestRefused { stream } => self.on_request_refused(*stream, context),
             ClientEvent::Switched { from, to } => {
                 if let Some(exchange) = self.open.remove(*from) {
                     self.open.insert(*to, Box::new(exchange.moved_to(*to)));
@@ -204,6 +200,13 @@ impl InFlightRequests {
         } else {
             self.fail(stream, Some(code), &failure, context);
         }
+    }
+
+    /// Ends the request of a stream that the server's GOAWAY excludes.
+    fn on_request_refused(&mut self, stream: StreamId, context: &mut EventContext<'_>) {
+        let message = "the server's GOAWAY refused the request, unprocessed".to_owned();
+        let failure = RequestFailure::new(Outcome::StreamReset, message);
+        self.fail_unprocessed(stream, None, &failure, context);
     }
 
     /// Ends the request of a stream without a response. `reset` is the code with which either side reset the stream.
@@ -243,8 +246,8 @@ impl InFlightRequests {
     }
 }
 
-/// Whether the server states by this code of a reset that it has not processed the request (RFC 9113, section 8.7; RFC
-/// 9114, section 4.1.1).
+/// Whether a reset with this code states that the server has not processed the request (RFC 9113, section 8.7; RFC 9114,
+/// section 4.1.1).
 fn is_unprocessed(code: u64, protocol: Protocol) -> bool {
     match protocol.version() {
         Version::Http1 => false,
@@ -268,8 +271,8 @@ impl ClientExchange {
         recorder.note_body(&mut self.request, context.now, is_new);
     }
 
-    /// Ends the request with its whole response, whose trailers are those of `stream`. A gRPC call may have failed
-    /// nevertheless: by its status, or because something other than a gRPC server responded.
+    /// Ends the request after its complete response. `stream` selects the response's trailers. A gRPC call may have
+    /// failed nevertheless: by its status, or because something other than a gRPC server responded.
     fn finish(
         mut self: Box<Self>,
         stream: StreamId,
@@ -418,8 +421,8 @@ mod tests {
         }
     }
 
-    /// The record of one request and its number of gaps. Each pair in `at` is when a piece of the response's body
-    /// arrives and when the wake-up began that reads it, in milliseconds.
+    /// The record of one request and its number of gaps. Each pair in `at` holds two times in milliseconds: when a piece
+    /// of the response's body arrives, and when the wake-up that reads it began.
     fn arrived(at: &[(u64, u64)], phase: Phase, is_whole: bool) -> (RequestRecord, u64) {
         let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let (sender, rows) = rows::queue(Capacity::Unbounded);
@@ -467,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_between_the_wake_ups_that_brought_bytes_of_a_body() {
+    fn gaps_are_measured_between_wake_ups_that_read_body_bytes() {
         let at = [(10, 10), (11, 10), (61, 61), (91, 90)];
         let (row, gaps) = arrived(&at, Phase::Measure, true);
         let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
@@ -479,13 +482,13 @@ mod tests {
         );
         let longest = arrivals.longest_gap.expect("a gap");
         assert_eq!((longest.from, longest.to()), (ms(11), ms(61)));
-        // What was only read in several pieces has no gap, and the warm-up's gaps are in no histogram.
+        // Pieces that one wake-up reads have no gap, and the warm-up's gaps are in no histogram.
         assert_eq!(arrived(&at[..2], Phase::Measure, true).1, 0);
         assert_eq!(arrived(&at, Phase::Warmup, true).1, 0);
     }
 
     #[test]
-    fn silence_before_a_response_is_given_up_is_a_gap() {
+    fn silence_before_a_censored_end_is_a_gap() {
         let (row, gaps) = arrived(&[(10, 10), (30, 30)], Phase::Measure, false);
         assert_eq!((row.arrivals.count, gaps), (2, 2));
         let longest = row.arrivals.longest_gap.expect("a gap");

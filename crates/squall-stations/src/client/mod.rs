@@ -148,8 +148,8 @@ impl Client {
         })
     }
 
-    /// Supplies the bodies that are read while they are sent: by place, for requests whose body is
-    /// [`squall_http::Body::Streamed`], each of the stated length.
+    /// Supplies the bodies that are read while they are sent, by request index. Each belongs to a request whose body is
+    /// [`squall_http::Body::Streamed`], with the same length.
     #[must_use]
     pub fn with_uploads(mut self, uploads: Vec<Option<Arc<Upload>>>) -> Client {
         self.traffic.shared.uploads = uploads;

@@ -13,7 +13,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) request: u64,
     phase: Phase,
     user: u32,
-    /// Its place among the load's requests.
+    /// Its index among the load's requests.
     pub(crate) what: u32,
     /// When it was due.
     pub(crate) intended: Time,
@@ -35,7 +35,7 @@ impl QueuedRequest {
         }
     }
 
-    /// The request of a record, for another attempt: nothing that its last attempt decided is left.
+    /// The request of a record, for another attempt, without anything that the last attempt decided.
     pub(crate) fn again(record: &RequestRecord) -> QueuedRequest {
         QueuedRequest {
             request: record.request,

@@ -1,4 +1,4 @@
-//! Records of requests, from their end to being handed on, and what observes a client meanwhile. `queued_request` begins them.
+//! Records of requests, from their end until they are handed on, and a client's observer. `queued_request` begins the records.
 
 use std::net::SocketAddr;
 
@@ -50,8 +50,8 @@ pub struct Observation<'a> {
     pub handshake: &'a dyn Fn() -> Option<HandshakeFacts>,
     /// Over HTTP/3: bytes of the largest UDP payload received; 0 over TCP.
     pub largest_datagram: usize,
-    /// Over TLS over TCP: the records of application data of the last read, which need not be this call. Each has its number
-    /// on the connection, from 0, and the length of its plaintext in bytes.
+    /// For TLS over TCP: the records of application data of the last read, which need not be this call. Each has its number on
+    /// the connection, from 0, and the length of its plaintext in bytes.
     pub received_records: &'a dyn Fn() -> Vec<(u64, u64)>,
     /// Over HTTP/1.1: the head that this connection sends for the request it took last, which must be the argument.
     pub sent_head: &'a dyn Fn(&Request) -> Option<Vec<u8>>,
@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// Keeps requests that were not processed, to be sent again, as the settings say.
+    /// Makes it keep unprocessed requests, to be sent again, if the settings say so.
     #[must_use]
     pub(crate) fn retrying(self, side: &SideSettings) -> Recorder {
         Recorder {

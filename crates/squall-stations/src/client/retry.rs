@@ -15,8 +15,8 @@ use squall_base::record::RequestRecord;
 
 use super::queued_request::QueuedRequest;
 
-/// How often one request is sent again at most, so that a load on a server that refuses everything ends.
-const RETRIES_OF_A_REQUEST: u32 = 10;
+/// The most retries of one request, so that a load ends even if the server refuses everything.
+const MAX_RETRIES: u32 = 10;
 
 /// Which requests are sent again.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Retries {
             return false;
         }
         let count = self.counts.entry(record.request).or_default();
-        if *count == RETRIES_OF_A_REQUEST {
+        if *count == MAX_RETRIES {
             return false;
         }
         *count += 1;
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn request_is_sent_again_a_limited_number_of_times() {
         let mut retries = retries(true, false);
-        for _ in 0..RETRIES_OF_A_REQUEST {
+        for _ in 0..MAX_RETRIES {
             assert!(retries.keep(&sent(7), Version::Http2));
             let again = retries.take();
             let [again] = again.as_slice() else {
@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(again.record(), unsent);
         }
         assert!(!retries.keep(&sent(7), Version::Http2));
-        // Others have their own number of attempts, and a request that has ended leaves nothing behind.
+        // Each request has its own count, which is dropped when the request ends.
         assert!(retries.keep(&sent(8), Version::Http2));
         retries.ended(7);
         retries.ended(8);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_versions_that_are_set_are_retried() {
+    fn only_the_configured_versions_are_retried() {
         for (http2, http3) in [(false, false), (true, false), (false, true)] {
             let mut retries = retries(http2, http3);
             for (version, is_wanted) in [

@@ -19,7 +19,7 @@ use crate::rows::{RowSender, SpareTime};
 pub struct TargetedRequest {
     /// The request.
     pub request: Arc<Request>,
-    /// Its target, by place among the targets.
+    /// Index of its target in [`ClientSettings::targets`].
     pub target: u32,
 }
 
@@ -49,9 +49,9 @@ pub struct ClientSettings {
     pub workload: Workload,
     /// This client's share of the load, where several clients run one load together.
     pub share: Share,
-    /// The requests that the load refers to, by place. At least one.
+    /// The requests that the load refers to by index. At least one.
     pub requests: Vec<TargetedRequest>,
-    /// Whether each request carries its number in the schedule (`traceparent`), for the hops behind the first.
+    /// Whether each request carries its number in the schedule (`traceparent`), for the hops after the first.
     pub traces: bool,
     /// Whether the client polls the clock before a request is due.
     pub spin: Spin,
@@ -61,7 +61,7 @@ pub struct ClientSettings {
     pub sample_every: Duration,
     /// A load without a time limit is given up when none of its requests ends for this long.
     pub stall_timeout: Option<Duration>,
-    /// A request that has no complete response this long after it was due is cancelled, and has failed.
+    /// A request that has no complete response this long after it was due is cancelled, and counts as failed.
     pub request_timeout: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ pub struct ClientSettings {
 pub struct Spin {
     /// How long; zero: it always sleeps.
     pub time: Duration,
-    /// Only before requests that are due at least ten times as long after the previous one, so that polling takes at
+    /// Only before requests that are due at least ten times `time` after the previous one, so that polling takes at
     /// most a tenth of a processor.
     pub is_sparing: bool,
 }
@@ -104,7 +104,7 @@ impl ClientSettings {
         }
     }
 
-    /// The protocol to begin with on connections to `target`. Beside targets over TLS, a load may have some in cleartext:
+    /// The protocol to begin with on connections to `target`. A load with TLS targets may also have cleartext ones:
     /// without ALPN these speak HTTP/1.1, unless HTTP/2 is the only version wanted.
     pub(crate) fn protocol_to(&self, target: &Target) -> Protocol {
         let is_cleartext = target.security.is_none() && target.quic.is_none();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn backlog_is_worked_off_without_sleep_but_not_shortly_before_something_is_due() {
+    fn backlog_is_handled_without_sleep_but_not_shortly_before_a_due_time() {
         let mut budget = endless();
         let now = at(1_000_000);
         while budget.may_begin(now, None) {

@@ -63,7 +63,8 @@ mod tests {
         Time::ZERO + Duration::from_secs(secs)
     }
 
-    /// When it gave up. `load` returns, by second, how many requests had ended and whether others were waited for.
+    /// When it gave up. `load` returns, by second, how many requests had ended and whether it only waited for the
+    /// others.
     fn over_at(load: impl Fn(u64) -> (u64, bool)) -> Option<u64> {
         let mut timeout = StallTimeout::new(AT_MOST, Time::ZERO);
         (1..60).find(|&secs| {

@@ -1,7 +1,8 @@
 //! Lets several clients of one load start together, each on its own thread.
 //!
-//! Each client arrives when its connections are ready; on the thread of the last one the time is decided. A client that
-//! fails before leaves the barrier, so that the others do not wait for it.
+//! Each client arrives when its connections are ready; the last one to arrive decides the start time, on its own thread. A
+//! client that fails earlier leaves the barrier, so that the others do not wait for it; if it was the last one expected, one
+//! that waits decides.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use squall_base::{Duration, Time};
 use squall_linux::clock;
 
 /// Delay from all connections being ready to the first request of a load with a schedule; without it the first request would be
-/// late. For the same reason, a link that counts from a load's start hears of it this long before.
+/// late. For the same reason, a link that counts from a load's start learns of it this long in advance.
 pub const START_AFTER: Duration = Duration::from_millis(10);
 
-/// When a load starts whose connections are ready now.
+/// When a load starts if its connections are ready now.
 pub fn start_of(workload: &Workload) -> Time {
     let start_after = match workload {
         Workload::Open(_) | Workload::Script(_) => START_AFTER,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn start_is_decided_by_whoever_arrives_last() {
+    fn last_to_arrive_decides_the_start() {
         let mut places = StartBarrier::places(2, || {
             assert_eq!(thread::current().name(), Some("last"));
             Time::from_nanos(1)

@@ -9,7 +9,7 @@ use squall_base::{Duration, Time};
 use super::requests::RequestFailure;
 
 /// Requests that reach their limit within this time are cancelled together, at most this much too late.
-const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(1);
+const MIN_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The time limit of each request.
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +51,10 @@ impl RequestTimeout {
     /// Notes a look at `now`. `oldest` is when the oldest request that is left was due.
     pub(super) fn looked(&mut self, now: Time, oldest: Option<Time>) {
         let next = oldest.zip(self.at_most);
-        self.next_look = next.map(|(due, at_most)| (due + at_most).max(now + LOOK_AT_MOST_EVERY));
+        self.next_look = next.map(|(due, at_most)| (due + at_most).max(now + MIN_LOOK_INTERVAL));
     }
 
-    /// What overdue requests end with.
+    /// The failure that overdue requests end with.
     pub(super) fn failure(&self) -> RequestFailure {
         let at_most = self.at_most.unwrap_or_default();
         let message = format!("no complete response within {at_most}");

@@ -16,7 +16,7 @@ use squall_http::{ClientEvent, ClientStreams, StreamId, StreamIo};
 /// How long to wait for a 100 (Continue), as curl does: servers need not send it (RFC 9110, section 10.1.1).
 const CONTINUE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Bodies that are not in the requests themselves, by place among the requests.
+/// Bodies that are not in the requests themselves, by request index.
 pub(crate) type Uploads = Vec<Option<Arc<Upload>>>;
 
 /// A body in consecutive parts.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn upload_waits_for_a_100_or_for_a_second_unless_it_is_refused() {
+    fn upload_waits_up_to_one_second_for_a_100_unless_it_is_refused() {
         let at = |millis| Time::ZERO + Duration::from_millis(millis);
         let own = StreamId(1);
         let held = || ActiveUpload::new(own, Arc::default()).awaiting_continue(at(10));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spinning_it_sleeps_until_it_is_due() {
+    fn without_spinning_the_client_sleeps_until_the_request_is_due() {
         let mut policy = SleepPolicy::new(Spin::default(), at(0));
         assert_eq!(policy.sleep_until(at(0), Some(at(500))), Some(at(500)));
         assert_eq!(

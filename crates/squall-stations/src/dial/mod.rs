@@ -95,8 +95,8 @@ pub(crate) enum IoOutcome {
 }
 
 impl Dial<'_> {
-    /// Whether an error follows from the settings rather than from the machine: they allow few local ports, and none is
-    /// left.
+    /// Whether the settings rather than the machine caused an error: they allow few local ports, and all of these are
+    /// in use.
     pub(crate) fn is_cause_of(&self, error: &SocketError) -> bool {
         let ports = match self.protocol {
             Protocol::H3 => self.side.http3.local_ports,

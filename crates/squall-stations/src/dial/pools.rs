@@ -39,7 +39,7 @@ impl ConnectionKey {
 /// A pool: its connections in the order of their ids, the requests that wait for one, and the policy that decides which
 /// request gets which connection.
 pub(crate) struct ConnectionPool<C, Q> {
-    /// Its target, by place among the station's.
+    /// Index of its target among the station's.
     pub(crate) target: u32,
     pub(crate) policy: Pool,
     /// `None` for a connection that has ended.

@@ -153,7 +153,7 @@ impl Quic {
         self.timer_due = timeout.map(|timeout| now + timeout);
     }
 
-    /// Nothing is left to send; for good, if the connection is closed.
+    /// The outcome when nothing is left to send: the end, if the connection is closed.
     fn outcome_when_drained(&self) -> IoOutcome {
         match self.engine.closing() {
             Some(closing) if self.engine.is_closed() || closing.is_clean() => {
@@ -226,7 +226,7 @@ mod tests {
         frames: false,
     };
 
-    /// The server reads, responds to each GET with 200 KB, and writes.
+    /// Has the server read, respond to each GET with 200 KB, and write.
     fn serve(endpoint: &mut QuicEndpoint) {
         let answer = Response::new(200, &[], vec![7; 200_000]).unwrap();
         let answer = Arc::new(answer);
@@ -271,9 +271,14 @@ mod tests {
         quic
     }
 
+    /// Reads everything that has arrived.
+    fn read_all(quic: &mut Quic, inbox: &mut Inbox<ClientEvent>) {
+        while matches!(quic.read(&mut Buffers::new(), inbox).1, IoOutcome::More) {}
+    }
+
     /// Reads and writes everything that can be moved now.
     fn turn(quic: &mut Quic, inbox: &mut Inbox<ClientEvent>) {
-        while matches!(quic.read(&mut Buffers::new(), inbox).1, IoOutcome::More) {}
+        read_all(quic, inbox);
         while matches!(quic.write(inbox).1, IoOutcome::More) {}
     }
 
@@ -322,10 +327,7 @@ mod tests {
             thread::sleep(TURN);
             serve(&mut endpoint);
             inbox.clear();
-            while matches!(
-                quic.read(&mut Buffers::new(), &mut inbox).1,
-                IoOutcome::More
-            ) {}
+            read_all(&mut quic, &mut inbox);
         }
         assert!(is_paced, "no batch is paced");
         let is_body = |event: &ClientEvent| matches!(event, ClientEvent::ResponseBody { .. });
@@ -335,10 +337,7 @@ mod tests {
         thread::sleep(TURN);
         serve(&mut endpoint);
         thread::sleep(TURN);
-        while matches!(
-            quic.read(&mut Buffers::new(), &mut inbox).1,
-            IoOutcome::More
-        ) {}
+        read_all(&mut quic, &mut inbox);
         quic.send_close(&mut inbox);
         // On a busy machine the datagram takes a while, even over loopback.
         let is_closed = (0..TURNS).any(|_| {

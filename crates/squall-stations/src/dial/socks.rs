@@ -16,12 +16,12 @@ const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 
-/// Kinds of addresses (RFC 1928, section 5).
+/// Address types (RFC 1928, section 5).
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// The way through a SOCKS5 proxy.
+/// A route through a SOCKS5 proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocksRoute {
     /// What the proxy is to connect to.
@@ -35,7 +35,7 @@ pub struct SocksRoute {
 pub struct SocksDestination {
     /// As error messages show it.
     text: String,
-    /// Kind, address and port, as in a request.
+    /// Address type, address and port, as in a request.
     encoded: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for SocksLogin {
     }
 }
 
-/// The bytes, preceded by one that says how many they are; `None` if there are more than 255.
+/// The bytes after a byte that holds their number; `None` if there are more than 255.
 fn with_length(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u8::try_from(bytes.len()).ok()?;
     let mut found = vec![length];
@@ -102,7 +102,7 @@ fn with_length(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(found)
 }
 
-/// What the proxy answers next.
+/// The answer that is awaited from the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaits {
     Method,
@@ -201,7 +201,7 @@ impl SocksTunnel {
             }
             (method, _) => {
                 return Err(format!(
-                    "the SOCKS proxy chose authentication method {method}, which it was not offered"
+                    "the SOCKS proxy chose authentication method {method}, which was not offered"
                 ));
             }
         }
@@ -235,7 +235,7 @@ impl SocksTunnel {
             Some([NAME, length, ..]) => 1 + usize::from(*length),
             Some([kind, ..]) => {
                 return Err(format!(
-                    "the SOCKS proxy answered with an address of the unknown kind {kind}"
+                    "the SOCKS proxy answered with an address of unknown type {kind}"
                 ));
             }
         };
@@ -258,7 +258,7 @@ fn reply_words(code: u8) -> &'static str {
         5 => "the connection was refused",
         6 => "the TTL expired",
         7 => "it does not support CONNECT",
-        8 => "it does not support this kind of address",
+        8 => "it does not support this address type",
         _ => "for a reason that SOCKS5 does not define",
     }
 }
@@ -283,7 +283,7 @@ mod tests {
         sent
     }
 
-    /// What the tunnel says to an answer to its request.
+    /// What the tunnel returns for this reply to its request.
     fn answered(reply: &[u8]) -> Result<Option<Vec<u8>>, String> {
         let mut tunnel = tunnel(None);
         assert_eq!(tunnel.receive(&[5, 0]), Ok(None));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_sent_in_their_own_kind() {
+    fn addresses_are_sent_with_their_type() {
         let encoded = |text: &str| SocksDestination::of_address(text.parse().unwrap()).encoded;
         assert_eq!(encoded("10.0.0.1:80"), [1, 10, 0, 0, 1, 0, 80]);
         let mut v6 = vec![4_u8];
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn reply_is_complete_whatever_kind_of_address_it_has() {
+    fn reply_ends_correctly_for_every_address_type() {
         let v6 = [&[5, 0, 0, 4][..], &[0; 18]].concat();
         let name = [&[5, 0, 0, 3, 2][..], b"ab\0\x50"].concat();
         for reply in [OPENED, &v6[..], &name[..]] {
@@ -348,7 +348,7 @@ mod tests {
             (5, "the connection was refused"),
             (6, "the TTL expired"),
             (7, "it does not support CONNECT"),
-            (8, "it does not support this kind of address"),
+            (8, "it does not support this address type"),
             (99, "for a reason that SOCKS5 does not define"),
         ] {
             let said =
@@ -356,10 +356,10 @@ mod tests {
             assert_eq!(answered(&[5, code]), Err(said));
         }
         let said = answered(&[5, 0, 0, 9]).unwrap_err();
-        assert!(said.contains("unknown kind 9"), "{said}");
+        assert!(said.contains("unknown type 9"), "{said}");
         for (answer, said) in [
             (&[5_u8, 0xff][..], "wants a user name and a password"),
-            (&[5, 2], "method 2, which it was not offered"),
+            (&[5, 2], "method 2, which was not offered"),
             (
                 b"HTTP/1.1 400",
                 "does not speak SOCKS5: its answer begins with the byte 0x48",

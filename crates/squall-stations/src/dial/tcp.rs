@@ -83,7 +83,7 @@ impl Tcp {
         &self.stream
     }
 
-    /// When the handshake completed; its failure as an error.
+    /// Returns when the handshake completed; an error if it failed.
     pub(crate) fn finish_connecting(&mut self, ready: ReadyEvent) -> io::Result<Option<Time>> {
         if !ready.writable {
             return Ok(None);

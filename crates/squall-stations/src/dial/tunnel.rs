@@ -12,7 +12,7 @@ use super::socks::SocksTunnel;
 /// The longest head of a proxy's response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// The most characters of a refusal that are repeated.
+/// How many characters of a refusal an error message quotes.
 const SHOWN_CHARACTERS: usize = 100;
 
 /// A tunnel that is not open yet.
@@ -112,7 +112,8 @@ impl HttpTunnel {
     }
 }
 
-/// Passes on what follows the opening of the tunnel, if there is one, and removes the tunnel once it is open.
+/// Passes received bytes through the tunnel, if there is one: while it is being opened, only those that follow the
+/// proxy's answer remain. Removes the tunnel once it is open.
 ///
 /// # Errors
 /// As for [`Tunnel::receive`].
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn tunnel_opens_with_a_success_in_any_pieces() {
+    fn tunnel_opens_on_a_2xx_response_in_any_pieces() {
         let answer = b"HTTP/1.1 200 Connection established\r\nvia: x\r\n\r\nmore";
         for piece in [1, 7, answer.len()] {
             let mut tunnel = Some(to("server:443"));

@@ -49,7 +49,7 @@ pub(super) struct Backs {
     balance: Balance,
     turn: usize,
     streams_at_most: Option<u32>,
-    /// What arrived from upstreams and waits for clients, also if the upstream has closed its connection meanwhile.
+    /// What arrived from upstreams and waits for clients, even if the upstream has closed its connection meanwhile.
     pub(super) memory: HeldMemory,
     /// What `memory` has counted.
     held_bytes: usize,
@@ -369,8 +369,8 @@ impl BackConnection {
         self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce)
     }
 
-    /// HTTP/1.1: whether a response to a new request would have to wait until clients take the responses before it. Such
-    /// a client may be another one, and may never do so.
+    /// HTTP/1.1: whether a response to a new request would have to wait until clients take the responses before it.
+    /// Those may be other clients, which may never do so.
     fn is_held_up(&self, is_scarce: bool) -> bool {
         self.version() == Version::Http1 && self.is_paused(is_scarce)
     }

@@ -25,11 +25,11 @@ pub(super) fn response(canned: &mut Canned, status: u16) -> Arc<Response> {
 fn text_of(status: u16) -> &'static str {
     match status {
         200 => "200: this request ends at the proxy\n",
-        400 => "400: this request cannot be passed on\n",
+        400 => "400: this request cannot be forwarded\n",
         408 => "408: the rest of the request did not arrive, or arrived too slowly\n",
-        501 => "501: this method is not passed on\n",
-        503 => "503: too many requests are under way\n",
+        501 => "501: this method is not forwarded\n",
+        503 => "503: too many requests are in progress\n",
         504 => "504: the upstream did not answer in time\n",
-        _ => "502: the upstream cannot be reached, or broke off\n",
+        _ => "502: the upstream cannot be reached, or failed\n",
     }
 }

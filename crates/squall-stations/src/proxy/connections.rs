@@ -173,7 +173,7 @@ impl Connections {
                 self.relay.abort(key, None);
                 continue;
             }
-            // The engine responds to it, after those before it: `Relay::on_request_refused`.
+            // The engine responds to it, after the requests before it: `Relay::on_request_refused`.
             if let Some(front) = self.relay.fronts.tcp_mut(id) {
                 front.waiting.retain(|waiting| *waiting != key);
                 front.refused = Some(key);
@@ -667,7 +667,7 @@ impl Connections {
         }
     }
 
-    /// Ends a client's connection, and tells the client before, as far as the socket accepts it immediately.
+    /// Ends a client's connection after telling the client, as far as the socket accepts that immediately.
     fn announce_and_drop_front(&mut self, id: u32) {
         if let Some(front) = self.relay.fronts.tcp_mut(id) {
             front.announce_close(&mut self.front_inbox);

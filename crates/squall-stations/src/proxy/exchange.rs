@@ -19,12 +19,12 @@ use crate::exchange::MessageMarks;
 /// While all exchanges keep less than this, bodies may be passed on whole: 64 MiB, a thousand of the longest ones.
 const MAX_WHOLE_BYTES: usize = 64 << 20;
 
-/// From this on, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each of 80 connections.
+/// Once all exchanges keep this much, requests are refused: 512 MiB of heads, or a hundred of the largest ones on each
+/// of 80 connections.
 pub(super) const MAX_KEPT_BYTES: usize = 512 << 20;
 
 /// The message about requests that are refused because of [`MAX_KEPT_BYTES`].
-pub(super) const REFUSED: &str =
-    "refused with 503 to save memory: the requests under way took 512 MiB";
+pub(super) const REFUSED: &str = "refused with 503 to save memory: open requests took 512 MiB";
 
 /// Where an exchange is on the upstream side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,7 +312,7 @@ impl ProxyExchanges {
         }
     }
 
-    /// How long the next body may be that is passed on whole. A longer one waits piece by piece, and its sender's window
+    /// How long a body may be to be passed on whole now. A longer one waits piece by piece, and its sender's window
     /// stays closed meanwhile.
     pub(super) fn room(&self) -> usize {
         MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)

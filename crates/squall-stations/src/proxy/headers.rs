@@ -112,14 +112,8 @@ pub(super) fn of_request(
             expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue");
             false
         }
-        // Acceptance of trailers is passed on (RFC 9110, section 10.1.4); transfer codings are hop-by-hop.
-        b"te" => {
-            let accepts = has_element(&field.value, b"trailers");
-            if accepts {
-                field.value = Bytes::from_static(b"trailers");
-            }
-            accepts
-        }
+        // `te: trailers` is passed on (RFC 9110, section 10.1.4); transfer codings are hop-by-hop.
+        b"te" => reduce_te(&mut field.value),
         name if is_of_one_hop(name) || is_among(name, &nominated) => false,
         b"x-request-id" => {
             has_id = true;
@@ -157,6 +151,15 @@ pub(super) fn of_request(
         length,
         expects_continue,
     })
+}
+
+/// Reduces a `te` field to `trailers`. Returns whether it had that element; otherwise nothing of it is passed on.
+fn reduce_te(value: &mut Bytes) -> bool {
+    let accepts = has_element(value, b"trailers");
+    if accepts {
+        *value = Bytes::from_static(b"trailers");
+    }
+    accepts
 }
 
 /// The authority of a request, from its `host`.
@@ -229,7 +232,7 @@ fn field(name: &'static [u8], value: impl Into<Bytes>) -> Field {
     }
 }
 
-/// The version of the protocol over which the message arrived, without the name, which HTTP may omit, and ourselves.
+/// The `via` field: the version over which the message arrived (HTTP may omit the protocol's name), and ourselves.
 fn via(version: Version) -> Field {
     let value = match version {
         Version::Http1 => "1.1 squall",

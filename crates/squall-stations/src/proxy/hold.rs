@@ -1,9 +1,9 @@
 //! The proxy's delay: the head of each response is held for a time before it is passed on, as a filter that computes
 //! would.
 //!
-//! What follows the head waits behind it as it would for room on the client's side, so memory stays bounded. Other
-//! exchanges go on meanwhile. Interim responses, and responses that the proxy generates itself, are not held. `relay`
-//! passes responses on.
+//! The rest of the response waits as it would for room on the client's side, so memory stays bounded. Other exchanges
+//! go on meanwhile. Interim responses, and responses that the proxy generates itself, are not held. `relay` passes
+//! responses on.
 
 use std::collections::VecDeque;
 

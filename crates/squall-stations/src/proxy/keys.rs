@@ -7,20 +7,20 @@ use crate::dial::ConnectionKey;
 /// A client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrontKey {
-    /// Over TCP, by its place.
+    /// Over TCP, by its index.
     Tcp(u32),
     /// Over QUIC: the listener, and the connection's number there.
     Quic { listener: u32, connection: u32 },
 }
 
-/// One connection to one upstream; upstreams and pools have the same places.
+/// A connection to an upstream; an upstream and its pool have the same index.
 pub(super) type BackKey = ConnectionKey;
 
 /// Identifies an exchange, even after it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExchangeKey {
-    /// Its place.
+    /// Its slot.
     pub(super) index: u32,
-    /// How many exchanges were in that place before.
+    /// How many exchanges were in that slot before.
     pub(super) generation: u32,
 }

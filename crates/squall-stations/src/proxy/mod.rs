@@ -88,7 +88,7 @@ pub struct Proxy {
 /// A listener that is bound.
 enum BoundListener {
     Tcp(TcpAcceptor),
-    /// By its place on the client side.
+    /// By its index on the client side.
     Quic(u32),
 }
 

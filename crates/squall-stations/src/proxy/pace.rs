@@ -45,7 +45,8 @@ impl Connections {
 }
 
 /// Judges all requests, and returns the slow ones that must end. For each upstream with n other requests waiting, these are
-/// the n slowest uploads that have a connection, and all slow uploads that wait for one. Without others, there are none.
+/// the n slowest uploads that have a connection, and all slow uploads that wait for one. If no other requests wait, no
+/// upload ends.
 fn slow_uploads(
     exchanges: &mut ProxyExchanges,
     upstreams: usize,
@@ -161,7 +162,8 @@ mod tests {
             key
         }
 
-        /// Lets seconds pass, in each of which this many bytes arrive of each request, and returns which are too slow.
+        /// Lets seconds pass, with this many bytes of each request arriving per second, and returns the uploads that are
+        /// too slow.
         fn pass(&mut self, seconds: u64, arrive: &[(ExchangeKey, u64)]) -> Vec<ExchangeKey> {
             let mut slow = Vec::new();
             for _ in 0..seconds {
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn new_upload_has_a_whole_period() {
+    fn new_upload_gets_a_full_period() {
         let mut uploads = Uploads::default();
         uploads.add_get();
         uploads.pass(4, &[]);
@@ -203,8 +205,8 @@ mod tests {
         assert_eq!(uploads.pass(1, &[]), [new]);
     }
 
-    /// Of those with a connection, no more end than others wait, the slowest first. A slow request that waits itself ends
-    /// too, because it takes a place in the queue.
+    /// Of the uploads with a connection, at most one ends for each waiting request, the slowest first. A slow upload that
+    /// waits itself ends too, because it takes a place in the queue.
     #[test]
     fn one_slow_upload_ends_for_each_request_that_waits() {
         let mut uploads = Uploads::default();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn client_alone_gets_everything_in_order() {
+    fn single_client_gets_everything_in_order() {
         let (mut queue, keys) = queue(10);
         push(&mut queue, &keys, client(1));
         for key in &keys {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn request_put_back_is_the_next_of_its_client() {
+    fn request_put_back_is_next_for_its_client() {
         let (mut queue, keys) = queue(6);
         push(&mut queue, &keys[..4], client(1));
         for _ in 0..2 {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn one_client_has_one_ipv4_address_or_one_ipv6_network() {
+    fn a_client_is_an_ipv4_address_or_an_ipv6_network() {
         let of = |text: &str| ClientHost::of(text.parse().unwrap());
         assert_eq!(of("192.0.2.1:80"), of("192.0.2.1:81"));
         assert_eq!(of("192.0.2.1:80"), of("[::ffff:192.0.2.1]:80"));

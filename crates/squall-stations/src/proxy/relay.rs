@@ -30,8 +30,8 @@ use crate::server::AccessLog;
 /// REFUSED_STREAM (RFC 9113, section 7): the request was not processed.
 const REFUSED_STREAM: u64 = 0x7;
 
-/// What passes messages between the two sides: both sides' connections, the exchanges under way, and what passing them
-/// on takes. `connections` reads and writes the sockets.
+/// Passes messages between the two sides; holds both sides' connections, the open exchanges, and what passing them on
+/// takes. `connections` reads and writes the sockets.
 pub(super) struct Relay {
     pub(super) fronts: Fronts,
     pub(super) backs: Backs,

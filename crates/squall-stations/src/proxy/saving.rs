@@ -9,8 +9,8 @@ use super::settings::Failure;
 use crate::memory;
 
 impl Connections {
-    /// While client connections hold too much, closes the one that holds the most. While responses hold too much that waits
-    /// for clients, ends the exchange with the most bytes waiting. Returns whether it gave up anything.
+    /// While client connections hold too much, closes the one that holds the most. While too many response bytes wait for
+    /// clients, ends the exchange with the most. Returns whether it gave up anything.
     pub(super) fn save_memory(&mut self) -> bool {
         let mut closed = 0;
         while self.relay.fronts.memory.is_exceeded()

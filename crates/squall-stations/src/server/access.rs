@@ -108,7 +108,7 @@ pub(crate) fn flush_access(log: &mut Option<AccessLog>) {
     if let Some(access) = log
         && let Err(error) = access.flush()
     {
-        eprintln!("warning: cannot write the access log: {error}; going on without");
+        eprintln!("warning: cannot write the access log: {error}; continuing without it");
         *log = None;
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_clients_is_escaped() {
+    fn client_text_is_escaped() {
         let escaped = |text| Escaped(text).to_string();
         assert_eq!(escaped("/a?b=%20&c=~"), "/a?b=%20&c=~");
         assert_eq!(escaped("-"), "-");

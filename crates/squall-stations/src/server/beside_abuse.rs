@@ -1,10 +1,10 @@
 //! A good client beside abusive ones over HTTP/2: how many turns of the server its requests take.
 //!
-//! Turns are counted, because on a busy machine any latency is possible: the quotient of two medians of a few hundred
-//! microseconds says more about the machine than about the server. A turn reads at most `buffers::READS_A_TURN` times from each
-//! connection, so a bound on turns is one on the processor time that abuse can take before a request is served. squall-http
-//! tests after how many frames abuse ends a connection (`h2::allowance`, `h3::allowance`). squall tests that all requests of
-//! good clients succeed meanwhile (`hostile`, `hostile_quic`).
+//! Turns are counted, because on a busy machine any latency is possible: the ratio of two medians of a few hundred microseconds
+//! says more about the machine than about the server. A turn reads at most `buffers::READS_A_TURN` times from each connection,
+//! so a bound on turns also bounds the processor time that abuse can take before a request is served. squall-http tests after
+//! how many frames abuse ends a connection (`h2::allowance`, `h3::allowance`). squall tests that all requests of good clients
+//! succeed meanwhile (`hostile`, `hostile_quic`).
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;

@@ -76,8 +76,8 @@ fn responses_without_window_take_no_memory_and_end_with_their_client() {
     assert_eq!(held_bytes(&server), 0);
 }
 
-/// The test adds what other clients would hold to the server's own count. So the limit is the real one, and nothing takes
-/// that much memory.
+/// The test adds what other clients would hold to the server's own count, so it tests the real limit without taking that
+/// much memory.
 #[test]
 fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let stop = StopSignal::new().unwrap();

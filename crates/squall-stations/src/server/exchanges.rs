@@ -119,7 +119,6 @@ impl ServerExchanges {
                     fields,
                     expects_continue,
                 } => {
-                    answers.wait_if(expects_continue, stream);
                     let head = RequestHead::new(method, target, fields);
                     self.on_head(stream, head, expects_continue, service, &mut answers);
                 }
@@ -128,18 +127,11 @@ impl ServerExchanges {
                     self.on_body(stream, len, piece, service, &mut answers);
                 }
                 ServerEvent::RequestEnd { stream, end } => {
-                    if let Some(exchange) = self.open.find(stream) {
-                        let place = locate(Way::Received, end.saturating_sub(1));
-                        exchange.received.end(now, end, place);
-                    }
-                    self.on_end(stream, service, &mut answers);
+                    self.on_end(stream, end, now, &locate, service, &mut answers);
                 }
                 ServerEvent::StreamReset { stream, code }
                 | ServerEvent::RequestBroken { stream, code } => {
-                    self.delayed.retain(|delayed| delayed.stream != stream);
-                    if let Some(exchange) = self.remove(stream) {
-                        exchange.finish(stream, Some(code), now, owner, service);
-                    }
+                    self.on_reset(stream, code, now, owner, service);
                 }
                 ServerEvent::ResponseFirstByteWritten { stream, offset } => {
                     if let Some(exchange) = self.open.find(stream) {
@@ -163,6 +155,21 @@ impl ServerExchanges {
         }
         inbox.clear();
         answers
+    }
+
+    /// Ends the exchange of a stream that was reset, without the response that may still be due.
+    fn on_reset(
+        &mut self,
+        stream: StreamId,
+        code: u64,
+        now: Time,
+        owner: ExchangeOwner,
+        service: &mut Service,
+    ) {
+        self.delayed.retain(|delayed| delayed.stream != stream);
+        if let Some(exchange) = self.remove(stream) {
+            exchange.finish(stream, Some(code), now, owner, service);
+        }
     }
 
     /// The last byte of a response was written: the site's, or, with status `refused`, the engine's own.
@@ -192,6 +199,7 @@ impl ServerExchanges {
         service: &Service,
         answers: &mut Answers,
     ) {
+        answers.wait_if(expects_continue, stream);
         let Some(exchange) = self.open.find(stream) else {
             return;
         };
@@ -241,7 +249,19 @@ impl ServerExchanges {
         }
     }
 
-    fn on_end(&mut self, stream: StreamId, service: &Service, answers: &mut Answers) {
+    fn on_end(
+        &mut self,
+        stream: StreamId,
+        end: u64,
+        now: Time,
+        locate: &impl Fn(Way, u64) -> Option<WireExtent>,
+        service: &Service,
+        answers: &mut Answers,
+    ) {
+        if let Some(exchange) = self.open.find(stream) {
+            let place = locate(Way::Received, end.saturating_sub(1));
+            exchange.received.end(now, end, place);
+        }
         answers.stop_waiting(stream);
         self.answer_awaited(stream, service, answers);
         let Some(exchange) = self.open.find(stream) else {
@@ -411,7 +431,7 @@ impl ServerExchanges {
         Some(exchange)
     }
 
-    /// Says whether little should be prepared for each stream, because memory is scarce.
+    /// Sets whether memory is scarce, so that little should be prepared for each stream.
     pub(super) fn set_scarce(&mut self, is_scarce: bool) {
         self.is_scarce = is_scarce;
     }

@@ -140,7 +140,7 @@ impl Server {
         reactor.add(&stop, STOP)?;
         let log = StationLog::new(Side::Server, settings.log);
         let wants = InboxOptions {
-            // Behind the first hop, fields identify the request.
+            // After the first hop, fields identify the request.
             fields: settings.site.needs_fields() || (log.wants_exchanges() && log.hop() > 1),
             bodies: settings.site.needs_bodies(),
             frames: log.wants_frames(),

@@ -43,7 +43,7 @@ impl Chunks {
     pub const MOST: Bytes = Bytes::new(1 << 20);
 }
 
-/// A delay: any time between two, all equally likely. Written `2s`, or `0.5s..2s`.
+/// A delay, uniformly distributed between two times. Written `2s`, or `0.5s..2s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
     /// The shortest delay.
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_is_drawn_between_its_ends() {
+    fn delay_is_drawn_from_its_range() {
         let delay: Delay = "500ms..2s".parse().unwrap();
         assert_eq!(delay.to_string().parse(), Ok(delay));
         assert_eq!(delay.sample(0), delay.from);

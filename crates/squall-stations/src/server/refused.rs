@@ -1,6 +1,6 @@
 //! A connection that the kernel does not let the server watch (epoll_ctl(2)) is closed, and the server goes on.
 //!
-//! The kernel refuses to watch a file twice (EEXIST), so the test has it watched before.
+//! The kernel refuses to watch a file twice (EEXIST), so the test watches it first.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn connection_that_cannot_be_watched_is_closed_and_others_are_served() {
+fn unwatchable_connection_is_closed_and_others_are_served() {
     let stop = StopSignal::new().unwrap();
     let settings = ServerSettings::for_test(ListenerProtocol::Plain(Version::Http1), 5);
     let mut server = Server::listen(settings, stop.clone()).unwrap();

@@ -20,7 +20,7 @@ use super::page::{self, Page, PageError};
 use super::query::{Chunks, Delay, QueryOptions};
 use super::source::{Paced, Source};
 
-/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. It has whole
+/// Bodies of up to this size are slices of one shared pattern; larger ones are streamed from it. It consists of whole
 /// alphabets, so that it repeats without a break.
 const PATTERN_BYTES: usize = 26 * 40 * 1024;
 
@@ -63,7 +63,7 @@ pub(super) struct Answer {
     pub(super) delay: Duration,
 }
 
-/// What a response may depend on in a request.
+/// The parts of a request that a response may depend on.
 pub(super) struct SiteRequest<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
@@ -147,7 +147,7 @@ impl Site {
     pub(super) fn answer(&self, request: &SiteRequest<'_>) -> Answer {
         // Over HTTP/1.1 the engine responds to it.
         if request.method == "CONNECT" {
-            return plain(501, "there are no tunnels here\n");
+            return plain(501, "CONNECT is not supported\n");
         }
         let (path, query) = request
             .target
@@ -213,7 +213,7 @@ impl Site {
             text_type(media_type),
             ("cache-control".to_owned(), "no-store".to_owned()),
         ];
-        // Equal pauses draw nothing, so that they do not move other delays.
+        // A fixed pause draws nothing, so it does not shift other delays.
         let seed = if chunks.every.from == chunks.every.to {
             0
         } else {
@@ -493,7 +493,7 @@ mod tests {
                 };
                 site.answer(&request).delay
             };
-            // A fixed delay draws nothing, so it does not move the others.
+            // A fixed delay draws nothing, so it does not shift the others.
             assert_eq!(ask("/?delay=1s"), Duration::from_secs(1));
             (0..100).map(|_| ask("/?delay=500ms..2s")).collect()
         };
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_do_not_lead_out_of_the_folder() {
+    fn paths_cannot_leave_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("site");
         std::fs::create_dir_all(root.join("a b")).unwrap();

@@ -32,7 +32,7 @@ pub(super) enum Source {
         left: u64,
         piece: Vec<u8>,
     },
-    /// A piece again and again, each time when it is due.
+    /// The same piece repeatedly, each time when it is due.
     Paced(Paced),
     /// What the client sends. One queue of bytes: a client that sends them one by one must not cost memory for each.
     Echo {
@@ -41,8 +41,8 @@ pub(super) enum Source {
     },
 }
 
-/// The same bytes several times, with pauses. Each piece is due at a time that follows from the first one's, so a late
-/// server moves none.
+/// The same bytes several times, with pauses. The time at which each piece is due follows from the first one's, so a late
+/// server shifts none.
 pub(super) struct Paced {
     piece: Bytes,
     every: Delay,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_offered_when_they_are_due_however_late_the_server_is() {
+    fn late_server_does_not_shift_when_pieces_are_due() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let ms = Duration::from_millis;
         let every = Delay {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_without_pauses_are_due_at_once_and_very_many_in_several_calls() {
+    fn pieces_without_pauses_are_all_due_and_very_many_take_several_calls() {
         let piece = Bytes::from_static(b"ab");
         let mut all = Paced::new(piece.clone(), u32::MAX, Delay::default(), 0);
         assert_eq!(all.release(Time::ZERO), None);

@@ -152,8 +152,8 @@ impl Peer {
         !self.tcp.is_ending && !self.tcp.has_unread && !self.exchanges.slow_heads(now).is_empty()
     }
 
-    /// Answers such a request with an error in the next turn, after which the connection ends. False if it can only be
-    /// closed.
+    /// Answers a request with a slow head with an error in the next turn, after which the connection ends. False if the
+    /// connection can only be closed.
     pub(super) fn time_out_head(&mut self) -> bool {
         self.tcp.is_ending = self.tcp.engine.time_out_head();
         self.tcp.is_ending

@@ -62,7 +62,7 @@ fn ask(visitor: &mut Visitor) {
 }
 
 #[test]
-fn quic_connection_closed_by_its_client_gets_its_last_sample_then() {
+fn last_sample_of_a_quic_connection_is_taken_when_its_client_closes_it() {
     let identity = identity();
     let stop = StopSignal::new().unwrap();
     let (server, rows) = quic_server(&identity, &stop, None);
@@ -122,8 +122,8 @@ fn idle_quic_connection_is_closed() {
     serving.join().unwrap();
 }
 
-/// The test adds what other clients would hold to the server's own count. So the limit is the real one, and nothing takes
-/// that much memory.
+/// The test adds what other clients would hold to the server's own count, so it tests the real limit without taking that much
+/// memory.
 #[test]
 fn quic_client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let identity = identity();

@@ -103,7 +103,7 @@ fn client_that_sent_close_notify_still_gets_its_response() {
     caller.prepare_request("/?delay=3s");
     caller.session.close_notify();
     caller.flush();
-    // Data that no server has to look at. A reset because of it would destroy the response.
+    // Data that the server need not read. A reset because of it would destroy the response.
     for _ in 0..10 {
         thread::sleep(StdDuration::from_millis(10));
         caller.stream.write_all(&[0; 10_000]).unwrap();

@@ -178,6 +178,15 @@ fn plain_latency(draw: u64) -> u64 {
     }
 }
 
+/// The class of a packet, by its TCP flags and the length of its payload.
+fn class_of(flags: u8, payload: u64) -> PacketClass {
+    match (flags & SYN != 0, payload) {
+        (true, _) => PacketClass::Syn,
+        (false, 0) => PacketClass::Ack,
+        (false, _) => PacketClass::Data,
+    }
+}
+
 impl World {
     fn draw(&mut self) -> u64 {
         self.draws += 1;
@@ -299,11 +308,7 @@ impl World {
             other.isn.wrapping_add(1).wrapping_add(other.next as u32)
         };
         let half = &mut connection.halves[direction as usize];
-        let class = match (flags & SYN != 0, segment.length) {
-            (true, _) => PacketClass::Syn,
-            (false, 0) => PacketClass::Ack,
-            (false, _) => PacketClass::Data,
-        };
+        let class = class_of(flags, segment.length);
         let class_index = half.class_indices[class as usize];
         half.class_indices[class as usize] += 1;
         // A SYN has the sequence number before the first byte's.

@@ -1,7 +1,7 @@
 //! What to try after a request that got no response: the flag or URL that fits what the server seems to speak.
 //!
-//! It judges by the outcome and the text of the error, because a record has nothing more. It tries nothing. The texts are
-//! those of squall-http and squall-stations; the tests make them from the errors themselves.
+//! It judges by the outcome and the text of the error, because a record has nothing else, and sends nothing itself. The texts
+//! come from squall-http and squall-stations; the tests generate them from the errors themselves.
 
 use squall_base::plan::Protocol;
 use squall_base::record::Outcome;
@@ -14,7 +14,7 @@ use super::target::HttpUrl;
 /// `no_application_protocol` (RFC 7301, section 3.2).
 const NO_APPLICATION_PROTOCOL: Alert = Alert(120);
 
-/// How Linux names ECONNREFUSED.
+/// Linux's text for ECONNREFUSED.
 const REFUSED: &str = "Connection refused";
 
 pub(crate) struct Attempt<'a> {
@@ -39,8 +39,8 @@ impl Attempt<'_> {
                 | Outcome::TimedOut,
                 Protocol::H3,
             ) => Some(
-                "HTTP/3 needs a server that takes QUIC at this UDP port, and a network that lets UDP through. Otherwise \
-                 try --http 2, --http 1.1 or --http auto"
+                "HTTP/3 needs a server that accepts QUIC on this UDP port, and a network that lets UDP through. Otherwise try \
+                 --http 2, --http 1.1 or --http auto"
                     .to_owned(),
             ),
             (Outcome::TlsFailed, _) => self.about_tls(error),
@@ -59,7 +59,7 @@ impl Attempt<'_> {
 
     /// What to try after a response with this status.
     pub(crate) fn advice_for_status(&self, status: u16) -> Option<String> {
-        // What nginx and others answer to HTTP without TLS at a port for TLS.
+        // nginx and others answer this to plain HTTP on a TLS port.
         let is_suspect = status == 400 && self.url.scheme == Scheme::Http;
         is_suspect.then(|| format!("If this port speaks TLS, try {}", self.url_with("https")))
     }
@@ -75,10 +75,10 @@ impl Attempt<'_> {
                 format!("The proxy {proxy} refused: check its host and port, and that it runs")
             }
             (None, None, Some(to)) => format!(
-                "No program listens at {to} (--connect-to): check the host and the port, and that the server runs"
+                "No program listens on {to} (--connect-to): check the host and the port, and that the server runs"
             ),
             (None, None, None) => format!(
-                "No program listens at {}: check the host and the port, and that the server runs",
+                "No program listens on {}: check the host and the port, and that the server runs",
                 self.url.host_and_port()
             ),
         }
@@ -87,11 +87,10 @@ impl Attempt<'_> {
     fn about_certificate(&self, error: &str) -> Option<String> {
         if error.contains("certificate_required") || error.contains("client certificate") {
             return Some(
-                "The server asks for a certificate of the client: give it with --cert FILE"
-                    .to_owned(),
+                "The server requests a client certificate: give it with --cert FILE".to_owned(),
             );
         }
-        // The server refused ours.
+        // The server refused the client's certificate.
         if error.contains("the peer ") {
             return None;
         }
@@ -126,7 +125,7 @@ impl Attempt<'_> {
             .then(|| format!("If this port speaks HTTP without TLS, try {plain}"))
     }
 
-    /// The URL with another scheme. A port stays; without one it is that of the scheme.
+    /// The URL with another scheme. A port in the URL stays; without one, the default port of the new scheme applies.
     fn url_with(&self, scheme: &str) -> String {
         format!("{scheme}://{}{}", self.url.authority, self.url.target)
     }
@@ -143,7 +142,7 @@ mod tests {
     struct Flags {
         #[command(flatten)]
         connection: ConnectionFlags,
-        /// The flags of the connection refer to it.
+        /// The connection flags refer to it.
         #[arg(id = "http", long = "http")]
         _http: Option<String>,
     }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn untrusted_certificates_name_the_flags_that_trust_them() {
+    fn advice_on_untrusted_certificates_names_the_flags_that_trust_them() {
         let unknown = || tls(TlsError::Certificate("self signed certificate"));
         for said in [
             advice(Protocol::H2, &[], unknown()),
@@ -197,7 +196,7 @@ mod tests {
                 "{said}"
             );
         }
-        // No file of certificates helps against these.
+        // A file of certificates does not help with these.
         for said in [
             advice(Protocol::H2, &["--cacert", "a.pem"], unknown()),
             advice(
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_connections_name_what_refused_them() {
+    fn advice_on_a_refused_connection_names_what_refused_it() {
         let refused = || {
             let error = ConnectionError::UnexpectedBytes;
             (Outcome::ConnectFailed, error)
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_scheme_leads_to_the_same_url_with_the_other_one() {
+    fn advice_on_a_wrong_scheme_has_the_url_with_the_other_one() {
         let no_tls = advice(Protocol::H2, &[], tls(TlsError::NotTls));
         assert!(no_tls.ends_with("try http://server:8443/a?b=c"), "{no_tls}");
         let closed = (Outcome::ConnectionClosed, ConnectionError::UnexpectedEnd);
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn other_version_of_http_is_named() {
+    fn advice_names_another_http_version_to_try() {
         let none_common = || tls(TlsError::Alert(NO_APPLICATION_PROTOCOL));
         let broken = ConnectionError::UnexpectedBytes;
         for (protocol, failure, other) in [

@@ -1,7 +1,8 @@
-//! The flags that `squall fetch` and `squall load` share: of the connection, and of the request.
+//! The flags of the connection and of the request that `squall fetch` and `squall load` share. `squall probe` has those of the
+//! connection, too.
 //!
-//! Only the flags, and what follows from them alone. `request` makes a request of them, `settings` the settings of the
-//! client's side, `target` the address and the certificates.
+//! Only the flags, and what follows from them alone. `request` turns them into a request, `settings` into the client's
+//! settings, `target` into an address and certificates.
 
 use squall_base::Duration;
 use squall_base::plan::Protocol;
@@ -129,8 +130,7 @@ impl ConnectionFlags {
         scheme: Scheme,
     ) -> Result<ProtocolChoice, BadInput> {
         if self.upgrade && scheme == Scheme::Https {
-            let said =
-                "--upgrade is for http: over TLS, ALPN agrees on HTTP/2 without asking twice";
+            let said = "--upgrade is for http: over TLS, ALPN selects HTTP/2 without an upgrade";
             return Err(BadInput::new(said));
         }
         // `version` resolves `auto` later; until then ALPN decides.
@@ -154,7 +154,7 @@ impl ConnectionFlags {
         })
     }
 
-    /// Whether connections cannot be over UDP.
+    /// Whether the flags rule out connections over UDP.
     pub(crate) fn lacks_udp(&self) -> bool {
         self.proxy.is_some() || self.unix_socket.is_some()
     }

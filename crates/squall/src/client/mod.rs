@@ -32,8 +32,8 @@ pub(crate) use target::{HttpUrl, TlsCredentials};
 pub(crate) use verbose::{LinePrefix, VerbosePrinter};
 pub(crate) use version::{quic_handshake, resolve_auto};
 
-/// The rights that a client uses if it has them: what it reads and writes may belong to any user, a local port may be below
-/// 1024, a congestion control may not be for everyone, and its threads may be in real time.
+/// The rights that a client uses if it has them: to files of any user, to local ports below 1024, to congestion controls that
+/// not everyone may set, and to real-time scheduling of its threads.
 pub(crate) const RIGHTS: Rights = Rights::FILES
     .and(Rights::PORTS)
     .and(Rights::SOCKETS)

@@ -1,28 +1,28 @@
 //! Parsers for the numbers of flags, with the limits of recipes (`squall_recipe::limits`) and the reason for each in the
 //! message.
 //!
-//! Larger numbers would take all memory, or time without an end, before anything is sent.
+//! Larger numbers would use up all memory, or take forever, before anything is sent.
 
 use squall_recipe::limits::{
     MAX_CONNECTIONS, MAX_REPETITIONS, MAX_STREAMS, MAX_TILES, MAX_USERS, MAX_WEIGHT,
 };
 
-/// Requests that users of a closed load have under way, or `-c` times `-m`. Each takes some 100 bytes before the first is
+/// The most requests in flight in a closed load: its users, or `-c` times `-m`. Each takes some 100 bytes before the first is
 /// sent.
 pub(crate) const MAX_AT_ONCE: u32 = 1_000_000;
 
 pub(crate) fn connections(text: &str) -> Result<u32, String> {
-    let why = "an address has fewer than that many ports towards one server";
+    let why = "one client address has fewer ports than that towards a server";
     whole(text, 1, MAX_CONNECTIONS, why)
 }
 
 /// A number of concurrent requests on a connection.
 pub(crate) fn streams(text: &str) -> Result<u32, String> {
-    whole(text, 1, MAX_STREAMS, "HTTP/2 has no more streams")
+    whole(text, 1, MAX_STREAMS, "HTTP/2 allows no more streams")
 }
 
 pub(crate) fn users(text: &str) -> Result<u32, String> {
-    let why = "each with its own connections needs file descriptors for them";
+    let why = "each may need file descriptors for connections of its own";
     whole(text, 1, MAX_USERS, why)
 }
 

@@ -53,7 +53,7 @@ impl Payload {
     pub(crate) fn generated(size: Bytes) -> Result<Payload, BadInput> {
         if size > limits::BODY {
             let said = format!(
-                "a body of {size} is too large to make in memory: {} is the most; write it to a file, which is read while it \
+                "a body of {size} is too large to make in memory: the limit is {}; write it to a file, which is read while it \
                  is sent",
                 limits::BODY
             );
@@ -62,7 +62,7 @@ impl Payload {
         Ok(Body::from(printable(size).collect::<Vec<u8>>()).into())
     }
 
-    /// With `expect: 100-continue`, a body in memory is sent apart from its head, like one that is read while it is sent.
+    /// With `expect: 100-continue`, a body in memory is sent separately from the head, as a body read from disk is.
     pub(super) fn apart_if_expected(self, headers: &[(String, String)]) -> Payload {
         let is_expectation = |(name, value): &(String, String)| {
             name == "expect" && value.eq_ignore_ascii_case("100-continue")
@@ -111,7 +111,7 @@ pub(crate) fn file_length(path: &Path) -> io::Result<u64> {
 pub(crate) fn check_upload(flags: &ConnectionFlags, is_streamed: bool) -> Result<(), BadInput> {
     if flags.upgrade && is_streamed {
         Err(BadInput::new(format!(
-            "--upgrade goes with bodies of up to {}, and without `expect: 100-continue`: take --http 2 for others",
+            "--upgrade works only with bodies of up to {}, and without `expect: 100-continue`: use --http 2 for others",
             Bytes::new(IN_MEMORY_BYTES)
         )))
     } else {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_are_bodies() {
+    fn only_regular_files_can_be_bodies() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

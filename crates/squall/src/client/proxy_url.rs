@@ -1,6 +1,6 @@
 //! `--proxy`: the URL of a proxy, and the way through it to a server.
 //!
-//! No message has the user name or the password of a URL. The handshakes with proxies are in squall-stations (`dial`).
+//! Messages never show the user name or the password of a URL. The handshakes with proxies are in squall-stations (`dial`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -100,7 +100,7 @@ impl ProxyUrl {
             Ok(ip) => SocksDestination::of_address(SocketAddr::new(ip, port)),
             Err(_) if resolves => SocksDestination::of_name(host, port).ok_or_else(|| {
                 BadInput::new(format!(
-                    "{}: SOCKS has room for names of at most 255 bytes",
+                    "{}: SOCKS allows names of at most 255 bytes",
                     excerpt(host)
                 ))
             })?,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_expected_and_no_password() {
+    fn refusals_say_what_is_expected_without_the_password() {
         for bad in [
             "https://cache:3128",
             "http://a:secret@cache",

@@ -34,7 +34,7 @@ pub(crate) enum Family {
 #[derive(Debug, Default)]
 pub(crate) struct AddressBook {
     chosen: BTreeMap<(String, bool), SocketAddr>,
-    /// Alternatives that authorities advertised.
+    /// Alternative services, by the authority that advertised them.
     alternatives: BTreeMap<String, Alternative>,
     /// Whether to print the choice even if the first address accepted.
     prints_all: bool,
@@ -60,7 +60,7 @@ pub(crate) enum HandshakeFailure {
     Silent(String),
     /// The server responded, but the handshake failed.
     Refused(String),
-    /// There was less time than a lost packet and its retransmission take, so it says nothing about the server.
+    /// There was too little time for a lost packet and its retransmission, so this says nothing about the server.
     OutOfTime(String),
 }
 
@@ -93,7 +93,7 @@ impl AddressBook {
 
     /// The time for the next try of an address.
     pub(super) fn time_to_try(&self) -> Duration {
-        // The system takes no shorter time limit.
+        // A time limit of 0 is an error.
         const AT_LEAST: Duration = Duration::from_millis(1);
         let now = Instant::now();
         let left = self
@@ -102,7 +102,7 @@ impl AddressBook {
         left.clamp(AT_LEAST, TRY_FOR)
     }
 
-    /// Adds an alternative of an authority, for HTTP/3 to use.
+    /// Stores the alternative service that an authority advertised, for use over HTTP/3.
     pub(crate) fn add_alternative(&mut self, authority: &str, alternative: Alternative) {
         self.alternatives.insert(authority.to_owned(), alternative);
     }
@@ -141,7 +141,7 @@ impl AddressBook {
                 if self.prints_all || !said.is_empty() {
                     let all = several.len();
                     output::eprint(format_args!(
-                        "{} has {all} addresses: {}{chosen} is asked\n",
+                        "{} has {all} addresses: {}using {chosen}\n",
                         key.0,
                         said.concat()
                     ));
@@ -178,18 +178,19 @@ pub(super) fn resolve(host: &str, port: u16, family: Option<Family>) -> Result<V
                 Family::V6 => "IPv6",
             };
             let ips: Vec<String> = all.iter().map(|address| address.ip().to_string()).collect();
-            let said = format!("{host} has no address of {wanted}, only {}", ips.join(", "));
+            let said = format!("{host} has no {wanted} address, only {}", ips.join(", "));
             Err(BadInput::new(said).into())
         }
         _ => Err(BadInput::new(format!("{host} has no address")).into()),
     }
 }
 
-const CHECK_NAME: &str = "check how it is written, or use its IP address";
+const CHECK_NAME: &str = "check the spelling, or use its IP address";
 
-/// The error of a command whose server was not found, because there is no such name or because no name server answered:
-/// nothing was sent, and another name or an address fixes both. An error of the system, such as too many open files, does
-/// not concern the name. No name ends in `.invalid` (RFC 6761, section 6.4), whatever name servers say.
+/// The error of a command whose server was not found. If the name does not exist or no name server answered, it is bad input:
+/// nothing was sent, and another name or an address fixes both. An error of the system, such as too many open files, has
+/// nothing to do with the name. A name that ends in `.invalid` does not exist (RFC 6761, section 6.4), whatever name servers
+/// say.
 fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
     // The standard library keeps only the texts of EAI_AGAIN (no answer, or SERVFAIL) and EAI_FAIL (another failure of the
     // server): those of glibc, then of musl.
@@ -204,7 +205,7 @@ fn lookup_error(host: &str, error: &io::Error) -> anyhow::Error {
     if host.trim_end_matches('.').ends_with(".invalid") {
         return BadInput::new(format!("{said}; {CHECK_NAME}")).into();
     }
-    // EAI_SYSTEM: the standard library passes the error of the system on.
+    // EAI_SYSTEM: the standard library passes on the system's error.
     let is_timeout = error.kind() == io::ErrorKind::TimedOut;
     if error.raw_os_error().is_some() && !is_timeout {
         return anyhow!("{said}");
@@ -229,10 +230,10 @@ fn choose(
     for address in addresses {
         match probe(*address) {
             Ok(()) => return (*address, said),
-            Err(why) => said.push(format!("{address} does not accept ({why}), ")),
+            Err(why) => said.push(format!("{address} does not accept connections ({why}), ")),
         }
     }
-    said.push("none does, ".to_owned());
+    said.push("none accepts connections, ".to_owned());
     (addresses[0], said)
 }
 
@@ -449,7 +450,7 @@ mod tests {
         let error = resolve("127.0.0.1", 80, Some(Family::V6)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "squall: 127.0.0.1 has no address of IPv6, only 127.0.0.1"
+            "squall: 127.0.0.1 has no IPv6 address, only 127.0.0.1"
         );
         assert!(resolve("::1", 80, None).unwrap()[0].is_ipv6());
     }

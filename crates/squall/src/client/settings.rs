@@ -50,7 +50,7 @@ impl ConnectionFlags {
         Ok([&[first], others].concat())
     }
 
-    /// The settings of the client's side for connections of `protocol`, which is one of those in `possible`.
+    /// The client's settings for connections of `protocol`, which is one of those in `possible`.
     pub(crate) fn settings(
         &self,
         protocol: Protocol,
@@ -59,8 +59,8 @@ impl ConnectionFlags {
         self.settings_with(protocol, possible, &[])
     }
 
-    /// Like [`settings`](Self::settings), but other flags have the last word. Each is given with the assignment that it
-    /// stands for.
+    /// Like [`settings`](Self::settings), but then applies other flags, which override `--set`. Each comes with the assignment
+    /// that it stands for.
     pub(crate) fn settings_with(
         &self,
         protocol: Protocol,
@@ -84,8 +84,8 @@ impl ConnectionFlags {
 fn retry_unprocessed(side: &mut SideSettings, possible: &[Protocol]) -> Result<(), BadInput> {
     if possible.iter().all(|of| of.version() == Version::Http1) {
         return Err(BadInput::new(
-            "--retry-unprocessed: servers of HTTP/1.1 do not say what they have not processed: expected HTTP/2 or \
-             HTTP/3, by --http 2 or --http 3",
+            "--retry-unprocessed: HTTP/1.1 servers cannot tell which requests they have not processed: expected HTTP/2 or \
+             HTTP/3 (--http 2 or --http 3)",
         ));
     }
     side.http2.retry_unprocessed = true;
@@ -143,8 +143,8 @@ fn check_settings(
     }
     if let Some(segments) = found.tcp.max_cwnd {
         return Err(BadInput::new(format!(
-            "{flag} tcp.max_cwnd={segments}: it is a metric of a route, and no command changes what holds for all connections \
-             of a machine: expected a recipe, whose hosts are network namespaces of their own"
+            "{flag} tcp.max_cwnd={segments}: it is a route metric, and no command changes what applies to all connections of a \
+             machine: expected a recipe, whose hosts have their own network namespaces"
         )));
     }
     match found.tcp.slow_start_after_idle {
@@ -162,9 +162,9 @@ fn check_host(asked: bool, flag: &str) -> Result<(), BadInput> {
         return Ok(());
     }
     Err(BadInput::new(format!(
-        "{flag} tcp.slow_start_after_idle={asked}: {name} is {is} here, and no command changes what holds for all \
-         connections of a machine: expected it to be {value} (`sudo sysctl -w {name}={value}`), or a recipe, whose hosts \
-         are network namespaces of their own"
+        "{flag} tcp.slow_start_after_idle={asked}: {name} is {is} here, and no command changes what applies to all connections \
+         of a machine: expected it to be {value} (`sudo sysctl -w {name}={value}`), or a recipe, whose hosts have their own \
+         network namespaces"
     )))
 }
 

@@ -35,8 +35,8 @@ fn grant_on(asked: Spin, spinners: u32, processors: usize) -> SpinGrant {
     // Sparing spin is never requested explicitly, so refusing it needs no message.
     let message = (!asked.is_sparing).then(|| {
         format!(
-            "not spinning: it takes a processor for each of {spinners} threads and one for everybody else, and there \
-             are {processors}"
+            "not spinning: it takes a processor for each of {spinners} threads and one for everything else, and there are \
+             {processors}"
         )
     });
     SpinGrant {

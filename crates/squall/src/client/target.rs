@@ -40,7 +40,7 @@ pub(crate) struct HttpUrl {
 /// The certificates to trust, and the client's own certificate.
 pub(crate) struct TlsCredentials {
     trust: tls::Trust,
-    /// The file that `trust` is from, if it is from one.
+    /// The file that `trust` was read from, if any.
     trusted_in: Option<PathBuf>,
     identity: Option<tls::Identity>,
 }
@@ -62,7 +62,7 @@ impl HttpUrl {
         };
         let refused = |said: &str| {
             BadInput::new(format!(
-                "{:?} is not a URL that can be asked: {said}, such as https://server:8443/path",
+                "{:?} is not a URL that can be requested: {said}, such as https://server:8443/path",
                 shown(text, &whole)
             ))
         };
@@ -108,7 +108,7 @@ impl HttpUrl {
         }
     }
 
-    /// The port, if the URL is for a service of this machine.
+    /// The port, if the URL is that of a service on this machine.
     pub(crate) fn local_port(&self) -> Option<u16> {
         let ip = self.host.parse::<IpAddr>();
         let is_local = self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
@@ -183,7 +183,7 @@ impl HttpUrl {
     }
 }
 
-/// Whether this is an http or https URL with one slash for two, which the URL standard and browsers read as two.
+/// Whether this is an http or https URL with one slash instead of two, which the URL standard and browsers accept.
 fn has_one_slash(text: &str) -> bool {
     let begins = |scheme: &str| {
         text.get(..scheme.len())
@@ -231,7 +231,7 @@ impl TlsCredentials {
         let proxy = flags.proxy.as_deref().map(ProxyUrl::parse).transpose()?;
         if protocol == Protocol::H3 {
             if flags.lacks_udp() {
-                let said = "--proxy and --unix-socket carry no UDP, which HTTP/3 needs: give --http 1.1 or 2";
+                let said = "--proxy and --unix-socket cannot carry UDP, which HTTP/3 needs: give --http 1.1 or 2";
                 return Err(BadInput::new(said).into());
             }
             // The address is tried with a separate context, so that the measured connections do not resume its session.
@@ -310,7 +310,7 @@ impl TlsCredentials {
             .map_err(|error| self.unusable("TLS", &error))
     }
 
-    /// The error of a context that cannot be made, with the file that is the reason.
+    /// The error for a TLS context that cannot be made, with the file that is the reason.
     fn unusable(&self, what: &str, error: &tls::SetupError) -> BadInput {
         BadInput::new(match (&self.trusted_in, error) {
             (Some(path), tls::SetupError::NoRoots) => {

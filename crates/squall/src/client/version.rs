@@ -81,7 +81,7 @@ fn alternative(
         return Ok(Err("HTTP/1.1, because HTTP/3 is for https only".to_owned()));
     }
     if flags.lacks_udp() {
-        let said = "as ALPN decides, because --proxy and --unix-socket carry no UDP";
+        let said = "as ALPN decides, because --proxy and --unix-socket cannot carry UDP";
         return Ok(Err(said.to_owned()));
     }
     let side = match flags.settings(Protocol::H3, &possible_protocols(flags, url)?) {
@@ -109,18 +109,9 @@ fn alternative(
             "{instead} {text} advertised no alternative (alt-svc)"
         )));
     };
-    let parsed = match AltSvc::parse(&value) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            let said =
-                format!("{instead} the alt-svc of {text} cannot be read: {error} of {value}");
-            return Ok(Err(said));
-        }
-    };
-    let Some(alternative) = parsed.http3() else {
-        return Ok(Err(format!(
-            "{instead} {text} has no fresh h3 among its alternatives: {value}"
-        )));
+    let alternative = match fresh_http3(&value, &text) {
+        Ok(alternative) => alternative,
+        Err(why) => return Ok(Err(format!("{instead} {why}"))),
     };
     let mut alternative_url = url.clone();
     alternative_url.alternative = Some(alternative.clone());
@@ -138,13 +129,22 @@ fn alternative(
     match try_handshake(&mut context, server_name, address, time, |_| {}) {
         Ok(()) => {
             let why = format!("at {host}:{port} ({address}), because {text} says alt-svc: {value}");
-            Ok(Ok((alternative.clone(), why)))
+            Ok(Ok((alternative, why)))
         }
         Err(failure) => Ok(Err(format!(
             "{instead} the alternative of {text} for HTTP/3, {host}:{port} ({address}), cannot be used: {}",
             failure.why()
         ))),
     }
+}
+
+/// The first alternative in an alt-svc value that is fresh and speaks HTTP/3, or why there is none. `text` is the URL
+/// whose server sent the value.
+fn fresh_http3(value: &str, text: &str) -> Result<Alternative, String> {
+    let parsed = AltSvc::parse(value)
+        .map_err(|error| format!("the alt-svc of {text} cannot be parsed: {error} of {value}"))?;
+    (parsed.http3().cloned())
+        .ok_or_else(|| format!("{text} has no fresh h3 among its alternatives: {value}"))
 }
 
 /// Completes a handshake of HTTP/3 with the server of a URL, or with its alternative, and closes the connection. `opened`
@@ -215,14 +215,14 @@ fn discover(
         .collect();
     let values: Vec<String> = received.into_iter().collect();
     let Some(record) = records.first() else {
-        return Ok(Err("it was never asked".to_owned()));
+        return Ok(Err("no request was sent".to_owned()));
     };
     Ok(match record.outcome {
         Outcome::Answered => Ok(OriginFacts {
             protocol: report.counts.protocols.into_keys().collect(),
             alt_svc: (!values.is_empty()).then(|| values.join(", ")),
         }),
-        Outcome::Censored => Err(format!("not within {ASK_FOR}")),
+        Outcome::Censored => Err(format!("no response within {ASK_FOR}")),
         outcome => Err(record
             .error
             .clone()

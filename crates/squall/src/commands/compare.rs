@@ -43,8 +43,8 @@ pub(crate) struct Arguments {
     /// Exit with code 99 if the p99 of any cell is shown to be higher than before
     #[arg(long)]
     fail_if_worse: bool,
-    /// Exit with code 1 if no verdict on the p99 of some cell is possible: too few trials, requests or trials that count, or a
-    /// cell that only one run has
+    /// Exit with code 1 if the p99 of any cell cannot be judged: too few valid trials or requests, or the cell exists in only
+    /// one run
     #[arg(long)]
     fail_if_unknown: bool,
     /// Print JSON instead of tables
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     let all_hold = checked.iter().all(|checked| checked.holds);
     Ok(match () {
-        () if has_no_valid_cell(&before) || has_no_valid_cell(&after) => CommandOutcome::Invalid,
+        () if has_invalid_cell(&before) || has_invalid_cell(&after) => CommandOutcome::Invalid,
         () if is_worse || !all_hold => CommandOutcome::Code(THRESHOLD_FAILED),
         () if !unknown.is_empty() => CommandOutcome::Code(FAILED),
         () => CommandOutcome::Success,
@@ -131,7 +131,7 @@ pub(crate) struct ComparedRun<'a> {
 /// The width of a comparison that is not printed to a terminal.
 const TEXT_WIDTH: usize = 110;
 
-/// The comparison as one text in a language, with what else differs below it.
+/// The comparison as one text in this language, followed by the other differences.
 pub(crate) fn comparison_text(
     language: Language,
     before: ComparedRun<'_>,
@@ -178,7 +178,7 @@ fn show(
     exported
 }
 
-/// What decides about the exit code, as checks for other tools.
+/// What determines the exit code, as checks for other tools.
 fn checks_of(arguments: &Arguments, found: &Changes, checked: &[LimitResult]) -> Vec<Check> {
     let check = |name: &str, said: String, holds| Check {
         of: "comparison".to_owned(),
@@ -214,7 +214,7 @@ fn checks_of(arguments: &Arguments, found: &Changes, checked: &[LimitResult]) ->
 }
 
 /// Whether some cell has trials, but no valid one.
-fn has_no_valid_cell(summary: &RunSummary) -> bool {
+fn has_invalid_cell(summary: &RunSummary) -> bool {
     let is_without =
         |cell: &CellSummary| !cell.trials.is_empty() && cell.valid_trials().next().is_none();
     let mut cells = summary
@@ -269,7 +269,7 @@ fn differences(before: &Plan, after: &Plan) -> Vec<String> {
         let earlier = earlier.find(|other| other.name == variant.name);
         if let Some(keys) = earlier.and_then(|earlier| differing_keys(earlier, variant)) {
             notes.push(format!(
-                "{} has other settings or another path than before, and what is compared is that, too: {keys}",
+                "{} has different settings or a different path than before, so the comparison includes these changes: {keys}",
                 variant.name
             ));
         }
@@ -284,11 +284,9 @@ fn differences(before: &Plan, after: &Plan) -> Vec<String> {
             ("another response", differing_keys(&a.response, &b.response)),
         ];
         for (what, keys) in differing {
-            notes.extend(
-                keys.map(|keys| {
-                    format!("{what} than before, so the numbers do not compare: {keys}")
-                }),
-            );
+            notes.extend(keys.map(|keys| {
+                format!("{what} than before, so the results are not comparable: {keys}")
+            }));
         }
     }
     notes
@@ -303,8 +301,8 @@ fn other_machine(before: &RunFolder, after: &RunFolder) -> Option<String> {
         _ => true,
     };
     is_other.then(|| {
-        "kernel, processor, memory, squall's version or whether processors may sleep are not those of before, or not \
-         known: what changed may be that"
+        "the kernel, processor, memory, squall's version or processor sleep setting differs from the earlier run or is \
+         unknown: this may explain the changes"
             .to_owned()
     })
 }

@@ -1,6 +1,6 @@
-//! Which keys of two values differ, and how, by their form in plan.json.
+//! Which keys of two values differ, and how, in the form that they have in plan.json.
 //!
-//! It knows no plan: `compare` says what the values are.
+//! This module does not know plans: `compare` says what the values are.
 
 use std::collections::BTreeSet;
 

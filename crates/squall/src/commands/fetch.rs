@@ -244,7 +244,7 @@ fn conclude(
             Ok(CommandOutcome::Code(FAILED))
         }
         (Outcome::Censored, _) => bail!(
-            "no whole answer within {}{}",
+            "no complete response within {}{}",
             arguments.timeout,
             advice(record, attempt)
         ),
@@ -260,8 +260,8 @@ fn conclude(
     }
 }
 
-/// What to try after a failed request, as the sentence after the error. Empty if there was a response, or if only that was
-/// late.
+/// What to try after a failed request, as the sentence after the error. Empty if the response began, or if the connection was
+/// secured and only the response was late.
 fn advice(record: &RequestRecord, attempt: &Attempt<'_>) -> String {
     let is_late = record.outcome == Outcome::Censored && record.secured.is_some();
     if record.headers.is_some() || is_late {

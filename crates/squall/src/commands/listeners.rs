@@ -67,7 +67,7 @@ pub(super) fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Listeners that have been asked for, in the order in which they are opened.
+/// The requested listeners, in the order in which they are opened.
 pub(super) struct RequestedListeners(Vec<(ListenerKind, SocketAddr)>);
 
 impl RequestedListeners {
@@ -77,7 +77,7 @@ impl RequestedListeners {
         kinds.flat_map(|(kind, _)| kind.protocols()).collect()
     }
 
-    /// Gives them their settings and, if one of them needs it or its file is asked for, the certificate.
+    /// Gives them their settings and, if a listener needs it or it is to be written to a file, the certificate.
     pub(super) fn set_up(
         &self,
         side: &SideSettings,
@@ -143,13 +143,13 @@ pub(super) fn cannot_listen(error: StationError) -> anyhow::Error {
     };
     let advice = match kind {
         Some(ErrorKind::AddrInUse) => {
-            "Another program has this port (`ss -lntup` lists them): end it, or take another port; 0 is any free one"
+            "Another program uses this port (`ss -lntup` lists them): stop it, or choose another port; 0 is any free one"
         }
         Some(ErrorKind::AddrNotAvailable) => {
-            "This machine has no such address (`ip address` lists them); a port alone is one of 127.0.0.1"
+            "This machine has no such address (`ip address` lists them); a port alone means 127.0.0.1"
         }
         Some(ErrorKind::PermissionDenied) => {
-            "Only root may take ports below 1024: choose a higher one"
+            "Only root may use ports below 1024: choose a higher one"
         }
         _ => return error.into(),
     };

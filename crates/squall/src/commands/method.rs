@@ -33,7 +33,7 @@ pub(super) fn command_words(folder: &RunFolder, plan: &Plan) -> Vec<String> {
     beginning.map_or_else(Vec::new, |beginning| words_of(&beginning, plan))
 }
 
-/// The recipe as people may see it. What looks like a secret in a recipe that comes with squall is made up.
+/// The recipe as people may see it. In a recipe that is bundled with squall, what looks like a secret is made up.
 fn without_secrets(recipe: String) -> String {
     if bundled().iter().any(|(_, known)| *known == recipe) {
         recipe

@@ -1,7 +1,7 @@
 //! What users name on the command line: a recipe, or the folder of a run. Finds it, and says what is missing.
 //!
 //! Nothing is checked beyond that: squall-recipe reads recipes, squall-record reads folders. Used by the commands here,
-//! `run` and `trials`.
+//! `run`, `trials`, `export` and `view`.
 
 use std::fs;
 use std::path::Path;
@@ -53,8 +53,8 @@ pub(crate) fn find_recipe(wanted: &str) -> Result<RecipeText, BadInput> {
         None => {
             let known: Vec<&str> = bundled().iter().map(|(name, _)| *name).collect();
             Err(BadInput::new(format!(
-                "there is no recipe {wanted:?}: neither {} nor one of the bundled ({}). \
-                 A file is named by its path, such as ./{wanted}.toml",
+                "there is no recipe {wanted:?}: neither the file {} nor a bundled one ({}). \
+                 To use a file, give its path, such as ./{wanted}.toml",
                 beside.display(),
                 known.join(", ")
             )))
@@ -71,14 +71,14 @@ pub(crate) fn open_run(path: &Path) -> Result<(RunFolder, Plan), BadInput> {
     opened.map_err(|error| {
         refused_folder_of_runs(path).unwrap_or_else(|| {
             BadInput::new(format!(
-                "{} is not the folder of a run, as `squall run` makes them: {error}",
+                "{} is not the folder of a run made by `squall run`: {error}",
                 path.display()
             ))
         })
     })
 }
 
-/// The error for a folder that has runs, instead of being one; it names the last of them. `None` if there is no run in it.
+/// The error for a folder that contains runs but is not one; it names the last of them. `None` if there is no run in it.
 pub(crate) fn refused_folder_of_runs(path: &Path) -> Option<BadInput> {
     let entries = fs::read_dir(path).ok()?.flatten();
     let runs = entries.map(|entry| entry.path());
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folder_of_runs_names_one_of_them() {
+    fn error_for_a_folder_of_runs_names_one_of_them() {
         let folder = tempfile::tempdir().unwrap();
         let said = || open_run(folder.path()).unwrap_err().to_string();
         assert!(said().contains("is not the folder of a run"), "{}", said());

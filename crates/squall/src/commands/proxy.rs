@@ -91,7 +91,7 @@ struct Upstreams {
     /// turns with --fixed]
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     order: Option<PoolOrder>,
-    /// Accept any certificate of an upstream
+    /// Accept any upstream certificate
     #[arg(short = 'k', long)]
     insecure: bool,
     /// Trust only the certificates in this file (PEM)
@@ -131,7 +131,7 @@ struct Times {
     /// Abort exchanges and close connections without progress for this long
     #[arg(long, value_name = "TIME", default_value = "75s")]
     idle_timeout: Duration,
-    /// Delay the head of each response by this time, like a filter that computes; at most 10s
+    /// Delay the head of each response by this time, like a filter that takes time to compute; at most 10s
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = delay)]
     delay: Duration,
 }
@@ -145,7 +145,7 @@ struct Fairness {
     /// Time over which --min-upload-rate is measured; also how long a client may take to send its first bytes
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = upload_period)]
     upload_period: Duration,
-    /// Serve other clients first while one has this share of an upstream's requests; 100% for no limit
+    /// Once a client has this share of an upstream's requests, serve other clients first; 100% for no limit
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = client_share)]
     client_share: Probability,
 }

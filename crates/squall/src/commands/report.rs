@@ -95,7 +95,7 @@ impl ReportFlags {
         self.lang.into()
     }
 
-    /// Refuses flags of which one would have no effect, as far as clap does not.
+    /// Refuses combinations in which a flag would have no effect, beyond those that clap refuses.
     pub(crate) fn check(&self) -> Result<(), BadInput> {
         self.exports.check_beside_markdown(&[
             ("--json", self.output.json),
@@ -107,7 +107,7 @@ impl ReportFlags {
 }
 
 impl OutputFlags {
-    /// Whether to use colours on a terminal, or on something else.
+    /// Whether to use colours, on a terminal or elsewhere.
     pub(crate) fn colour_for(&self, is_terminal: bool) -> Colour {
         self.colour.for_stream(is_terminal)
     }
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     if let Err(error) = &written {
         // The run's folder may be read-only.
         eprint(format_args!(
-            "squall: the report is only printed: {}\n",
+            "squall: the report is printed, but not saved: {}\n",
             error_chain(error)
         ));
     }
@@ -161,7 +161,7 @@ impl StoredSummary {
         }
         let unreadable = |path: &Path, error: RecordError| {
             BadInput::new(format!(
-                "{} is not what this version of squall writes: {error}",
+                "{} was not written by this version of squall: {error}",
                 path.display()
             ))
         };
@@ -507,7 +507,7 @@ fn show(
     } else {
         print_text(summary, cells, reporting, report)?;
     }
-    // On a full disk, what is printed is all that is left.
+    // Returned last: if the disk is full, what was printed is all that is left.
     exported
 }
 

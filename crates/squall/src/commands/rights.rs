@@ -1,14 +1,14 @@
 //! The rights of the commands that listen, and the user that they become (`--user`).
 //!
-//! Only who needs what and when; squall-linux changes the process. Commands that only connect need no ports below 1024 and
-//! stay the user that they are: `client::RIGHTS`.
+//! Only which rights are needed when; squall-linux changes the process. Commands that only connect need no ports below 1024
+//! and keep their user: `client::RIGHTS`.
 
 use anyhow::Result;
 use squall_linux::privileges::{self, Account, Rights};
 
 use crate::outcome::BadInput;
 
-/// Until the ports are bound and the files are opened.
+/// The rights until the ports are bound and the files are opened.
 const BEFORE_LISTENING: Rights = Rights::PORTS
     .and(Rights::SOCKETS)
     .and(Rights::FILES)
@@ -22,7 +22,7 @@ pub(super) struct UserFlag {
     user: Option<String>,
 }
 
-/// What a command reads after it listens.
+/// What a command reads once it listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaterFiles {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(super) struct ListeningRights {
 }
 
 impl UserFlag {
-    /// Drops the rights that listening does not take. Call it first, while the process has a single thread.
+    /// Drops the rights that listening does not need. Call it first, while the process has a single thread.
     pub(super) fn prepare(&self, later_files: LaterFiles) -> Result<ListeningRights> {
         let account = self.user.as_deref().map(Account::find).transpose();
         let account = account.map_err(|error| BadInput::new(format!("--user: {error}")))?;
@@ -57,7 +57,7 @@ impl ListeningRights {
         if let Some(account) = self.account {
             return Ok(privileges::become_user(account)?);
         }
-        // A container may give root only the larger one of the two.
+        // A container may give root only the larger of the two.
         let files = match self.later_files {
             LaterFiles::None => Rights::NONE,
             LaterFiles::Folder if Rights::READ_FILES.are_held() => Rights::READ_FILES,

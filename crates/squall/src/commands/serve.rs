@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 
 /// The content of responses.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What it answers (by default 1KiB of text)")]
+#[command(next_help_heading = "Response content (default: 1KiB of text)")]
 #[group(multiple = false)]
 struct Content {
     /// Static body of this size
@@ -79,10 +79,10 @@ struct Content {
     /// Files below this folder, with ranges and content types
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Body of the request itself
+    /// The request's own body
     #[arg(long)]
     echo: bool,
-    /// Number of bytes in the request's body
+    /// The number of bytes in the request's body
     #[arg(long)]
     sink: bool,
 }

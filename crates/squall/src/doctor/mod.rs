@@ -26,9 +26,9 @@ use check::Check;
 
 /// Steal time is counted in ticks of 10 ms; a shorter interval would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
-/// The congestion controls to try: those that recipes use.
 /// How often a thread sleeps to show how late it wakes up.
 const SLEEPS: u32 = 200;
+/// The congestion controls to try: those that recipes use.
 const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
 const TCP_SETTINGS: [&str; 5] = [
     "net.ipv4.tcp_rmem",

@@ -14,7 +14,7 @@ use crate::link::health::LATENESS_P99_AT_MOST;
 
 /// One for the link, one for the stations: on a single processor they would wait for each other.
 const PROCESSORS_NEEDED: usize = 2;
-/// Some task was waiting 5 % of the time: from there on, waiting shows in the p95 that squall reports, too.
+/// The share of time in which some task waited. Above 5 %, waiting also shows in the p95 that squall reports.
 const PRESSURE_PERCENT_AT_MOST: f64 = 5.0;
 /// Reading one of these leaves the vDSO and takes a microsecond or more; squall reads the clock for each packet.
 const SLOW_CLOCK_SOURCES: [&str; 5] = ["hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"];
@@ -86,7 +86,7 @@ pub(super) fn frequency(
     Check::limited(
         NAME,
         found,
-        format!("Fix it: `sudo cpupower frequency-set -g performance{fixed}`"),
+        format!("Set a fixed frequency: `sudo cpupower frequency-set -g performance{fixed}`"),
     )
 }
 
@@ -112,8 +112,8 @@ pub(super) fn clock_source(current: Option<&str>, available: Option<&str>) -> Ch
             "Use {fast}: `echo {fast} | sudo tee \
              /sys/devices/system/clocksource/clocksource0/current_clocksource`"
         ),
-        None => "The kernel trusts no other here: see why with `sudo dmesg | grep -i clocksource`; if it is wrong, \
-                 start it with tsc=reliable"
+        None => "The kernel trusts no faster one here: `sudo dmesg | grep -i clocksource` shows why; if it is wrong, boot with \
+                 tsc=reliable"
             .to_owned(),
     };
     Check::limited(NAME, format!("{current}, which is slow to read"), advice)
@@ -127,13 +127,13 @@ pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
     };
     let advice = match refused.kind() {
         io::ErrorKind::PermissionDenied => {
-            "Let yourself write it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next start), run squall as \
-             root, or give its container `--device /dev/cpu_dma_latency`"
+            "Allow yourself to write to it: `sudo setfacl -m u:$USER:w /dev/cpu_dma_latency` (until the next boot), run squall \
+             as root, or give its container `--device /dev/cpu_dma_latency`"
         }
         io::ErrorKind::NotFound => {
-            "Give its container `--device /dev/cpu_dma_latency`; a kernel without CONFIG_PM has none"
+            "Give its container `--device /dev/cpu_dma_latency`; a kernel without CONFIG_PM does not have it"
         }
-        _ => "In a virtual machine, `idle=poll` on the kernel's command line does it for good",
+        _ => "In a virtual machine, `idle=poll` on the kernel command line keeps them awake",
     };
     let found = format!("idle ones sleep, and wake up late: /dev/cpu_dma_latency: {refused}");
     Check::limited(NAME, found, advice)
@@ -196,9 +196,9 @@ pub(super) fn steal(
     Check::limited(
         NAME,
         found,
-        "Only its host can mend it: processors of its own for this machine (`virsh vcpupin`, or an instance type \
-         with dedicated processors). On a busy host squall keeps processors awake while it measures, if it may, so that fewer \
-         trials are disturbed. Watch it with `vmstat 1` (st)",
+        "Only the host can fix this, by giving this machine dedicated processors (`virsh vcpupin`, or an instance type that \
+         has them). On a busy host, squall keeps processors awake while it measures, if permitted, so that fewer trials are \
+         disturbed. Watch it with `vmstat 1` (st)",
     )
 }
 
@@ -224,7 +224,7 @@ pub(super) fn load(load: &Load, processors: usize) -> Check {
     const NAME: &str = "load by others";
     let runnable = load.runnable_others;
     let tasks = runnable.map_or("runnable tasks not visible".to_owned(), |tasks| {
-        format!("{tasks} other tasks run or want to")
+        format!("{tasks} other tasks are running or runnable")
     });
     let waited = load
         .pressure_percent
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn load_by_others_that_fills_the_processors_is_a_limit() {
+    fn processors_filled_by_other_programs_are_a_limit() {
         let state = |runnable_others, pressure_percent| {
             let found = Load {
                 runnable_others,

@@ -71,7 +71,7 @@ pub(super) fn memory(available_kib: Option<u64>) -> Check {
         NAME,
         found,
         format!(
-            "squall wants {MEMORY_NEEDED_MIB} MiB: end what takes it, see `ps -eo pid,rss,comm --sort=-rss | head`"
+            "squall needs {MEMORY_NEEDED_MIB} MiB: stop what uses it, see `ps -eo pid,rss,comm --sort=-rss | head`"
         ),
     )
 }

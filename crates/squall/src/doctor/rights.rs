@@ -12,7 +12,8 @@ use super::check::Check;
 /// The default congestion control of recipes.
 const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 const NO_HOST: &str = "not tried: there is no network namespace to try it in";
-const MEND_NAMESPACES: &str = "Mend the network namespaces first, then see again: `squall doctor`";
+const MEND_NAMESPACES: &str =
+    "Fix the network namespaces first, then run this again: `squall doctor`";
 const BE_ROOT: &str = "Run as root: `sudo squall doctor`; in a container, add --cap-add NET_ADMIN --cap-add SYS_ADMIN \
                        --security-opt apparmor=unconfined";
 
@@ -88,17 +89,17 @@ pub(super) fn congestion_controls(
         .filter(|(_, result)| result.is_ok())
         .collect();
     let mut found = format!(
-        "sockets take {} in recipes; `serve`, `proxy`, `fetch` and `load` use the default and can be set to {}; the \
-         kernel has {}, by default {}",
+        "recipes can use {}; `serve`, `proxy`, `fetch` and `load` use the default and can be set to {}; the kernel has \
+         {}, by default {}",
         or_none(&words(&taken)),
         or_none(&words(&settable)),
-        available.map_or("not said", or_none),
-        default.unwrap_or("not said")
+        available.map_or("unknown", or_none),
+        default.unwrap_or("unknown")
     );
     if refused.is_empty() {
         return Check::ok(NAME, found);
     }
-    found += &format!("; not to be had: {}", words(&refused));
+    found += &format!("; not available: {}", words(&refused));
     let modules: Vec<String> = refused
         .iter()
         .map(|(name, _)| format!("tcp_{name}"))
@@ -144,7 +145,7 @@ pub(super) fn real_time(scheduling: Option<Scheduling>) -> Check {
         Some(Scheduling::Fifo) => Check::ok(NAME, format!("a thread got SCHED_FIFO {PRIORITY}")),
         Some(Scheduling::Other) => Check::limited(
             NAME,
-            "refused: threads run by the default policy, with the shortest slice, and squall's own error is larger",
+            "refused: threads run under the default policy, with the shortest slice, and squall's own error is larger",
             advice(),
         ),
         None => Check::limited(NAME, "not tried: no thread could request it", advice()),
@@ -168,7 +169,7 @@ pub(super) fn real_time_share(runtime_us: Option<i64>, period_us: Option<i64>) -
                     NAME,
                     found,
                     format!(
-                        "Give it the kernel's default: `sudo sysctl -w kernel.sched_rt_runtime_us={}`",
+                        "Restore the kernel's default: `sudo sysctl -w kernel.sched_rt_runtime_us={}`",
                         period.saturating_mul(95) / 100
                     ),
                 )
@@ -212,7 +213,7 @@ mod tests {
 
     fn closed_driver() -> SetupError {
         SetupError::TunDriver {
-            advice: "let users in with `sudo chmod 666 /dev/net/tun`",
+            advice: "allow all users with `sudo chmod 666 /dev/net/tun`",
             source: io::ErrorKind::PermissionDenied.into(),
         }
     }

@@ -22,7 +22,7 @@ use crate::trials::TrialSelection;
 pub(crate) struct Arguments {
     /// Folder of a run, of one of its trials, or of an imported capture
     pub(super) run: PathBuf,
-    /// Number of a request: its place in the schedule or, in a capture, the order of first bytes [default: the slowest
+    /// Number of a request: its place in the schedule or, in a capture, in the order of first bytes [default: the slowest
     /// of each cell, or of the capture]
     #[arg(conflicts_with = "at")]
     pub(super) request: Option<u64>,

@@ -167,8 +167,8 @@ fn slowest_of(capture: &Capture, import: &Import, count: usize) -> Result<Vec<Ex
     let slowest = slowest(capture.requests(), count);
     if capture.requests().is_empty() {
         return Err(BadInput::new(format!(
-            "{} has no requests: nothing of HTTP could be read in the capture; for TLS and QUIC import it with \
-             --key-log",
+            "{} has no requests: no HTTP could be read in the capture; for TLS and QUIC import it \
+             with --key-log",
             import.root.display()
         ))
         .into());

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     }
     let (run, others) = (
         &arguments.run,
-        ", nor that of a capture, as `squall import pcap` does",
+        ", nor that of a capture imported by `squall import pcap`",
     );
     let selected = select_trials(run, &arguments.selection, "explain", others)?;
     let entries = match (arguments.request, arguments.at) {
@@ -255,8 +255,8 @@ fn explain_requests(
         .count();
     if others > 0 {
         eprint(format_args!(
-            "{}: causes.parquet has other causes for {others} of these requests: it was made by another squall, or \
-             altered; shown is what this squall finds in the other tables\n",
+            "{}: causes.parquet has other causes for {others} of these requests: it was made by another squall, or altered; \
+             shown are the causes that this squall finds in the other tables\n",
             selected.folder.root().display()
         ));
     }
@@ -380,7 +380,7 @@ fn show(
     }
     let colour = arguments.output.colour_for(std::io::stdout().is_terminal());
     let mut text = String::new();
-    // Of several requests, what each waited for comes first.
+    // With several requests, an overview of what each waited for comes first.
     if entries.iter().map(|it| it.requests.len()).sum::<usize>() > 1 {
         for it in entries {
             let name = format!(
@@ -407,7 +407,7 @@ fn show(
     print(words::fitted_in(language, names.collect(), &text, width))
 }
 
-/// What stays as it is in any language.
+/// Names that are the same in every language.
 fn names_of(entry: &TrialExplanation<'_>) -> Vec<String> {
     vec![
         entry.variant.to_owned(),

@@ -1,9 +1,9 @@
 //! One request of a trial, without reading all of the trial's tables: for `squall explain RUN REQUEST` and `squall view`.
 //!
 //! Once for each trial, its tables are checked against their checksums, and its packets are read for the beginnings of its
-//! connections. For each request, only the rows around its time are read. squall-analysis explains the request from them
-//! and compares the result with the request's row of causes.parquet. If it differs, the request depends on something
-//! earlier, and the next attempt begins longer before it. If that does not help either, the caller reads all tables.
+//! connections. For each request, only the rows around its time are read. squall-analysis explains the request from them and
+//! compares the result with the request's row of causes.parquet. If it differs, the request depends on something earlier, and
+//! the next attempt reads rows from a longer time before it. If that does not help either, the caller reads all tables.
 //! docs/VIEW.md says what this costs.
 
 use std::collections::BTreeSet;
@@ -28,20 +28,20 @@ use squall_record::{
 use super::arguments::no_such_request;
 use crate::trials::SelectedTrial;
 
-/// How long before a request was due its records begin, by attempt: one second covers several round trips, and ten cover
-/// most timeouts.
+/// Reading starts this long before a request was due, by attempt: one second covers several round trips, and ten cover most
+/// timeouts.
 const BEFORE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
 /// No round trip is longer than this.
 const ROUND_TRIP: Duration = Duration::from_secs(3);
 
-/// How long after the request's end its records end: what was sent next shows what a sender waited for.
+/// Reading stops this long after a request's end: what was sent next shows what a sender waited for.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// How much longer packets are read than frames, because a packet reaches the link after its frames were recorded.
 const PACKETS_AFTER: Duration = Duration::from_millis(20);
 
-/// If a request names no connection, those that were opened this long before or after it got one can be its own.
+/// If a request's row names no connection, it may be any that was opened this long before or after the request got one.
 const OPENED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is kept of a trial to explain its requests.
@@ -117,8 +117,8 @@ impl NearTables {
         Ok(Some(builder.finish()))
     }
 
-    /// What `attempt` finds in the rows near a request and its row of causes.parquet. It gets the rows of a longer time if it
-    /// finds nothing. `None` if that takes all tables.
+    /// What `attempt` finds in the rows near a request and its row of causes.parquet. If it finds nothing, it gets the rows of
+    /// a longer time. `None` if that takes all tables.
     fn find<T>(
         &self,
         SelectedTrial { folder, record }: &SelectedTrial,
@@ -164,7 +164,7 @@ impl NearTrial<'_> {
     /// Reads the rows near a request.
     fn records(&self, row: &RequestRecord, before: Duration) -> Result<NearRecords, RecordError> {
         let folder = self.folder;
-        // What a page shows of its connection begins and ends with this margin.
+        // A page shows the request's connection from this long before the request until this long after it.
         let margin = window_margin(row.response_time());
         // What was in flight then had been sent at most a round trip before, and a response takes at least a round trip.
         let in_flight_since = margin + row.response_time().min(ROUND_TRIP);
@@ -231,8 +231,8 @@ impl NearTrial<'_> {
         Ok(requests)
     }
 
-    /// The connections that a request was on or, if it names none, can have been on: each with its hop, by the number of the
-    /// hop's client.
+    /// The connections that a request was on or, if its row names none, may have been on: each as the number of its hop and
+    /// its number at that hop's client.
     fn connection_numbers(
         &self,
         row: &RequestRecord,

@@ -30,8 +30,7 @@ pub(crate) struct Arguments {
     /// --plot, write to files in this folder
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// svg and png: only this plot [default: all]; plots have the names of their files, and the message about an unknown
-    /// name lists them
+    /// svg and png: only this plot, by its file name [default: all]; an unknown name lists the valid ones
     #[arg(long, value_name = "NAME")]
     pub(super) plot: Option<String>,
     #[command(flatten)]

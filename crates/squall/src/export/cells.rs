@@ -154,7 +154,7 @@ impl Rows<'_> {
         FigureColumn::Counts(self.each(|stats| bound(stats).map(Duration::as_nanos)))
     }
 
-    /// The names of those times of each trial that are of a kind, without their unit; null if there are none.
+    /// For each trial, the names of those times that `is_meant` selects, without their unit; null if there are none.
     fn names(&self, is_meant: impl Fn(Quantile) -> bool) -> FigureColumn {
         FigureColumn::Texts(self.each(|stats| {
             let meant = TIMES

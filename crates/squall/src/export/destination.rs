@@ -1,7 +1,7 @@
 //! Where an export is written: a file, or stdout, whose reader may have closed it.
 //!
-//! A file is written next to its place and takes that place once it is complete. So what was there before stays until
-//! then, even if it is what the export is made from, and an export that fails or is interrupted leaves nothing.
+//! A file is written next to its place and takes that place once it is complete. Until then the old file stays, even if the
+//! export is made from it. An export that fails or is interrupted leaves nothing behind.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};

@@ -65,12 +65,12 @@ const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> 
 struct Series<'a> {
     labels: Vec<(&'static str, String)>,
     totals: RequestTotals,
-    /// `None` of a table.
+    /// `None` for a table.
     trial: Option<&'a SelectedTrial>,
 }
 
 impl Series<'_> {
-    /// Its labels and some more.
+    /// Its own labels, followed by these.
     fn labels<'l>(&'l self, further: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l str)> {
         let own = self.labels.iter();
         own.map(|(name, value)| (*name, value.as_str()))
@@ -223,7 +223,7 @@ fn write_trials(
     Ok(())
 }
 
-/// The packets of a link by their end.
+/// A link's packets, counted by what became of them.
 fn ends(link: &DirectionHealth) -> [(&'static str, u64); 4] {
     [
         ("delivered", link.delivered),

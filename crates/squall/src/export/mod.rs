@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
 }
 
 fn of_trials(arguments: &Arguments) -> Result<CommandOutcome> {
-    let others = ", nor a table of requests, as `squall load --output` writes it";
+    let others = ", nor a table of requests written by `squall load --output`";
     let selected = select_trials(&arguments.run, &arguments.selection, "export", others)?;
     let only = || only_trial(&selected, &arguments.run);
     let output = arguments.output();
@@ -93,7 +93,7 @@ fn of_table(arguments: &Arguments) -> Result<()> {
     let output = arguments.output();
     if output.is_some_and(|output| is_same_file(output, path)) {
         return Err(BadInput::new(format!(
-            "the export would replace {}, from which it is made: name another file with -o",
+            "the export would replace {}, from which it reads: name another file with -o",
             path.display()
         ))
         .into());
@@ -140,7 +140,7 @@ fn requests_of_table(path: &Path) -> Result<Vec<RequestRecord>> {
     let last = requests.iter().map(|request| request.end).max();
     let recorded = last.unwrap_or(Time::ZERO).since(Time::ZERO);
     eprint(format_args!(
-        "squall: the load that wrote {} was interrupted, or still runs: {:.1} s of it are recorded\n",
+        "squall: the load that wrote {} was interrupted, or is still running: {:.1} s of it are recorded\n",
         path.display(),
         recorded.as_secs_f64()
     ));

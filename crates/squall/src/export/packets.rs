@@ -1,7 +1,7 @@
 //! The packets of a trial: as a capture, and one connection's data as a time-sequence graph.
 //!
-//! A capture that the trial has already contains the comments on its packets and the secrets of TLS, so it is copied.
-//! Without one, a capture of headers is made from packets.parquet.
+//! If the trial has a capture, it is copied, because it already contains the comments on its packets and the TLS secrets.
+//! Otherwise, a capture of headers is made from packets.parquet.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn export_capture(
     let link = variant.links_before(usize::from(hop) - 1);
     let capture = selected.folder.capture_of(link);
     if capture.is_file() {
-        // It may contain secrets, and has everything that was sent in any case.
+        // It may contain secrets, and in any case it contains everything that was sent.
         return in_place_of(output, |draft| {
             copy_private(&capture, draft).with_context(|| {
                 format!("cannot copy {} to {}", capture.display(), output.display())
@@ -66,8 +66,8 @@ pub(super) fn export_time_sequence(
     };
     if !packets.iter().any(has_data) {
         return Err(BadInput::new(format!(
-            "the {} sent no data of TCP in flow {flow} of hop {hop} in {}; --connection takes `flow` of \
-             packets.parquet, --side the sender",
+            "the {} sent no TCP data in flow {flow} of hop {hop} in {}; --connection takes `flow` of packets.parquet, --side \
+             the sender",
             sender.name(),
             selected.folder.root().display()
         ))

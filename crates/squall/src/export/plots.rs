@@ -66,7 +66,7 @@ pub(super) fn check(arguments: &Arguments, format: PlotFormat) -> Result<(), Bad
 pub(super) fn export(arguments: &Arguments, format: PlotFormat) -> Result<CommandOutcome> {
     let (run, plan) = open_run(&arguments.run)?;
     let browser = find_browser(&SearchPath::usual())
-        .map_err(|error| BadInput::new(format!("a browser makes the files of plots: {error}")))?;
+        .map_err(|error| BadInput::new(format!("the plots are drawn by a browser: {error}")))?;
     interrupt::watch()?;
     let page = report::page(&run, &plan)?;
     let plot = arguments.plot.as_deref();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_plot_is_answered_with_the_names_of_all() {
+    fn error_about_an_unknown_plot_names_all_plots() {
         let names = ["percentiles", "boxes"].map(str::to_owned);
         assert_eq!(chosen(&names, None).unwrap(), ["percentiles", "boxes"]);
         assert_eq!(chosen(&names, Some("boxes")).unwrap(), ["boxes"]);

@@ -65,7 +65,7 @@ fn title(row: &RequestRecord, kinds: &[RequestKind]) -> String {
     }
 }
 
-/// Follows the causes of all requests of a trial.
+/// Reads a trial's tables and follows the causes of each request. Empty if the causes are not known.
 fn stages(selected: &SelectedTrial, requests: &[RequestRecord]) -> Result<Stages> {
     let SelectedTrial { folder, record } = selected;
     if !folder.has(record, &folder.causes()) {

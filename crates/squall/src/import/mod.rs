@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Success)
 }
 
-/// Takes the secrets out of a script, and prints a notice if it has any.
+/// Removes the secrets from a script, and prints a notice if it has any.
 fn leave_out_secrets(script: &mut Script) {
     let mut count = 0_usize;
     for request in &mut script.requests {

@@ -72,7 +72,7 @@ struct ImportSummary {
     is_cut: bool,
     /// Captured frames without IP or without a time.
     frames_without_ip: u64,
-    /// Packets by the protocol in them that is not read.
+    /// Packets that were not read, by the protocol in them.
     unread: BTreeMap<String, u64>,
     /// Packets of which only the first bytes were captured (snaplen).
     shortened: u64,
@@ -103,7 +103,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         let text = read_at_most(path, limits::KEY_LOG)
             .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
         if observer.add_keys(&String::from_utf8_lossy(&text), &mut rows) == 0 {
-            eprint(format_args!("{} has no secrets of TLS\n", path.display()));
+            eprint(format_args!("{} has no TLS secrets\n", path.display()));
         }
     }
     for secrets in &survey.secrets {
@@ -346,8 +346,8 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
     }
     if summary.shortened > 0 {
         eprint(format_args!(
-            "{} packets were captured only up to {} bytes (snaplen), and what is beyond is not read; `tcpdump -s 0` \
-             captures whole packets\n",
+            "{} packets were captured only up to {} bytes (snaplen), and the rest is missing; `tcpdump -s 0` captures whole \
+             packets\n",
             summary.shortened, summary.shortened_to_bytes
         ));
     }
@@ -368,9 +368,8 @@ fn report(summary: &ImportSummary, unreadable: u64, as_json: bool) -> Result<()>
     }
     let counts = &summary.packets;
     text += &format!(
-        "{} packets of TCP, {} of UDP, {} fragments, {} unreadable; {} connections\n{}{} rows of exchanges and {} of \
-         frames, half of them of either side, and {} requests, in {folder}\nThe capture has one point: both sides have its \
-         times.\n",
+        "{} packets of TCP, {} of UDP, {} fragments, {} unreadable; {} connections\n{}{} rows of exchanges and {} of frames, \
+         half of them for each side, and {} requests, in {folder}\nBoth sides have the times of the single capture point.\n",
         counts.tcp,
         counts.udp,
         counts.fragments,

@@ -1,8 +1,7 @@
 //! Derives requests from a capture's exchanges, in the order of their first bytes.
 //!
-//! A capture shows neither schedule nor generator, so a request counts as intended, taken up and assigned to its
-//! connection when its first byte is seen: nothing before that is known. This module reads no packets and writes no
-//! tables.
+//! A capture shows neither schedule nor generator, so a request counts as due, started and assigned to its connection when its
+//! first byte is seen: nothing before that is known. This module reads no packets and writes no tables.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! `squall link`: runs any program behind an emulated link.
 //!
-//! Only the flags and their validation, which yield a `plan`. The front process starts here (`front`), and the worker
-//! process too (`worker`).
+//! Only the flags and their validation, which yield a `plan`. Both processes start here: the front (`front`) and the worker
+//! (`worker`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const CONGESTION_CONTROL: &str = "cubic";
         squall link --up 'rate 2mbit, queue codel' --next 'delay 40ms, loss 0.1%' --forward 8080\n\n\
         The command runs on the near side, where the far host is called `server`. There is no internet behind the \
         link, and `localhost` is the near host itself: --forward makes this machine's services answer at `server`. \
-        squall ends with the command's exit code; the summary goes to stderr. docs/LINK.md describes all settings."
+        squall exits with the command's exit code; the summary goes to stderr. docs/LINK.md describes all settings."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Write all packets to this file (pcapng, for Wireshark and tcptrace), dropped ones with a comment
     #[arg(help_heading = "Outputs", long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Have programs behind the link write TLS secrets to this file (by SSLKEYLOGFILE), and add them to the capture, so
+    /// Have programs behind the link write TLS secrets to this file (through SSLKEYLOGFILE), and add them to the capture, so
     /// that Wireshark can decrypt it
     #[arg(help_heading = "Outputs", long, value_name = "FILE", requires = "pcap")]
     key_log: Option<PathBuf>,
@@ -117,7 +117,7 @@ pub(crate) struct Conditions {
     /// Rate at which bits leave the queue: `20mbit`, `20mbit bucket 32kB`
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Bytes added to each packet for the rate, such as 38 for Ethernet
+    /// Per-packet overhead in bytes that counts against the rate, such as 38 for Ethernet
     #[arg(long, value_name = "BYTES")]
     overhead: Option<String>,
     /// Queue in front of the rate limit; requires a rate or a trace: `64k`, `100 packets`, `codel`, `fq-codel ecn`, `red
@@ -131,7 +131,7 @@ pub(crate) struct Conditions {
     /// Settings towards the client, overriding the other flags, as for --up
     #[arg(long, value_name = "SETTINGS|TRACE")]
     down: Option<String>,
-    /// Add a further link behind this one, with these settings (may be repeated)
+    /// Add another link after this one, with these settings (may be repeated)
     #[arg(long, value_name = "SETTINGS")]
     next: Vec<String>,
     /// File of changes over time, one per line; times count from the link's start: `at 10s: loss 3%`, `at 1min: down
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_for_a_scheduled_rate_has_an_effect() {
+    fn queue_for_a_scheduled_rate_is_accepted() {
         let folder = tempfile::tempdir().unwrap();
         let schedule = folder.path().join("a.schedule");
         fs::write(&schedule, "at 1s: down rate 2mbit\n").unwrap();

@@ -45,7 +45,7 @@ fn end(record: &PacketRecord, in_force: &[Stretch]) -> Option<String> {
         Fate::Delivered => return None,
         Fate::LossDrop => format!("dropped by loss ({})", by(loss)),
         Fate::BurstDrop => format!("dropped in a burst ({})", by(loss)),
-        Fate::ListDrop => format!("dropped by name ({})", by(drops)),
+        Fate::ListDrop => format!("dropped by the drop list ({})", by(drops)),
         Fate::BlackoutDrop => format!("dropped in a blackout ({})", by(blackouts)),
         Fate::QueueDrop => format!(
             "dropped by the queue, which had no room ({}); it held {} bytes",
@@ -53,7 +53,7 @@ fn end(record: &PacketRecord, in_force: &[Stretch]) -> Option<String> {
             record.queue_bytes
         ),
         Fate::EarlyDrop => format!("dropped early by the queue ({})", by(queue)),
-        Fate::WriteError => "refused by the receiving host: a fault of this machine".to_owned(),
+        Fate::WriteError => "refused by the receiving host: a problem on this machine".to_owned(),
         Fate::InFlight => "still in the link when it ended".to_owned(),
     };
     // With several stretches in a row, names the one that dropped it.

@@ -140,7 +140,7 @@ fn judge_conservation(
     unless(
         link.largest_packet_bytes <= u64::from(MTU_BYTES),
         format!(
-            "a packet of {} bytes: an offload is at work",
+            "a packet of {} bytes: an offload is active",
             link.largest_packet_bytes
         ),
     );

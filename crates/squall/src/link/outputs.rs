@@ -1,7 +1,7 @@
-//! What is recorded of a link's packets: always totals, and a table and a capture if requested. Background threads
-//! write, so that a slow disk does not hold up the link. They save every few seconds, for the case that the link is killed.
+//! What is recorded of a link's packets: always totals, and a table and a capture if requested. Background threads write, so
+//! that a slow disk does not hold up the link. They save every few seconds, in case the link is killed.
 //!
-//! What a link's thread hands on, and when, is up to `squall_linux::link_thread`.
+//! `squall_linux::link_thread` decides what a link's thread hands over, and when.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};

@@ -37,7 +37,7 @@ pub(super) struct Summary {
     validity: Validity,
 }
 
-/// What a link that has ended measured.
+/// The measurements of a link that has ended.
 pub(super) struct Measured<'a> {
     pub(super) totals: &'a LinkTotals,
     /// Of the client's host and the server's.
@@ -243,7 +243,7 @@ impl DirectionSummary {
             (self.marked, "marked"),
             (self.corrupted, "corrupted"),
             (self.copies, "copied"),
-            (self.in_flight, "still under way"),
+            (self.in_flight, "still in flight"),
         ] {
             if count > 0 {
                 line += &format!(", {count} {what}");

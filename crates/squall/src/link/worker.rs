@@ -96,8 +96,8 @@ pub(super) fn run(plan: &Plan, starter: &Starter) -> Result<CommandOutcome> {
     result
 }
 
-/// Handles what ends a link early without being a failure of it: a command that cannot be run, or a user who
-/// interrupts.
+/// Turns an early end that is not a failure of the link into the exit code that a shell would give: a command that cannot be
+/// started, or a signal. Returns any other error.
 fn shell_outcome(error: anyhow::Error) -> Result<CommandOutcome> {
     if let Some(start_error) = error.downcast_ref::<ProgramStartError>() {
         eprint(format_args!("squall: {start_error}\n"));
@@ -200,7 +200,7 @@ impl Programs {
             }
             if Instant::now() > give_up {
                 eprint(format_args!(
-                    "squall: nothing listens in the far host after {} s; going on\n",
+                    "squall: nothing listens in the far host after {} s; continuing\n",
                     LISTENS_WITHIN.as_secs()
                 ));
                 break;

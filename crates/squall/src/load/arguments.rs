@@ -105,8 +105,8 @@ pub(super) struct Amount {
     /// How to choose among the connections that can take a request (docs/RECIPES.md) [default: least_busy]
     #[arg(long, value_name = "ORDER", value_parser = pool_orders())]
     pub(super) order: Option<PoolOrder>,
-    /// Busy-wait instead of sleeping if a request is due within this time, at most 10ms; 0s disables it. With fewer
-    /// processors than one per thread and one more, squall does not busy-wait [default: 60us, using at most a tenth of a
+    /// Busy-wait instead of sleeping if a request is due within this time, at most 10ms; 0s disables it. squall
+    /// busy-waits only if there is a processor for each thread and one more [default: 60us, using at most a tenth of a
     /// processor]
     #[arg(long, value_name = "TIME", value_parser = spin_time)]
     pub(super) spin: Option<Duration>,
@@ -237,7 +237,7 @@ pub(super) struct Outputs {
     /// Write the results as JSON to this file; `-` writes them to stdout instead of the text
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<String>,
-    /// Write the results to this file as an HTML page that needs nothing but a browser
+    /// Write the results to this file as a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Write one row per exchange, with its bytes on the connection, to this file (Parquet)

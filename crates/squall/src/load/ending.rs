@@ -233,7 +233,7 @@ fn held_line(result: &LoadResult) -> String {
     pages::held(&result.answers).map_or_else(String::new, |said| said + "\n")
 }
 
-/// What is written of a load, in several formats.
+/// The results of a load, to be written in several formats.
 struct LoadResults<'a> {
     /// Each load with its name.
     loads: Vec<(String, FinishedLoad<'a>)>,
@@ -277,7 +277,7 @@ fn write(
                 .with_context(|| format!("cannot write {}", path.display()))
         }
     };
-    // On a full disk, the text is all that is left of the load.
+    // If the disk is full, this text is all that is left of the load.
     if outputs.exports.is_markdown_on_stdout() {
         output::print(markdown())?;
     } else {

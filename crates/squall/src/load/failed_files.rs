@@ -25,7 +25,7 @@ struct State {
 }
 
 impl FailedFiles {
-    /// Adds a file that is written no further.
+    /// Adds a file that is no longer written.
     pub(super) fn add(&self, path: &Path, error: &Error) {
         let mut state = self.lock();
         state.has_any = true;

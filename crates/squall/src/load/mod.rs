@@ -1,9 +1,8 @@
 //! `squall load`: generates load on a server from a real machine and measures every request.
 //!
-//! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them
-//! into a load, `variant` runs it, `tables` writes records, `failed_files` has those that could not be written, `screen`
-//! shows progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it with what `parts` has
-//! drawn.
+//! It uses the same client as trials do, without a link. `arguments` and `words` define the flags, `plan` turns them into a
+//! load, `variant` runs it, `tables` writes records, `failed_files` lists files that could not be written, `screen` shows
+//! progress, `thresholds` checks, `ending` prints the `result`, and `report` makes a page of it with what `parts` has drawn.
 
 mod arguments;
 mod ending;
@@ -82,7 +81,7 @@ fn automatic(
     asked: PlanInputs<'_>,
     address_book: &mut AddressBook,
 ) -> Result<(Option<Http>, Plan)> {
-    // Only for the list of URLs. Once the version is settled, everything is planned anew.
+    // This plan only serves to list the URLs. Once the version is known, everything is planned again.
     let urls = Plan::new(asked, None, address_book)?.target_urls;
     let arguments = asked.arguments;
     let http = resolve_auto(
@@ -108,7 +107,7 @@ fn compare(
         .collect();
     'rounds: for round in 1..=arguments.comparison.rounds() {
         for ((http, _), (name, results)) in variants.iter().zip(&mut rounds) {
-            // Planned anew, so that no round resumes TLS sessions of an earlier one.
+            // Planned again, so that no round resumes TLS sessions of an earlier one.
             let plan = Plan::new(asked, *http, address_book)?;
             let title = format!("{name}, round {round} of {}", arguments.comparison.rounds());
             let tag = format!("{name}-{round}");

@@ -58,7 +58,7 @@ impl Parts {
     }
 }
 
-/// The URLs without secrets, without what all of them begin with, and with their methods if those differ.
+/// The URLs without secrets, without the origin if all have the same one, and with their methods if those differ.
 fn short_names(requests: &[&(String, String)]) -> Vec<String> {
     let origins: Vec<&str> = requests.iter().map(|(_, url)| origin_of(url)).collect();
     let is_one_origin = origins.windows(2).all(|pair| pair[0] == pair[1]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_one_server_have_their_paths_as_names_without_secrets() {
+    fn urls_of_one_server_are_named_by_their_paths_without_secrets() {
         let requests = [
             ("GET", "http://x:8080/b?token=abc"),
             ("GET", "http://x:8080/a"),

@@ -162,15 +162,15 @@ pub(super) fn check(arguments: &Arguments) -> Result<(), BadInput> {
     {
         "methods and bodies are in the file: -X, -d, -F and the like are for URLs"
     } else if shape.targets.is_some() && !arguments.urls.is_empty() {
-        "--targets says what to ask for: give no URL besides"
+        "--targets already names the requests: do not give a URL as well"
     } else {
         return Ok(());
     };
     Err(BadInput::new(said))
 }
 
-/// Reports flags that would have no effect beside the others, as far as clap does not: its `requires` allows a flag whose
-/// required one conflicts with another.
+/// Reports flags that would have no effect together with the others, as far as clap accepts them: it does not enforce
+/// `requires` if the required flag conflicts with another one that is given.
 fn check_effects(arguments: &Arguments) -> Result<(), BadInput> {
     let (amount, shape) = (&arguments.amount, &arguments.shape);
     let is_open = shape.rate.is_some() || shape.stages.is_some();
@@ -178,12 +178,12 @@ fn check_effects(arguments: &Arguments) -> Result<(), BadInput> {
     let has_paths = shape.script.is_some() || shape.page.is_some();
     let has_one_url = has_paths || shape.tiles.is_some() || shape.hold.is_some();
     let said = if amount.drain.is_some() && !is_timed {
-        "--drain follows a load of a given time, and this one ends with its last response: give -D, or --give-up in its \
-         place"
+        "--drain follows a load of a given duration, but this one ends with its last response: give -D, or use --give-up \
+         instead"
     } else if shape.script.is_none()
         && (shape.speed.is_some() || !shape.hosts.is_empty() || shape.keep_hosts)
     {
-        "--speed, --hosts and --keep-hosts are about a script: give --script"
+        "--speed, --hosts and --keep-hosts apply to a script: give --script"
     } else if shape.tile.is_some() && shape.tiles.is_none() {
         "--tile is the URL of the tiles: say how many with --tiles"
     } else if shape.arrivals.is_some() && !is_open {
@@ -231,7 +231,7 @@ fn windows(
         }
         if found.len() == before {
             return Err(BadInput::new(format!(
-                "{flag}: HTTP/1.1 has no windows: expected HTTP/2 or HTTP/3, by --http 2 or --http 3"
+                "{flag}: HTTP/1.1 has no windows: expected HTTP/2 or HTTP/3 (--http 2 or --http 3)"
             )));
         }
     }
@@ -413,7 +413,7 @@ impl PlanBuilder<'_> {
         self.open_or_closed(self.mix()?)
     }
 
-    /// What each request asks for: the URLs or targets in turn, unless flags ask for chance.
+    /// What each request asks for: the URLs or targets in turn, unless flags ask for a random choice.
     fn mix(&self) -> Result<Mix, BadInput> {
         let shape = &self.arguments.shape;
         if !shape.weights.is_empty() {
@@ -608,7 +608,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// The stages, if one machine can send them.
+/// The stages, if a client can send at their rates.
 fn checked(stages: &Stages) -> Result<&Stages, BadInput> {
     let rates = stages.as_slice().iter();
     let rates = rates.flat_map(|stage| [stage.from, stage.to]).flatten();
@@ -618,7 +618,7 @@ fn checked(stages: &Stages) -> Result<&Stages, BadInput> {
     }
 }
 
-/// The users of a closed load that keeps `-c` times `-m` requests under way.
+/// The users of a closed load that keeps `-c` times `-m` requests in flight.
 fn users_at_once(at_once: u64) -> Result<u32, BadInput> {
     let users = u32::try_from(at_once).ok();
     users.filter(|users| *users <= MAX_AT_ONCE).ok_or_else(|| {

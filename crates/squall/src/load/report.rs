@@ -24,7 +24,7 @@ pub(super) struct ReportedVariant<'a> {
 }
 
 impl<'a> ReportedVariant<'a> {
-    /// A load that ran once. Its name is what its connections spoke.
+    /// A load that ran once. It is named after the protocols that its connections spoke.
     pub(super) fn once(result: &'a LoadResult) -> ReportedVariant<'a> {
         let protocols: Vec<&str> = result.counts.protocols.keys().map(String::as_str).collect();
         let name = if protocols.is_empty() {

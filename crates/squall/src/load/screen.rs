@@ -206,7 +206,8 @@ fn erase(drawn: &mut usize) {
     }
 }
 
-/// What erases the lines above the cursor. Terminals echo keys, such as ^C, so the cursor may have left the first column.
+/// The control sequence that erases the lines above the cursor. Terminals echo keys, such as ^C, so the cursor may have left
+/// the first column.
 fn erasure(lines: usize) -> String {
     format!("\r\x1b[{lines}A\x1b[J")
 }

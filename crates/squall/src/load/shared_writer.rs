@@ -49,7 +49,7 @@ pub(super) trait RowWriter<R>: Send {
     /// Whether it can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
-    /// Makes the rows written so far readable for others, now and if the process is killed. Returns copies of rows that the
+    /// Makes the rows written so far readable by others, now and if the process is killed. Returns copies of rows that the
     /// caller has to write for that, because writing takes some milliseconds.
     fn save(&mut self) -> Result<Vec<TableSnapshot>>;
 
@@ -98,7 +98,7 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
         })
     }
 
-    /// Writes, on the calling thread, whatever the clients leave over. Returns when all senders are gone and everything
+    /// Writes, on the calling thread, whatever the clients leave unwritten. Returns when all senders are gone and everything
     /// is written.
     pub(super) fn run(&self) -> Result<()> {
         if let WriterState::Open(open) = &*self.lock() {

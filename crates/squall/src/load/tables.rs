@@ -160,11 +160,7 @@ impl Tables {
             drawn: (outputs.report.is_some()).then(|| Parts::of(names, tag.is_none())),
         };
         let mut setup = WriterSetup {
-            wake_policy: if scheduling::processors() > clients as usize {
-                WakePolicy::Early
-            } else {
-                WakePolicy::Late
-            },
+            wake_policy: wake_policy(clients),
             writers: Vec::new(),
             failed_files,
         };
@@ -209,8 +205,8 @@ impl Tables {
         Ok((sender, log, tables))
     }
 
-    /// Waits until everything is written that can be, after all senders are gone. The shared sums have the files that
-    /// could not.
+    /// Waits, after all senders are gone, until everything that can be written is. The shared sums list the files that could
+    /// not be written.
     pub(super) fn finish(self) -> Result<FinalSums> {
         let panicked = |_| anyhow!("a thread that writes records panicked");
         for table in self.others {
@@ -224,6 +220,15 @@ impl Tables {
             timeline: sums.timeline.take(),
             drawn: sums.drawn.take(),
         })
+    }
+}
+
+/// When clients wake the writers: early if their threads leave a processor free.
+fn wake_policy(clients: u32) -> WakePolicy {
+    if scheduling::processors() > clients as usize {
+        WakePolicy::Early
+    } else {
+        WakePolicy::Late
     }
 }
 
@@ -320,7 +325,7 @@ impl RequestFiles {
         }
     }
 
-    /// Does something with each file, and gives up those where it fails.
+    /// Calls `act` with each file, and gives up those for which it fails.
     fn keep_if_ok(&mut self, mut act: impl FnMut(&mut RequestFile) -> Result<()>) {
         let failed_files = &self.shared.failed_files;
         self.files.retain_mut(|(path, file)| match act(file) {
@@ -333,7 +338,7 @@ impl RequestFiles {
     }
 }
 
-/// Writes one of the other tables.
+/// Writes a table of anything but requests.
 struct TableFile<R: TableRow, F> {
     writer: TableWriter<R>,
     make_relative: F,
@@ -453,8 +458,8 @@ impl RequestFile {
         Ok(())
     }
 
-    /// Makes the rows so far readable for others. A distribution has no lines before its end, and an interval log holds
-    /// the last seconds back. A table's rows are copied, and have to be written.
+    /// Makes the rows so far readable by others. A distribution has no lines before its end, and an interval log holds back
+    /// the last few seconds. Of a table, returns a copy of its rows, which the caller has to write.
     fn save(&mut self) -> Result<Option<TableSnapshot>> {
         match self {
             RequestFile::Parquet(file) => return Ok(file.snapshot()?),

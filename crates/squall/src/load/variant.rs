@@ -12,7 +12,7 @@ use squall_analysis::load::{
     TcpTimes,
 };
 use squall_base::plan::{Connections, Stages, Warmup, Workload};
-use squall_base::record::SideCounts;
+use squall_base::record::{RequestRecord, SideCounts};
 use squall_base::{Duration, Rate, Time};
 use squall_http::InboxOptions;
 use squall_linux::machine::ProcessorTimes;
@@ -23,6 +23,7 @@ use squall_stations::client::{
     self, Client, ClientReport, ClientSettings, ClientSinks, Gauge, Observer, Spin, StartBarrier,
     Target,
 };
+use squall_stations::rows::RowSender;
 
 use super::arguments::Arguments;
 use super::failed_files::FailedFiles;
@@ -48,23 +49,12 @@ pub(super) fn run(
     stop: &StopSignal,
 ) -> Result<LoadResult> {
     // Before the first connection, because it is measured too.
-    let awake = awake::keep(
-        arguments.amount.idle_processors,
-        measurement_kind(&plan.workload),
-    )?;
+    let kind = measurement_kind(&plan.workload);
+    let awake = awake::keep(arguments.amount.idle_processors, kind)?;
     let beginning = (arguments.outputs.report.is_some())
         .then(|| RunBeginning::now(awake.as_ref(), command_line::shown()));
     let epoch = Epoch::now();
-    // Leaked, because files refer to them until the process ends.
-    let names: RequestNames = plan.names.clone().leak();
-    let (requests, log, tables) = Tables::begin(
-        &arguments.outputs,
-        tag,
-        names,
-        arguments.shape.hold.is_some(),
-        plan.threads,
-        epoch,
-    )?;
+    let (requests, log, tables) = begin_tables(arguments, plan, tag, epoch)?;
     if let Some(message) = spin(arguments, plan).message {
         eprint(format_args!("{message}\n"));
     }
@@ -119,6 +109,25 @@ pub(super) fn run(
     result.punctuality.stolen_share = stolen;
     result.punctuality.has_awake_processors = awake.is_some();
     Ok(result)
+}
+
+/// Creates the files that a run writes, with what its clients send them.
+fn begin_tables(
+    arguments: &Arguments,
+    plan: &Plan,
+    tag: Option<&str>,
+    epoch: Epoch,
+) -> Result<(RowSender<RequestRecord>, LogSinks, Tables)> {
+    // Leaked, because files refer to them until the process ends.
+    let names: RequestNames = plan.names.clone().leak();
+    Tables::begin(
+        &arguments.outputs,
+        tag,
+        names,
+        arguments.shape.hold.is_some(),
+        plan.threads,
+        epoch,
+    )
 }
 
 /// A place for each client, and one for the thread that watches them.
@@ -238,7 +247,7 @@ fn lengths(workload: &Workload) -> (Duration, Option<Duration>) {
 fn measured_phase(workload: &Workload, start: Time) -> MeasuredPhase {
     let (warmup, length) = lengths(workload);
     let asked = match workload {
-        Workload::Open(load) => Some(load.asked_for()),
+        Workload::Open(load) => Some(load.active_duration()),
         Workload::Closed(_) | Workload::Script(_) | Workload::Pages(_) => length,
     };
     MeasuredPhase {
@@ -310,7 +319,7 @@ fn combine(
         _ => result.requests,
     };
     if let Some(over) = over.filter(|_| !is_exhausted(&plan.workload, begun)) {
-        // The last response came earlier. Up to it alone, every rate would be above the one that was asked for.
+        // If the load ended with its last response, which came earlier, every rate would be above the one that was asked for.
         result.end = result.end.max(over);
     }
     if let Workload::Pages(_) = &plan.workload {
@@ -340,7 +349,7 @@ fn summarise_punctuality(of: &client::Punctuality) -> Punctuality {
     }
 }
 
-/// The share of all processors' time that the hypervisor took since then.
+/// The share of all processors' time that the hypervisor has taken since `before`.
 fn share_stolen_since(before: ProcessorTimes) -> Option<f64> {
     let times = ProcessorTimes::read()?.since(before);
     let all = times.busy + times.idle + times.steal;
@@ -430,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_load_of_a_number_of_requests_ends_with_its_last_response() {
+    fn closed_load_with_a_request_limit_ends_with_its_last_response() {
         let load = |requests, duration| {
             Workload::Closed(ClosedLoad {
                 requests,

@@ -46,7 +46,7 @@ impl Drive<'_> {
         self.seen.addresses = all.iter().map(SocketAddr::ip).collect();
     }
 
-    /// Looks up a few other names of the certificate. Behind `--connect-to`, names do not say where connections go.
+    /// Looks up a few other names of the certificate. With `--connect-to`, names do not determine where connections go.
     pub(super) fn look_up_other_names(&mut self) {
         let plan = self.plan();
         let Ok(asked) = self.seen.address.parse::<SocketAddr>() else {

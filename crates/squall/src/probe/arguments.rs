@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     /// Stop each download after this many bytes
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     pub(super) bytes: Bytes,
-    /// How long to wait for the server to close an idle connection of each version, if --duration leaves the time; 0s skips
-    /// this step
+    /// How long to wait for the server to close an idle connection of each version, if --duration allows it; 0s skips this
+    /// step
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(super) idle: Duration,
     /// Header field of all requests, as `name: value` (may be repeated)
@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     /// Language of the text, of Markdown and of the page; JSON is always English
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t = LanguageChoice::En)]
     pub(super) lang: LanguageChoice,
-    /// Write the result to this file as an HTML page that needs nothing but a browser
+    /// Write the result to this file as a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Write the frames of HTTP/2, HTTP/3 and QUIC to this file (qlog)

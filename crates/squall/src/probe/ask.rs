@@ -16,7 +16,7 @@ use super::step::{Load, Task};
 use crate::client::{HandshakeFailure, ProtocolChoice, TlsCredentials, quic_handshake};
 
 impl Drive<'_> {
-    /// Asks over each version once. Returns those that answered.
+    /// Sends one request over each version. Returns the versions that answered.
     pub(super) fn ask_versions(&mut self) -> Result<Vec<Version>> {
         let plan = self.plan();
         let mut answered = Vec::new();
@@ -87,7 +87,7 @@ impl Drive<'_> {
         Ok(true)
     }
 
-    /// Notes the address that is asked, which the address book remembers.
+    /// Notes the address that requests go to, which the address book remembers.
     fn note_address(&mut self, version: Version) -> Result<()> {
         if self.seen.address.is_empty()
             && let Some(address) = self.tcp_address(version)?
@@ -168,6 +168,6 @@ fn about_status(head: &Head) -> Option<String> {
     let is_redirection = (300..400).contains(&status);
     let location = head.field("location").filter(|_| is_redirection)?;
     Some(format!(
-        "The server redirects (status {status}) to {location}: probe that URL for what is there."
+        "The server redirects (status {status}) to {location}: probe that URL instead."
     ))
 }

@@ -155,7 +155,7 @@ impl Drive<'_> {
                 version: *version,
                 round: 1,
                 requests: vec![self.small_request(&url)?, self.small_request(&url)?],
-                // The second request would be due when the step is over.
+                // The second request is never sent: it would be due when the step is over.
                 load: Load::Chain(vec![Duration::ZERO, time]),
                 bytes_at_most: 2 * SMALL_BYTES,
             };

@@ -28,9 +28,9 @@ use squall_record::{CaptureDirection, FlowPacket, create_private, write_flows};
 
 use crate::output::eprint;
 
-/// How long to wait for packets before looking whether the probe is over, in milliseconds.
+/// How long to wait for packets before checking whether the probe is over, in milliseconds.
 const WAIT_MS: u8 = 20;
-/// The most packets that are read before looking again, because packets of other programs may arrive without end.
+/// The most packets that are read before checking again, because packets of other programs may arrive without end.
 const PACKETS_A_TURN: usize = 10_000;
 /// Headers that are kept of one endpoint's packets: more than a probe usually has. They take 40 MB.
 const HEADERS_AT_MOST: usize = 300_000;
@@ -406,7 +406,7 @@ impl Wanted {
         }
     }
 
-    /// The direction of a packet that is wanted, which was seen on this device and sent by this machine or not.
+    /// The direction of a packet seen on `device`; `None` if it is not the probe's, or is a second copy of one.
     fn direction(
         &mut self,
         ends: &PacketEnds,

@@ -1,5 +1,5 @@
-//! The course of a probe: which versions answer, then rounds of steps over each of them in turns, each over fresh
-//! connections, until all are done or the time is over.
+//! The course of a probe: which versions answer, then rounds of steps over each of them in turn, each over fresh connections,
+//! until all are done or time runs out.
 //!
 //! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `behaviour` the last steps, and
 //! `step` runs each step.
@@ -33,18 +33,19 @@ pub(super) const STEP_AT_LEAST: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(1_200);
 /// If a small response takes longer than this, round trip included, it is not requested many times.
 const CHEAP_AT_MOST: Duration = Duration::from_millis(400);
-/// Between two TCP handshakes that measure the round trip.
+/// The interval between two TCP handshakes that measure the round trip.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
-/// How often a step is looked at while handshakes are made beside it.
+/// How often to check whether a step is over while TCP handshakes are made alongside it.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
 /// Handshakes before anything is downloaded.
 const IDLE_CONNECTS: usize = 5;
-/// A response that fits twice into an initial congestion window takes one round trip, after a pause or not.
+/// A shorter response, of about two initial congestion windows (RFC 6928) at most, takes no more than two round trips in any
+/// case, so the step with the pause would show little.
 const IDLE_NEEDS: u64 = 30_000;
-/// A download that ends before this says nothing about a small request beside it.
+/// A download shorter than this ends too soon to show how it affects a small request sent during it.
 const OVERLAP_NEEDS: u64 = 1 << 20;
 
-/// The probe of one URL under way.
+/// The running probe of one URL.
 pub(super) struct Drive<'a> {
     pub(super) environment: StepEnvironment<'a>,
     pub(super) deadline: Time,
@@ -146,7 +147,7 @@ impl<'a> Drive<'a> {
         self.environment.run(url, task, time).map(Some)
     }
 
-    /// Times of this many TCP handshakes, one after the other, as far as there is time for them.
+    /// The times of at most this many TCP handshakes, one after the other, as time allows.
     fn connects(&mut self, count: usize) -> Vec<Duration> {
         let Ok(address) = self.seen.address.parse::<SocketAddr>() else {
             return Vec::new();

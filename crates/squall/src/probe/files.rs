@@ -1,6 +1,7 @@
 //! The files that a probe writes. Those that cannot be written, or would be empty, are refused before anything is sent.
 //!
-//! Of their contents only the page is put together here, and squall-report draws it. `recording` has qlog and the capture.
+//! Of their contents, only that of the page is put together here; squall-report draws it. `recording` has qlog and the
+//! capture.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Asks the system's first name server for the HTTPS records of a name (RFC 9460), by which browsers find HTTP/3 and Encrypted
 //! Client Hello: one question over UDP, repeated once.
 //!
-//! The system's resolver (getaddrinfo) cannot ask for them. This module uses neither DNSSEC nor TCP: of a truncated answer it
-//! has the records that fit. No input can cause a panic, and nothing is sent to the servers that records name.
+//! The system's resolver (getaddrinfo) cannot ask for them. This module uses neither DNSSEC nor TCP: from a truncated answer
+//! it takes the records that fit. No input can cause a panic, and nothing is sent to the servers that records name.
 //! squall-analysis' `addresses` has the facts, and `addresses` here the other lookups.
 
 use std::fs;
@@ -17,7 +17,7 @@ use squall_linux::clock;
 use super::drive::Drive;
 use super::record_name::LABEL_AT_MOST;
 
-/// The most time for a question, which is sent a second time in between.
+/// The time limit for an answer. The question is sent again halfway through.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 const ATTEMPTS: u64 = 2;
 /// The port of DNS.
@@ -26,7 +26,7 @@ const PORT: u16 = 53;
 const HTTPS: u16 = 65;
 /// The class of the internet (RFC 1035, section 3.2.4).
 const INTERNET: u16 = 1;
-/// OPT (RFC 6891, section 6.1.2): answers of up to 1,232 bytes are wanted.
+/// OPT (RFC 6891, section 6.1.2): allows answers of up to 1,232 bytes.
 const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
 /// The longest answer, header included.
 const ANSWER_BYTES: usize = 4_096;
@@ -73,9 +73,9 @@ fn ask(server: SocketAddr, name: &str, within: Duration) -> io::Result<Vec<Https
         Ipv6Addr::UNSPECIFIED.into()
     };
     let socket = UdpSocket::bind((local, 0))?;
-    // The kernel drops datagrams of other senders.
+    // The kernel drops datagrams from other senders.
     socket.connect(server)?;
-    // Others cannot guess it: the keys of the hash are random.
+    // Nobody else can guess it: the keys of the hash are random.
     let id = RandomState::new().build_hasher().finish() as u16;
     let question = question(id, name);
     let each = Duration::from_nanos(within.as_nanos() / ATTEMPTS);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_any_bytes_cause_no_panic() {
+    fn arbitrary_bytes_as_an_answer_cause_no_panic() {
         let message = answer("a.test", &[SERVICE, ALIAS]);
         for length in 0..message.len() {
             read(&message[..length]);

@@ -15,13 +15,13 @@ use squall_stations::client::{Observation, Observer};
 use super::capture::OwnSockets;
 use crate::client::VerbosePrinter;
 
-/// Heads that are kept: the first ones of a step say all that is asked of them.
+/// How many heads are kept: the first ones of a step tell everything that is needed.
 const HEADS_AT_MOST: usize = 8;
-/// Ends of connections that are kept.
+/// How many ends of connections are kept.
 const ENDS_AT_MOST: usize = 8;
-/// TLS records that are kept: more than any known server sends before its records grow.
+/// How many TLS records are kept: more than any known server sends before its records grow.
 const RECORDS_AT_MOST: usize = 8_192;
-/// Pieces of one response that arrive within this time are one, so that a server cannot fill the memory with tiny ones.
+/// Pieces of one response that arrive within this time count as one, so that a server cannot fill the memory with tiny ones.
 const PIECE: Duration = Duration::from_micros(200);
 
 /// What a step has seen.
@@ -35,7 +35,7 @@ pub(super) struct StepObservations {
     pub(super) was_cut: bool,
     /// Whether a TCP handshake was completed.
     pub(super) was_connected: bool,
-    /// Whether the TLS handshake behind it was not.
+    /// Whether the TLS handshake that follows it was not completed.
     pub(super) lacks_tls: bool,
     /// What the first handshake showed.
     pub(super) handshake: Option<Handshake>,

@@ -23,7 +23,7 @@ pub(super) const SMALL_FIRST: u64 = 20;
 pub(super) const SMALL_LATER: u64 = 5;
 /// Small requests in a row on one connection, once for each version: enough to see that connections end after 100.
 pub(super) const MANY: u64 = 120;
-/// How many of them are under way at a time where connections have streams.
+/// How many of them are in flight at a time on connections with streams.
 pub(super) const MANY_AT_ONCE: u32 = 8;
 /// A response up to this size is requested as it is; otherwise only its head.
 pub(super) const MANY_BYTES: u64 = 4 * 1024;
@@ -31,21 +31,21 @@ pub(super) const MANY_BYTES: u64 = 4 * 1024;
 pub(super) const SIX: u32 = 6;
 /// A response up to this size is a small one.
 pub(super) const SMALL_BYTES: u64 = 64 * 1024;
-/// What the download beside a small request may bring: more than fits into a server's socket buffer.
+/// Most bytes of the download during which a small request is sent: more than fits into a server's socket buffer.
 pub(super) const OVERLAP_BYTES: u64 = 8 << 20;
-/// What is requested before and after a pause.
+/// Bytes that are requested before and after a pause.
 pub(super) const IDLE_BYTES: u64 = 256 * 1024;
-/// What the three responses around a pause may bring: more than three times as much, so that none is cut off.
+/// Most bytes of the three responses around a pause: more than three times as much, so that none is cut off.
 pub(super) const IDLE_BYTES_AT_MOST: u64 = 4 * IDLE_BYTES;
-/// What each of the downloads with priorities may bring on average.
+/// Most bytes per download with priorities, on average.
 pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
 /// Small requests on each of the two connections of the step that resumes a session.
 pub(super) const RESUMPTION_REQUESTS: u64 = 2;
-/// The short upload.
+/// Bytes of the short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 /// More than a form adds to the bytes of an upload.
 const FORM_BYTES: u64 = 256;
-/// How much of robots.txt is read: what RFC 9309, section 2.5, asks for at least.
+/// How much of robots.txt is read: the least that RFC 9309, section 2.5, allows.
 pub(super) const ROBOTS_BYTES: u64 = 500 * 1024;
 /// Other names of the certificate that are looked up.
 pub(super) const OTHER_NAMES: usize = 3;
@@ -57,7 +57,7 @@ const DURATION_AT_LEAST: Duration = Duration::from_secs(1);
 /// The longest upload, which is kept in memory.
 const UPLOAD_AT_MOST: Bytes = Bytes::new(1 << 30);
 
-/// A window for a stream that does not limit what the server sends, because the probe is to see the server's own limits.
+/// A stream window that does not limit what the server sends, because the probe is to see the server's own limits.
 const OWN_WINDOW: u64 = 16 << 20;
 /// The largest such window: 1.5 times this, the connection's window, is still valid in HTTP/2.
 const OWN_WINDOW_AT_MOST: u64 = 1 << 30;
@@ -68,7 +68,7 @@ pub(super) struct Plan {
     pub(super) download: HttpUrl,
     pub(super) upload: Option<(HttpUrl, Bytes)>,
     upload_as: UploadForm,
-    /// Whether robots.txt is not asked for.
+    /// Whether robots.txt is not requested.
     pub(super) ignores_robots: bool,
     pub(super) versions: Vec<Version>,
     pub(super) rounds: u32,
@@ -91,7 +91,7 @@ impl Plan {
         let flags = &arguments.connection;
         if flags.upgrade || flags.lacks_udp() {
             return Err(BadInput::new(
-                "squall probe connects to the server itself: without --upgrade, --proxy and --unix-socket",
+                "squall probe connects to the server directly: leave out --upgrade, --proxy and --unix-socket",
             ));
         }
         if arguments.duration < DURATION_AT_LEAST {
@@ -185,7 +185,7 @@ impl Plan {
         (self.request).request_of("POST", url, &own, payload)
     }
 
-    /// The name that DNS is asked about, if it may have HTTPS records. Behind `--connect-to`, they do not say where
+    /// The name that DNS is asked about, if it may have HTTPS records. With `--connect-to`, they do not determine where
     /// connections go.
     pub(super) fn https_record_name(&self) -> Option<String> {
         if !self.is_secure() || self.connection.connect_to.is_some() {
@@ -311,7 +311,7 @@ fn megabytes(bytes: u64) -> String {
 fn wanted(asked: &[Http], scheme: Scheme) -> Result<Vec<Http>, BadInput> {
     if asked.contains(&Http::Auto) {
         return Err(BadInput::new(
-            "squall probe tries each version by itself: expected --http 1.1, 2 or 3, or several of them",
+            "squall probe tries each version separately: expected --http 1.1, 2 or 3, or several of them",
         ));
     }
     let all: &[Http] = match scheme {
@@ -349,7 +349,7 @@ fn on_same_server(url: &HttpUrl, text: Option<&str>, flag: &str) -> Result<HttpU
         return Ok(other);
     }
     Err(BadInput::new(format!(
-        "{flag} {text}: expected a path, or a URL on {}: other servers are probed by themselves",
+        "{flag} {text}: expected a path, or a URL on {}: probe other servers separately",
         url.authority
     )))
 }
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn form_around_an_upload_is_as_long_as_announced_at_most() {
+    fn form_around_an_upload_is_no_longer_than_announced() {
         for size in [SHORT_UPLOAD, 5_000_000] {
             let (payload, content_type) =
                 upload_body(UploadForm::Multipart, Bytes::new(size)).unwrap();

@@ -1,6 +1,6 @@
 //! The name that has the HTTPS records of an origin.
 //!
-//! Nothing is asked here: `https_record` does that.
+//! This module sends nothing: `https_record` asks for the records.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_public_dns_are_asked() {
+    fn only_names_of_the_public_dns_are_asked_about() {
         let name = record_name;
         assert_eq!(name("a.test", 443).as_deref(), Some("a.test"));
         assert_eq!(

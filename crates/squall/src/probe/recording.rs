@@ -33,12 +33,12 @@ pub(super) struct Recording {
     capture: Option<Capture>,
     qlog: Option<Qlog>,
     spent: ProbeCost,
-    /// The letter of the endpoint under way, if there are several.
+    /// The letter of the current endpoint, if there are several.
     endpoint: Option<char>,
 }
 
 impl Recording {
-    /// Creates the files that the flags name. `tap` is open if there is to be a capture, or packets may be seen.
+    /// Creates the files that the flags name. `tap` is given if there is to be a capture, or if this process may see packets.
     pub(super) fn start(
         arguments: &Arguments,
         keys: Option<&KeyLog>,
@@ -55,13 +55,13 @@ impl Recording {
         })
     }
 
-    /// Begins with an endpoint; `letter` stands for it among several.
+    /// Begins with an endpoint; `letter` identifies it if there are several.
     pub(super) fn begin(&mut self, letter: Option<char>) {
         self.spent = ProbeCost::default();
         self.endpoint = letter;
     }
 
-    /// What the endpoint under way has cost, without the time.
+    /// What the current endpoint has cost so far, apart from time.
     pub(super) fn spent(&self) -> ProbeCost {
         self.spent
     }
@@ -80,14 +80,14 @@ impl Recording {
         self.capture.as_ref().map(|capture| capture.own().clone())
     }
 
-    /// The next connections go to this server.
+    /// Notes that the next connections go to this server.
     pub(super) fn watch(&mut self, server: Option<SocketAddr>) {
         if let (Some(capture), Some(server)) = (&mut self.capture, server) {
             capture.watch(server);
         }
     }
 
-    /// A socket of the probe itself was opened from this address.
+    /// Notes that the probe itself opened a socket from this address.
     pub(super) fn opened(&self, from: SocketAddr, is_tcp: bool) {
         if let Some(capture) = &self.capture {
             capture.own().add(from, is_tcp);
@@ -113,7 +113,7 @@ impl Recording {
         }
     }
 
-    /// Keeps what is wanted of a step.
+    /// Keeps what the files need of a step.
     pub(super) fn add(&mut self, step: &Step) {
         self.spent.requests += step.requests.len() as u64;
         let sent = step.requests.iter().map(|row| row.request_body_bytes);

@@ -20,7 +20,7 @@ use crate::outcome::BadInput;
 pub(super) const PCAP: &str = "--pcap";
 /// What the far host is called on the near side of a link.
 const FAR_HOST: &str = "server";
-/// How often a running probe is looked at.
+/// How often to check whether a running probe has ended.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A service of this machine, to be probed behind links.
@@ -54,7 +54,7 @@ impl Service {
         self.command(link, None, own)
     }
 
-    /// As `probe`; the link may also make a capture.
+    /// Like `probe`, but the link can also make a capture.
     pub(super) fn command(
         &self,
         link: &str,
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_behind_the_link_has_all_other_arguments() {
+    fn command_behind_the_link_has_all_other_arguments() {
         for flag in [vec!["--behind", "delay 30ms"], vec!["--behind=delay 30ms"]] {
             let mut all = vec!["probe", "-k", "--json"];
             all.extend(flag);

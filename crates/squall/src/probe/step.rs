@@ -1,5 +1,5 @@
-//! Runs one step of a probe: a client with its load over fresh connections, within a time and a number of bytes. Returns
-//! what it recorded.
+//! Runs one step of a probe: a client with its load over fresh connections, limited in time and bytes. Returns what it
+//! recorded.
 //!
 //! It decides nothing about the order of steps (`drive` does) and draws no conclusion (squall-analysis' `probe` does).
 
@@ -56,9 +56,9 @@ pub(super) enum Load {
     Streams { at_once: u32, count: u64 },
     /// Each request after the one before it has succeeded, and after this pause.
     Chain(Vec<Duration>),
-    /// All requests from the start, the second one after this time.
+    /// Two requests that do not depend on each other: the first at the start, the second after this time.
     Beside(Duration),
-    /// The first request, and once it has succeeded the second, and after this time the third.
+    /// The first request; once it has succeeded, the second one, and the third one this long after the first has succeeded.
     PairBehind(Duration),
     /// This many requests from the start, each once, on one connection.
     Together(u32),
@@ -148,7 +148,7 @@ struct Receivers {
     sockets: RowReceiver<squall_base::record::SocketRecord>,
 }
 
-/// A step under way.
+/// A running step.
 pub(super) struct RunningStep {
     task: Task,
     client: JoinHandle<Result<ClientReport, squall_stations::StationError>>,

@@ -109,7 +109,7 @@ fn announcement(plan: &Plan, range: &Range) -> String {
     )
 }
 
-/// How long all probes take at most, of which each one has this time.
+/// How long all probes take at most, if each has this time.
 fn at_most(duration: Duration, range: &Range) -> Duration {
     let each = (duration + LINK_AT_MOST).as_nanos();
     Duration::from_nanos(each.saturating_mul(range.values.len() as u64))

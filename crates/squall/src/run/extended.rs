@@ -1,7 +1,7 @@
 //! What `squall run --resume` adds to the plan of a run: more repetitions of each cell, and fixes to try.
 //!
 //! squall-recipe plans the repetitions, `fixes` the fixes. plan.json is written before a trial is run, so that an interrupted
-//! run goes on with what was added. No trial of the run is changed or removed.
+//! run continues with what was added. No trial of the run is changed or removed.
 
 use std::num::NonZeroU32;
 
@@ -43,7 +43,7 @@ pub(super) fn extend(
     }
 }
 
-/// The command in environment.json begins the same run.
+/// Updates the command in environment.json, so that it starts the same run.
 fn note_repetitions(folder: &RunFolder, count: NonZeroU32) -> Result<()> {
     let mut beginning: RunBeginning = read_json(folder.environment())?;
     beginning.set_repetitions(count.get());

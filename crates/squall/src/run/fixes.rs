@@ -55,7 +55,7 @@ pub(super) fn preview(plan: &Plan, language: Language) -> String {
     lines.labelled(&heading, &size) + "\n"
 }
 
-/// Chooses the fixes to try by the findings of the planned trials, unless that was done before, and writes the plan.
+/// Chooses the fixes to try from the findings of the planned trials, unless that was done before, and writes the plan.
 pub(super) fn choose_for(folder: &RunFolder, plan: &mut Plan, language: Language) -> Result<()> {
     let Some(FixesToTry {
         at_most,
@@ -130,7 +130,7 @@ fn untried(RefusedFix { proposal, why }: RefusedFix) -> UntriedFix {
 fn applied(plan: &Plan, proposal: &FixProposal) -> Result<[Variant; 2]> {
     let changes = &proposal.fix.changes;
     if changes.is_empty() {
-        return Err(anyhow!("no setting of a recipe does this"));
+        return Err(anyhow!("no recipe setting does this"));
     }
     let mut variants = plan.variants.iter();
     let variant = variants
@@ -249,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn fix_in_words_is_not_tried_and_says_why() {
+    fn fix_that_no_setting_makes_is_not_tried_and_says_why() {
         let plan = plan();
         let chosen = chosen(&plan, &[cell(&plan, Vec::new())], 1);
         assert_eq!(chosen.tried, []);
         assert_eq!(chosen.not_tried.len(), 1);
-        assert!(chosen.not_tried[0].why.contains("no setting"));
+        assert!(chosen.not_tried[0].why.contains("no recipe setting"));
     }
 
     #[test]

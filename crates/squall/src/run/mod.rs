@@ -72,8 +72,8 @@ pub(crate) struct Arguments {
     /// --resume, add repetitions to the run, even if it is complete, until each cell has this many
     #[arg(long, value_name = "COUNT")]
     repetitions: Option<NonZeroU32>,
-    /// Attempts at each trial at most: one that other work on the machine disturbs is repeated. The record of the last is
-    /// kept even if it is disturbed [default: 3]
+    /// Maximum attempts at each trial: an attempt that other work on the machine disturbs is repeated. The record of the last
+    /// one is kept even if it is disturbed [default: 3]
     #[arg(long, value_name = "COUNT")]
     attempts: Option<NonZeroU32>,
     /// After the planned trials, try the fixes for the N most costly findings (by default 1, at most 5). For each planned
@@ -230,8 +230,8 @@ fn new_folder(above: &Path, recipe: &str) -> Result<RunFolder, RecordError> {
 fn compare_environment(folder: &RunFolder, before: &Environment, awake: Option<&SleepInhibitor>) {
     if *before != Environment::read(awake) {
         eprint(format_args!(
-            "squall: kernel, processor, memory, squall's version or whether processors may sleep are not those of {}: \
-             trials of two machines do not compare\n",
+            "squall: the kernel, processor, memory, squall's version or processor sleep setting differs from that of {}: \
+             trials from different machines cannot be compared\n",
             folder.environment().display()
         ));
     }
@@ -272,7 +272,7 @@ fn plan_recipe(arguments: &Arguments, wanted: &str) -> Result<PlannedRecipe> {
     programs::announce_own(&plan);
     let warnings = programs::check(&plan).map_err(|error| {
         BadInput::new(format!(
-            "{}\nTo let squall play all programs itself, add: --stations embedded",
+            "{}\nTo run squall's own stations instead of all programs, add: --stations embedded",
             error_chain(&error)
         ))
     })?;
@@ -320,7 +320,8 @@ fn begin(arguments: &Arguments, wanted: &str) -> Result<(RunFolder, Plan, Option
     Ok((folder, planned.plan, awake))
 }
 
-/// The words of the command that begins the same run. What the user left out has its value; `--try-fix` is in the plan.
+/// The words of the command that starts the same run. Flags that the user left out are given with their values; `--try-fix` is
+/// in the plan.
 fn command(arguments: &Arguments, wanted: &str, profile: &str) -> Vec<String> {
     let seed = arguments.seed.to_string();
     let mut words = vec![
@@ -365,7 +366,7 @@ fn write_beginning(
 ) -> Result<()> {
     let recipe = folder.recipe();
     let text = secrets.recipe(&planned.text);
-    // Commands and comments may have secrets that are not known as such.
+    // Commands and comments may contain secrets that squall does not recognise.
     let written = if planned.plan.has_secrets() {
         write_private(&recipe, text.as_bytes())
     } else {

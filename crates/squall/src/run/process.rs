@@ -1,6 +1,6 @@
 //! Runs the worker process of one trial, seen from the process that starts it: hands over the trial, waits, reports how it
-//! failed, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`; whether a failed attempt
-//! is repeated is decided in `run`.
+//! failed, and ends it if it is stuck or the user interrupts. What the worker does is in `worker`; `attempts` decides
+//! whether a failed attempt is repeated.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,7 +41,7 @@ pub(crate) enum WorkerOutcome {
     Failed(String),
 }
 
-/// How the trials of a run are run. It is not part of the plan: a resumed run may do it otherwise.
+/// How the trials of a run are run. It is not part of the plan: a resumed run may run them differently.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunOptions {
     pub(crate) packets: LinkPackets,
@@ -57,7 +57,7 @@ pub(crate) struct RunContext<'a> {
     pub(crate) folder: &'a RunFolder,
     pub(crate) plan: &'a Plan,
     pub(crate) options: RunOptions,
-    /// The versions that programs told before the first trial, by program.
+    /// The versions that programs reported before the first trial, by program.
     pub(crate) versions: &'a BTreeMap<String, [u32; 3]>,
 }
 
@@ -156,8 +156,8 @@ fn remove_leftovers(target: &Path) {
 fn stuck(worker: Child) -> Result<WorkerOutcome> {
     Ok(match judge(worker)? {
         WorkerOutcome::Failed(said) => WorkerOutcome::Failed(format!(
-            "the worker did not finish within {} s after its load and was ended ({said}); this is a fault of squall or a \
-             machine without free processor time: report it if it stays",
+            "the worker did not finish within {} s after its load and was ended ({said}); this is a bug in squall, or the \
+             machine has no processor time to spare: report it if it keeps happening",
             STUCK_AFTER.as_secs()
         )),
         ended => ended,

@@ -43,7 +43,7 @@ pub(crate) fn program_of(name: &str, runs: &Implementation) -> Result<Option<Pro
             Some(match (driver(program), client::client(program)) {
                 (Some(driver), _) => Program::Known(driver),
                 (None, Some(client)) => Program::Client(client),
-                (None, None) => bail!("station {name}: squall knows no program `{program}`"),
+                (None, None) => bail!("station {name}: there is no program `{program}`"),
             })
         }
         Implementation::Own(own) => {
@@ -112,11 +112,15 @@ pub(crate) fn client_order(
     setup: ClientSetup,
 ) -> Result<ClientOrder> {
     let name = &variant.stations[0].name;
-    let cannot =
-        |why: &str| anyhow!("station {name}: a load generator {why}; `client` makes such loads");
+    let cannot = |why: &str| {
+        anyhow!(
+            "station {name}: an external load generator cannot produce this load ({why}); use \
+             squall's own `client`"
+        )
+    };
     let hop = variant.first_hop();
     let page = match (&load.kind, is_browser(&variant.stations[0])) {
-        (LoadKind::Pages { .. }, false) => return Err(cannot("loads no pages")),
+        (LoadKind::Pages { .. }, false) => return Err(cannot("it does not load pages")),
         _ => page_order(load, hop, requests).map_err(cannot)?,
     };
     let load = client_load(load, hop).map_err(cannot)?;
@@ -124,13 +128,13 @@ pub(crate) fn client_order(
         ([request], _) | ([request, ..], Some(_)) => request,
         _ => {
             return Err(cannot(
-                "asks for one thing only, and this load has several requests",
+                "it sends only one kind of request, and this load has several",
             ));
         }
     };
     let RequestBody::Size(body) = request.body else {
         return Err(cannot(
-            "sends bodies of a size, and no texts, files or forms",
+            "it sends only bodies of a given size, not texts, files or forms",
         ));
     };
     // h2load does not verify certificates, and rejects the option to trust one.
@@ -180,17 +184,17 @@ fn page_order(
         return Ok(None);
     };
     if users.count != 1 || users.think != ThinkTime::None || pages.is_some() {
-        return Err("is one user, who loads page after page for the load's time");
+        return Err("it supports only one user, loading pages back to back for the duration");
     }
     let count = u32::try_from(requests.len()).unwrap_or(u32::MAX);
     if count < 2 || *page != Page::tiles(0, 1, count - 1) {
-        return Err("loads a document and what it refers to, which is a load of `tiles`");
+        return Err("it loads a document, then all of its resources, as a load of `tiles` does");
     }
     let usual = Connections::OnDemand {
         at_most: browser_connections(hop.protocol.version()),
     };
     if hop.connections != usual {
-        return Err("opens connections as a browser does: leave out `connections`");
+        return Err("it opens connections as browsers do: leave out `connections`");
     }
     let target = |request: &RequestTemplate| request.target.clone();
     Ok(Some(PageOrder {
@@ -203,14 +207,14 @@ fn page_order(
 fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
     let length = load.warmup + load.duration;
     if load.spin != Duration::ZERO {
-        return Err("waits as it does: `spin` is not for it");
+        return Err("it does not support `spin`");
     }
     let users = match &load.kind {
         LoadKind::Open { .. } => {
             let rate = load.constant_rate();
             return Ok(ClientLoad::Rate {
                 rate: rate
-                    .ok_or("knows no stages and no Poisson arrivals, only a constant rate")?,
+                    .ok_or("it supports only a constant rate, no stages or Poisson arrivals")?,
                 duration: length,
                 connections: match hop.connections {
                     Connections::Fixed(count) => count,
@@ -224,9 +228,9 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
             ..
         } if users.think == ThinkTime::None && users.starts_over.is_zero() => users.count,
         LoadKind::Closed { .. } => {
-            return Err("has no users who think or start one by one, and ends after its time");
+            return Err("it does not support think time, staggered starts or a request count");
         }
-        LoadKind::Script { .. } => return Err("replays no recordings"),
+        LoadKind::Script { .. } => return Err("it cannot replay recordings"),
         // A browser manages its own connections.
         LoadKind::Pages { .. } => {
             return Ok(ClientLoad::Closed {
@@ -243,7 +247,7 @@ fn client_load(load: &Load, hop: &Hop) -> Result<ClientLoad, &'static str> {
     let streams = users / connections;
     let is_even = streams * connections == users;
     if !is_even || (streams > 1 && hop.protocol.version() == Version::Http1) {
-        return Err("shares its users out evenly over connections that take them all at once");
+        return Err("users must divide evenly among connections, one each over HTTP/1.1");
     }
     Ok(ClientLoad::Closed {
         connections,
@@ -462,7 +466,7 @@ fn check_station(
     let Some(trial) = plan.trials.first() else {
         return Ok(());
     };
-    // Where it will be is not known yet, and nothing here depends on it.
+    // Its real address is not known yet, and nothing here depends on it.
     let somewhere = SocketAddr::from(([127, 0, 0, 1], 1));
     let is_secure = front.is_secure() || upstream.is_some_and(Protocol::is_secure);
     let setup = StationSetup {
@@ -492,7 +496,7 @@ fn check_client(
     let Some(trial) = plan.trials.first() else {
         return Ok(None);
     };
-    // Where it will be is not known yet, and nothing here depends on it.
+    // Its real target is not known yet, and nothing here depends on it.
     let setup = ClientSetup {
         target: SocketAddr::from(([127, 0, 0, 1], 1)),
         server_name: "server".to_owned(),
@@ -508,7 +512,7 @@ fn check_client(
     let server = variant.stations.last().expect("a path has two stations");
     if server.runs != Implementation::Embedded {
         bail!(
-            "station {}: a browser's page is made by `server` alone",
+            "station {}: only `server` can serve the page that a browser loads",
             server.name
         );
     }
@@ -526,7 +530,7 @@ fn check_server(station: &str, driver: &dyn Driver, requests: &[RequestTemplate]
     let mut paths = requests.iter().map(path);
     let first = paths.next();
     if driver.name() == "nghttpd" && paths.any(|other| Some(&other) != first.as_ref()) {
-        bail!("station {station}: nghttpd serves one file, and this load asks for several targets");
+        bail!("station {station}: nghttpd serves one file, and this load requests several targets");
     }
     Ok(())
 }

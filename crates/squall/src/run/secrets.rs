@@ -29,7 +29,8 @@ pub(super) enum Secrets {
 }
 
 impl Secrets {
-    /// For a recipe of this text. The secrets of a recipe that comes with squall are made up and known to everyone.
+    /// What to do for a recipe of this text. The secrets of a recipe that is bundled with squall are made up and known to
+    /// everyone.
     pub(super) fn of(text: &str, are_kept: bool) -> Secrets {
         let is_public = bundled().iter().any(|(_, known)| *known == text);
         if are_kept || is_public {
@@ -55,7 +56,7 @@ impl Secrets {
         }
     }
 
-    /// Takes the secrets out of the run's copy of a file, unless a request sends it.
+    /// Removes the secrets from the run's copy of a file, unless a request sends that file.
     pub(super) fn settle_copy(self, plan: &Plan, kept_as: &str, copy: &Path) -> Result<()> {
         if self == Secrets::Kept || sent_files(plan).any(|sent| sent == kept_as) {
             return Ok(());
@@ -86,16 +87,17 @@ fn sent_files(plan: &Plan) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Prints a notice if a recipe is such a copy: its requests are not those of the original.
+/// Prints a notice if the secrets were left out of the recipe: its requests differ from those of the original.
 pub(super) fn warn_of_a_copy(plan: &Plan) {
     if plan.is_redacted() {
         eprint(
-            "squall: the recipe has [redacted] where a secret was, and sends that: take the original for the same requests\n",
+            "squall: the recipe contains [redacted] in place of secrets, and sends it as it is: use the original recipe to \
+             send the same requests\n",
         );
     }
 }
 
-/// The plan of a run that is to be resumed, complete. Secrets that plan.json lacks are those of the recipe: the named one, or
+/// The complete plan of a run that is to be resumed. Secrets that plan.json lacks are taken from the recipe: the named one, or
 /// the one that has the plan's name.
 pub(super) fn complete(
     plan: Plan,
@@ -106,7 +108,7 @@ pub(super) fn complete(
         return match named {
             None => Ok(plan),
             Some(recipe) => Err(BadInput::new(format!(
-                "plan.json has all that it takes to resume the run: leave the recipe {recipe:?} out"
+                "plan.json has everything needed to resume the run: leave out the recipe {recipe:?}"
             ))),
         };
     }
@@ -127,7 +129,7 @@ pub(super) fn complete(
 fn add_secrets(plan: &Plan, wanted: &str, outside: OutsideFiles) -> Result<Plan, BadInput> {
     let RecipeText { name, text, files } = find_recipe(wanted)?;
     let files = files.with_outside(outside);
-    // Requests do not depend on who plays the stations.
+    // Requests do not depend on which programs the stations are.
     let parsed: Result<Recipe, _> = parse_with(&text, StationMode::Embedded, &files)
         .or_else(|_| parse_with(&text, StationMode::Real, &files));
     let recipe = parsed.map_err(|error| BadInput::in_file(&error.render(&name, &text)))?;
@@ -198,14 +200,14 @@ mod tests {
         let said = refused(&stored, None);
         assert!(said.contains("squall run RECIPE --resume RUN"), "{said}");
         let said = refused(&plan, Some(path.as_str()));
-        assert!(said.contains("leave the recipe"), "{said}");
+        assert!(said.contains("leave out the recipe"), "{said}");
         let (path, _) = plan_of(&RECIPE.replace("/a?", "/b?"), home.path());
         let said = refused(&stored, Some(path.as_str()));
         assert!(said.contains("are not those of the run"), "{said}");
     }
 
     #[test]
-    fn copies_of_recordings_lose_their_secrets_and_bodies_stay() {
+    fn copies_of_recordings_lose_their_secrets_but_bodies_stay_whole() {
         let home = tempfile::tempdir().unwrap();
         let (_, mut plan) = plan_of(RECIPE, home.path());
         let copy = home.path().join("0-targets.txt");

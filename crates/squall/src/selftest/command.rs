@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     } else {
         let slept = match awake {
             Some(_) => "",
-            None => "idle processors may have slept, out of which they wake up late\n",
+            None => "idle processors may have slept, and they wake up late\n",
         };
         print(format_args!("{}\n{slept}{}", table(&rows), summary(&rows)))?;
     }
@@ -108,9 +108,9 @@ fn summary(rows: &[Row]) -> String {
     let judged = rows.iter().filter(|row| row.pass.is_some()).count();
     match failed(rows) {
         0 => format!("all {judged} targets are met\n"),
-        failed => format!(
-            "{failed} of {judged} targets are missed; what stands in the way here, `squall doctor` may know\n"
-        ),
+        failed => {
+            format!("{failed} of {judged} targets are missed; `squall doctor` may show why\n")
+        }
     }
 }
 

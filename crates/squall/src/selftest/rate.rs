@@ -1,4 +1,4 @@
-//! Whether bits leave a queue at the configured rate: no more of them, and not in bursts.
+//! Whether bits leave a queue at the configured rate: no faster, and not in bursts.
 //!
 //! A sender floods a drop-tail queue at one and a half times the rate, so that it is never empty. The measure is the
 //! busiest whole second, because a rate that is right only on average would show there.

@@ -147,25 +147,25 @@ pub(super) fn flood(
     deadline: Time,
 ) -> Result<u64> {
     let datagram = vec![0; packet_bytes - IP_AND_UDP_BYTES];
-    let (mut under_way, mut read) = (0, 0);
+    let (mut in_flight, mut read) = (0, 0);
     let mut last_read = clock::now();
     loop {
         let now = clock::now();
         if now >= deadline {
             return Ok(read as u64);
         }
-        if under_way < FLOOD_AT_ONCE {
+        if in_flight < FLOOD_AT_ONCE {
             let sent = datagrams::send_many(from, &datagram);
-            under_way += sent.context("cannot send datagrams")?;
+            in_flight += sent.context("cannot send datagrams")?;
         }
         let more = datagrams::receive_many(to).context("cannot read datagrams")?;
         read += more;
-        under_way = under_way.saturating_sub(more);
+        in_flight = in_flight.saturating_sub(more);
         if more > 0 {
             last_read = now;
         } else if now > last_read + GIVEN_UP_AFTER {
             // Whatever is still missing did not fit into the reader's socket buffer.
-            under_way = 0;
+            in_flight = 0;
             last_read = now;
         }
     }

@@ -25,7 +25,7 @@ const CONNECTIONS_AT_MOST: usize = 64;
 /// How long a connection may be silent.
 const SILENT_AT_MOST: Duration = Duration::from_secs(120);
 
-/// How long to wait after a connection could not be accepted, such as for want of files.
+/// How long to wait after a connection could not be accepted, such as for lack of file descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// What all connections share.
@@ -140,7 +140,7 @@ impl Server {
             let port = self.port;
             return Answer::text(
                 403,
-                format!("This is http://127.0.0.1:{port}/, by that name only.\n"),
+                format!("This server answers only as http://127.0.0.1:{port}/.\n"),
             );
         }
         match method {
@@ -157,7 +157,7 @@ fn is_own_host(value: &[u8], port: u16) -> bool {
     };
     ["127.0.0.1", "localhost"].iter().any(|name| {
         let own = format!("{name}:{port}");
-        // A browser leaves out HTTP's usual port.
+        // A browser leaves out HTTP's default port.
         host.eq_ignore_ascii_case(&own) || (port == 80 && host.eq_ignore_ascii_case(name))
     })
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_own_names_with_the_own_port_are_hosts() {
+    fn only_the_servers_own_names_and_port_are_accepted_as_host() {
         for host in ["127.0.0.1:8080", "localhost:8080", "LocalHost:8080"] {
             assert!(is_own_host(host.as_bytes(), 8080), "{host}");
         }

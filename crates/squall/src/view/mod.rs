@@ -1,9 +1,9 @@
 //! `squall view`: serves the reports of runs on loopback, with all of their data.
 //!
 //! This file has the flags, opens the runs and waits for Ctrl-C. `http` is the server, `site` says what is at which path,
-//! `trials` keeps requests and packets of trials in memory. What a part of a plot shows is decided in squall-report's
-//! `view`, what a request waited for in `explain`, which keeps how the trial's connections began and finds a request in
-//! full. Nothing is written. docs/VIEW.md describes paths and answers.
+//! `trials` keeps requests and packets of trials in memory. squall-report's `view` decides what a part of a plot shows, and
+//! `explain` what a request waited for; it also remembers how the trial's connections began, and finds a request in full.
+//! Nothing is written. docs/VIEW.md describes paths and answers.
 
 mod http;
 mod site;

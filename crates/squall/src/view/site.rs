@@ -55,7 +55,7 @@ impl Answer {
         }
     }
 
-    /// A few words.
+    /// A short answer in plain text.
     pub(super) fn text(status: u16, words: String) -> Answer {
         Answer {
             status,
@@ -120,7 +120,7 @@ impl ViewedRun {
         }
     }
 
-    /// Its page in a language, where it has this number.
+    /// Its page in this language; `number` is that of the run on this server.
     fn page(&self, number: usize, language: Language) -> Result<Arc<str>> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = &*page {
@@ -137,7 +137,7 @@ fn run_path(number: usize) -> String {
     format!("/runs/{number}/")
 }
 
-/// All runs, and what is in memory of their trials.
+/// All runs, and the requests and packets of their trials that are in memory.
 pub(super) struct Site {
     runs: Vec<ViewedRun>,
     language: Language,

@@ -28,7 +28,7 @@ impl<T> Recent<T> {
         }
     }
 
-    /// The value of this trial, which `make` makes if it is not kept. One is made at a time.
+    /// The value of this trial, made by `make` if it is not kept. Only one is made at a time.
     pub(super) fn get(&self, name: &TrialName, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         // A value is only added once it is complete, so a panic leaves nothing half-done.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl<T> Recent<T> {
     }
 }
 
-/// Reads the requests of a trial, with what they waited for and the drops, as far as it has these tables.
+/// Reads the requests of a trial and, if it has these tables, what they waited for and the drops.
 pub(super) fn read_request_index(trial: &TrialFolder) -> Result<RequestIndex> {
     let record = trial.read_record()?;
     let mut index = RequestIndexBuilder::new(&record);

@@ -1,8 +1,8 @@
 //! Attribution of real trials: squall runs a small recipe over every protocol, without and with loss, and attribution must
 //! find what is known about the link.
 //!
-//! squall-analysis tests attribution of hand-made records; `causes` tests that the recorded causes add up. Small responses, which
-//! need a quiet machine, are in `alone::attribution`.
+//! squall-analysis tests attribution of hand-made records; `causes` tests that the recorded causes add up. Small responses,
+//! which need a quiet machine, are in `alone::attribution`.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl Trial {
         self.record.trial.condition.loss.up.get() == 0.0
     }
 
-    /// The time of each request on a cause, in ms, in ascending order.
+    /// How much of each request's time was attributed to a cause, in ms, in ascending order.
     pub(crate) fn spans_ms(&self, cause: Cause) -> Vec<f64> {
         let rows = self.found.causes.iter();
         let mut spans: Vec<f64> = rows.map(|row| row.spans[cause].as_millis_f64()).collect();
@@ -118,7 +118,7 @@ impl Trial {
     }
 }
 
-/// What a trial loads the server with, for two seconds.
+/// The load of a trial, which lasts two seconds.
 pub(crate) struct Load {
     rate: &'static str,
     response: &'static str,
@@ -126,15 +126,15 @@ pub(crate) struct Load {
     drain: &'static str,
 }
 
-/// Each request and each response is one packet. There are 400 of each in a trial, so that the p99 is not the slowest but one.
+/// Each request and each response is one packet. A trial has 400 of each, so the p99 is not just the second slowest.
 pub(crate) const SMALL: Load = Load {
     rate: "200/s",
     response: "1KiB",
     drain: "3s",
 };
 
-/// 3 MB/s, which is much for two connections at 2 % loss, so the drain is short: responses that take longer are attributed as
-/// unfinished ones. 200 responses have about 4,200 packets, of which 84 are lost on average.
+/// 3 MB/s is a lot for two connections at 2 % loss. The drain is short, so slower responses are attributed as unfinished
+/// ones. 200 responses have about 4,200 packets, of which 84 are lost on average.
 const LARGE: Load = Load {
     rate: "100/s",
     response: "30KiB",
@@ -192,7 +192,7 @@ pub(crate) fn check_sums(trial: &Trial) {
     }
 }
 
-/// Asserts shares of response times of a tenth of a second and more, which no lateness of some milliseconds changes much.
+/// Asserts shares of response times of 100 ms and more, which hardly change if a thread is a few milliseconds late.
 #[test]
 fn large_responses_are_attributed_too() {
     let _seat = seat();

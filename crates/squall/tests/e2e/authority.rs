@@ -1,6 +1,6 @@
-//! The authority of a request if it is not that of the URL (`-H 'host: ...'`, `Host` in a list of targets): what the server
-//! gets over each version of HTTP. A proxy shows it: the `host` that it sends to an upstream over HTTP/1.1 is the `:authority`
-//! of the request.
+//! A request whose authority is not that of the URL (`-H 'host: ...'`, `Host` in a list of targets): what the server gets
+//! over each version of HTTP. A proxy shows it: the `host` that it sends to an upstream over HTTP/1.1 is the request's
+//! `:authority`.
 //!
 //! `cases::targets` shows which fields of targets are sent at all.
 

@@ -1,7 +1,7 @@
 //! One end of a TLS connection over TCP, controlled by a test: it sends exactly what it is given, and cuts the
 //! connection off where the test asks, even within a record.
 //!
-//! It knows nothing of HTTP. Servers built on it are in `truncated_servers`, clients in `truncated_clients`, both in
+//! HTTP is up to its users: the servers in `truncated_servers`, the clients in `truncated_clients`, and both in
 //! `proxies_truncated`.
 
 use std::io::{self, Read, Write};

@@ -42,7 +42,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     let name = &trial.record.trial.variant.name;
     let pages = trial.record.pages.expect("pages are summed up");
     if pages.loaded == 0 && trial.record.health.validity != Validity::Valid {
-        // The browser's first page, which is the warm-up's, took the time of the others.
+        // The browser's first page, the one of the warm-up, took up the time for the others.
         return say_disturbed(&format!("{name}: no page to check"));
     }
     assert!(pages.loaded >= 1 && pages.failed == 0, "{name}: {pages:?}");
@@ -80,7 +80,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     // The browser's own page time includes a round trip for the document and one for a tile.
     let least = pages.least.expect("a page was loaded").as_secs_f64();
     assert!(least >= 0.04, "{name}: {least}");
-    // A preconnected connection is attributed to no request.
+    // A preconnected connection counts for no request.
     let openers = trial.requests.iter().filter(|it| it.opened_connection);
     let openers = openers.count() as u32;
     assert!(openers <= opened, "{name}: {openers} of {opened}");
@@ -93,7 +93,7 @@ fn chromium_loads_pages_over_each_protocol() {
     }
     let _seat = seat();
     let run = run_recipe(&text("1s", &["h1", "h1s", "h2", "h3"]), &[]);
-    // Before it knows that the server speaks HTTP/2, it preconnects a second connection, which it never uses.
+    // Before it knows that the server speaks HTTP/2, it preconnects a second connection and never uses it.
     for (protocol, connections) in [("h1", 6..=6), ("h1s", 6..=6), ("h2", 1..=2), ("h3", 1..=1)] {
         let trial = run.only(protocol);
         check_pages(trial, connections);
@@ -217,7 +217,7 @@ fn missing_or_unsuitable_browser_is_reported_before_the_run() {
         (
             "~> server",
             "~> nginx",
-            "a browser's page is made by `server` alone",
+            "only `server` can serve the page that a browser loads",
         ),
         (
             "size=4KiB",
@@ -228,7 +228,7 @@ fn missing_or_unsuitable_browser_is_reported_before_the_run() {
         (
             "kind = \"tiles\"\n",
             "kind = \"tiles\"\nusers = 2\n",
-            "is one user",
+            "only one user",
         ),
         (
             "~> server\"",

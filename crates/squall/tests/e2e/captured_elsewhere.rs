@@ -1,5 +1,5 @@
-//! `squall import pcap` of captures that other programs make: packets in tunnels, protocols that are not read, packets of
-//! which only the first bytes were captured. The captures are built by hand; nothing here uses the network.
+//! `squall import pcap` of captures that other programs make: packets in tunnels, protocols that squall does not read, and
+//! packets that were captured only in part. The captures are built by hand; nothing here uses the network.
 
 use std::fs;
 use std::path::Path;

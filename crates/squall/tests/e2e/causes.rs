@@ -1,5 +1,5 @@
-//! Causes add up to the latency of every request, also of those that were cut off, never connected, or failed in TLS.
-//! `recipes_quick` checks the same of each bundled recipe.
+//! Causes add up to the latency of every request, even if it was cut off, never connected, or failed in TLS. `recipes_quick`
+//! checks this for each bundled recipe.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn causes_add_up_for_requests_that_never_connected() {
     );
 }
 
-/// Each user has a connection, all are opened at once, and packets of some are lost: a packet must be looked for on its own
+/// Each user has a connection, all are opened at once, and some lose packets: a packet must be looked up on its own
 /// connection.
 #[test]
 fn time_of_several_users_over_http3_is_explained_under_loss() {

@@ -397,7 +397,7 @@ fn check_same_causes(real: &Trial, embedded: &Trial) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Where real and embedded stations are equally fast, they are so for the same reasons. Where they are not, for example
+/// Where real and embedded stations are equally fast, it must be for the same reasons. Where they are not, for example
 /// because other work disturbs the programs, there is nothing to compare.
 #[test]
 fn equally_fast_real_and_embedded_stations_have_the_same_causes() {

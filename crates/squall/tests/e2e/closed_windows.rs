@@ -1,6 +1,6 @@
-//! HTTP/2 and HTTP/3 clients that open no window for what they request. They delay no other client of `squall proxy`; once
-//! they are gone, it and `squall serve` return their memory to the kernel. How much they may take is tested in
-//! squall-stations, and here for clients of HTTP/3 in front of a proxy.
+//! HTTP/2 and HTTP/3 clients that never open a window for the responses they request. They must not delay other clients of
+//! `squall proxy`; once they are gone, it and `squall serve` must return their memory to the kernel. squall-stations tests
+//! how much memory they may take; this file tests that for HTTP/3 clients of a proxy.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,12 +26,12 @@ const LEAST_HTTP3_KIB: u64 = 3_000;
 
 const SILENT_HTTP3_CLIENTS: usize = 20;
 
-/// What responses that wait for them cost a proxy, in KiB. Each of its 256 connections to the upstream is read until 64 KiB
-/// wait; the proxy prepares as much again for each stream, and keeps the requests. Whole responses are 10 MiB each.
+/// What responses that wait for such clients cost a proxy, in KiB. It reads each of its 256 connections to the upstream until
+/// 64 KiB wait, prepares as much again for each stream, and keeps the requests. Whole responses are 10 MiB each.
 const LEAST_WAITING_KIB: u64 = 256 * 64 / 2;
 const MOST_WAITING_KIB: u64 = 128 * 1024;
 
-/// A client that has sent this many requests for this target, all of which have arrived.
+/// A client that has sent this many requests for this target; all of them have arrived.
 fn client(address: SocketAddr, target: &str, requests: u32) -> TcpStream {
     let mut bytes = PREFACE.to_vec();
     // SETTINGS_INITIAL_WINDOW_SIZE 0.
@@ -76,7 +76,7 @@ fn check(serving: Serving) {
     serving.check_ends_well();
 }
 
-/// Clients of HTTP/3 with a connection each, all open at the same time, that end as they should.
+/// HTTP/3 clients with a connection each, all open at the same time, that close cleanly.
 fn check_http3(serving: Serving) {
     let home = TempDir::new().expect("a temporary folder");
     let url = format!("https://{}/", serving.address("h3"));
@@ -88,10 +88,10 @@ fn check_http3(serving: Serving) {
         let said = stdout(&output) + &stderr(&output);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
     };
-    // What the first connections cost once, such as pages of the program, is not theirs.
+    // The first connections also pay for what is needed only once, such as pages of the program. That is not measured.
     load("20", "10");
     let before_kib = serving.resident_kib();
-    // Enough for the caches of the allocator, some 4 MiB, to be a small part.
+    // Enough connections that the allocator's caches, some 4 MiB, are a small part.
     load("1600", "800");
     let cost_kib = serving.peak_kib().saturating_sub(before_kib);
     assert!(cost_kib > LEAST_HTTP3_KIB, "{cost_kib} KiB");
@@ -99,7 +99,7 @@ fn check_http3(serving: Serving) {
     serving.check_ends_well();
 }
 
-/// Clients of HTTP/3 whose windows are zero, each with as many requests as the proxy allows.
+/// HTTP/3 clients whose windows are zero, each with as many requests as the proxy allows.
 fn check_silent_http3(proxy: Serving) {
     const GET: &[u8] = &[0xd1];
     const NO_ERROR: u64 = 0x100;
@@ -150,7 +150,8 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
     thread::scope(|scope| {
         scope.spawn(|| check(Serving::start(&["h2c"], &[])));
         scope.spawn(|| check(Serving::of("proxy", &["h2c"], &["--to", &to])));
-        // On a busy machine, the ends of some QUIC connections are lost with their datagrams, so the server must notice.
+        // On a busy machine, datagrams that close QUIC connections may be lost, so the server must notice that these are
+        // idle.
         let soon = ["--idle-timeout", "5s"];
         scope.spawn(move || check_http3(Serving::start(&["h3"], &soon)));
         // Connections to the upstream stay.
@@ -161,9 +162,9 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
     });
 }
 
-/// The proxy reads a response of such a length to its end, although it then keeps more than it reads ahead.
+/// The proxy reads a response of such a length to its end, although it then keeps more than it otherwise reads ahead.
 #[test]
-fn client_that_takes_no_response_delays_no_other_on_its_upstream_connection() {
+fn client_that_reads_nothing_does_not_delay_others_on_its_upstream_connection() {
     let _seat = seat();
     let upstream = Serving::start(&["h1"], &[]);
     let to = format!("http://{}", upstream.address("h1"));

@@ -126,9 +126,9 @@ fn schedule_changes_each_direction_at_its_time_from_the_start_of_the_load() {
     }
 }
 
-/// The requests of a closed load have no times that would show it.
+/// Requests of a closed load have no due times that would show when the load, and so the schedule, starts.
 #[test]
-fn schedule_begins_with_a_closed_load_too() {
+fn schedule_also_starts_with_a_closed_load() {
     let _seat = seat();
     let load = "[load]\nkind = \"closed\"\nusers = 1\nwarmup = \"100ms\"\nduration = \"600ms\"";
     let conditions = "delay = \"5ms\"\nschedule = \"steps.schedule\"";
@@ -150,7 +150,7 @@ const SCHEDULE: (&str, &[u8]) = (
     b"at 300ms: up loss 100%\nat 600ms: up loss none\n",
 );
 
-/// Packets towards the client leave the queue at the trace's opportunities, counted from the start of the load.
+/// Packets towards the client leave the queue at the trace's opportunities, which count from the start of the load.
 #[track_caller]
 fn check_trace(trial: &TrialFiles) {
     let start = load_start(trial);

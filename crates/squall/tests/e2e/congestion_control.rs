@@ -19,7 +19,7 @@ use crate::support::{
 /// Longer than programs on a busy machine take to start and to open connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The sockets with a port that `ss` lists in a process's network namespace.
+/// The sockets that `ss` lists in a process's network namespace, by this filter on ports.
 fn sockets_of(pid: i32, filter: &str) -> Option<String> {
     let output = Command::new("nsenter")
         .args([
@@ -34,12 +34,12 @@ fn sockets_of(pid: i32, filter: &str) -> Option<String> {
         .arg(filter)
         .output()
         .expect("nsenter starts");
-    // A process that only printed its version may have exited.
+    // The process may only have printed its version and exited.
     output.status.success().then(|| stdout(&output))
 }
 
-/// The congestion control of each connection that `ss` lists, but of those within one host: squall asks a program whether it
-/// is ready from the program's own host, where the route across the link does not count.
+/// The congestion control of each connection that `ss` lists, except those within one host: squall checks from a program's
+/// own host whether it is ready, and the route across the link does not apply there.
 fn congestion_controls_between_hosts(listed: &str) -> Vec<&str> {
     // A connection is a line that ends with both addresses, and a line that begins with the congestion control.
     let lines: Vec<&str> = listed.lines().collect();

@@ -530,8 +530,8 @@ pub(crate) fn recipe(
 
 const TCP: [&str; 4] = ["h1", "h1s", "h2c", "h2"];
 
-/// Three messages of ten segments a second, each of which loses one. With its nine others and the retransmission, every
-/// twelfth data packet is at a different position each time.
+/// Three messages a second of ten segments each, every one of which loses a segment. With the retransmission that makes
+/// eleven data packets a message, so every twelfth is at a different position each time.
 fn check_every_position(direction: Direction, sizes: (&str, &str)) {
     // Two protocols at a time, because they mostly wait.
     let runs = thread::scope(|scope| {

@@ -323,9 +323,9 @@ fn trials(run: &FinishedRun) -> Vec<(TrialRows, Vec<FrameRecord>)> {
     TrialRows::of(run).into_iter().zip(frames).collect()
 }
 
-/// Messages of a dozen packets, some of which lose one, at varying positions: on a busy machine by chance, because the
-/// other traffic then varies. Of 140 drops, 70 in each direction, none hits the first of eleven positions once in 600,000 runs;
-/// of 70, once in 800.
+/// Messages of a dozen packets, some of which lose one, at varying positions. On a busy machine chance decides the positions,
+/// because the other traffic varies. Of 140 drops, 70 in each direction, none hits the first of eleven positions once in
+/// 600,000 runs; of 70, once in 800.
 #[test]
 fn each_lost_packet_is_reported_with_its_only_victim() {
     let _seat = seat();

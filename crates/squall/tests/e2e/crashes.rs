@@ -1,5 +1,5 @@
-//! What a run does when a program of a trial, or squall's own process for it, dies. `paths` has a program that is killed
-//! once.
+//! What a run does when a program of a trial, or squall's own process for the trial, dies. `paths` has a program that is
+//! killed once.
 
 use std::fs;
 
@@ -133,9 +133,9 @@ fn a_dead_worker_process_is_reported_and_its_trial_is_repeated() {
     assert_eq!((kept[0].attempt, kept[0].station_exits.len()), (1, 0));
 }
 
-/// What stands in for nginx here. It tells its version before the run, is killed when the process of a trial asks for it,
-/// and serves nevertheless.
-const UNTOLD: &str = r#"
+/// A stand-in for nginx. It prints its version before the run, but kills itself when the process of a trial asks for the
+/// version. It serves all the same.
+const NGINX: &str = r#"
 if [ "$1" = -v ]; then
     grep -qa trial-worker /proc/$PPID/cmdline && kill -KILL $$
     echo 'nginx version: nginx/1.22.1'
@@ -150,7 +150,7 @@ fn a_program_that_is_killed_when_asked_for_its_version_does_not_end_the_run() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let programs = home.path().join("bin");
-    let script = UNTOLD.replace("SQUALL", env!("CARGO_BIN_EXE_squall"));
+    let script = NGINX.replace("SQUALL", env!("CARGO_BIN_EXE_squall"));
     write_program(&programs, "nginx", &script);
     let variant = "[[variant]]\nname = \"x\"\npath = \"client ~h1~> nginx\"\n";
     let text = recipe("50/s", "delay = \"2ms\"", &[variant], &profile("500ms", 1));

@@ -1,5 +1,4 @@
-//! What the commands that read a run do with records that are not what was written, or are of runs that differ in more than
-//! their figures.
+//! How commands that read a run handle damaged and missing records, and how `compare` handles runs with different plans.
 
 use std::fs;
 use std::path::Path;
@@ -89,9 +88,9 @@ fn damaged_or_missing_record_is_named_by_every_command_that_reads_it() {
     );
 }
 
-/// Formats that are made from a table, and the answers of `squall view`.
+/// Covers the formats that are made from a table, and what `squall view` serves.
 #[test]
-fn no_export_and_no_view_shows_anything_of_a_damaged_record() {
+fn exports_and_views_show_nothing_of_a_damaged_record() {
     let _seat = seat();
     let run = run_of(H2C_X1);
     let trial = trial_of(&run);

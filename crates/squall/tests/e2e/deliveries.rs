@@ -1,6 +1,6 @@
 //! The page of a run with large bodies: what the link delivered over time, in a real upload.
 //!
-//! squall-analysis tests how packets are summed up, squall-report how the sums are drawn.
+//! squall-analysis tests how packets are added up, squall-report how the sums are drawn.
 
 use std::fs;
 

@@ -175,7 +175,7 @@ fn real_programs_are_listed_with_their_versions_or_how_to_get_them() {
     );
 }
 
-/// `make peers` puts programs beside the binary: target/peers for target/debug/squall. Nothing names that folder.
+/// `make peers` puts programs beside the binary: target/peers for target/debug/squall. No setting names that folder.
 #[test]
 fn programs_of_make_peers_are_found_beside_the_binary() {
     let _seat = seat();

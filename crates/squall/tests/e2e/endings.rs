@@ -1,4 +1,4 @@
-//! GOAWAYs, resets, SETTINGS and the end of connections are counted, and are in the tables.
+//! GOAWAYs, resets, SETTINGS and the end of connections are counted and appear in the tables.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::raw_quic::{CONTROL, REQUEST_REJECTED, RawServer, Then};
 use crate::served::{EVERY_PROTOCOL, Serving, ask};
 use crate::support::{run_recipe, run_squall, seat, squall, stderr, stdout};
 
-/// HTTP/3's CONNECTION_CLOSE (RFC 9000, section 19.19).
+/// The CONNECTION_CLOSE that HTTP/3 sends (RFC 9000, section 19.19).
 const APPLICATION_CLOSE: u64 = 0x1d;
 const GOAWAY: u64 = 0x7;
 
@@ -66,7 +66,7 @@ fn http2_goaways_are_counted() {
     assert!(!said.contains("\nresets "), "{said}");
 }
 
-/// `--timeout` cancels the stream, and only over HTTP/1.1 the connection.
+/// `--timeout` cancels the stream; only over HTTP/1.1 does it end the connection.
 #[test]
 fn requests_over_the_time_limit_are_cancelled_and_counted() {
     let _seat = seat();
@@ -95,7 +95,7 @@ fn requests_over_the_time_limit_are_cancelled_and_counted() {
     }
 }
 
-/// A request does not wait longer than its time limit for its connection, either.
+/// A request does not wait for its connection beyond its time limit, either.
 #[test]
 fn the_time_limit_covers_the_handshakes() {
     let _seat = seat();
@@ -110,9 +110,9 @@ fn the_time_limit_covers_the_handshakes() {
     assert_eq!(count(&counts, "tcp"), 2, "{said}");
 }
 
-/// In a closed load, they keep their users from sending any request that is measured.
+/// In a closed load, such requests keep their users from ever sending a measured one.
 #[test]
-fn a_load_whose_first_requests_are_never_answered_has_failed() {
+fn load_whose_first_requests_get_no_response_fails() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
@@ -146,7 +146,7 @@ fn requests_refused_by_goaway_are_not_counted_as_resets() {
 }
 
 #[test]
-fn requests_refused_by_goaway_are_sent_again_if_asked() {
+fn requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let settings = ["--set", "http2.goaway_after=5", "--h2c", "0"];
@@ -179,7 +179,7 @@ fn requests_refused_by_goaway_are_sent_again_if_asked() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("--retry-unprocessed: servers of HTTP/1.1"),
+        said.contains("--retry-unprocessed: HTTP/1.1 servers"),
         "{said}"
     );
 }
@@ -207,12 +207,12 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
         let rows = read_requests(home.path().join("requests.parquet")).expect("requests.parquet");
         assert_eq!(rows.len(), 6, "{said}");
         let (succeeded, retried) = (count(&json, "succeeded"), count(&json, "retried"));
-        // The server resets no stream by itself, but QUIC answers each STOP_SENDING of the client, which gives up what was refused,
-        // by RESET_STREAM (RFC 9000, section 3.5). The answer counts if it arrives before the load has ended.
+        // The server resets no stream by itself. But a client gives up a refused request by STOP_SENDING, which QUIC answers
+        // by RESET_STREAM (RFC 9000, section 3.5). That answer counts if it arrives before the load has ended.
         let refused = if is_retried { retried } else { 6 - succeeded };
         assert!(count(&counts, "resets_received") <= refused, "{said}");
-        // Of three requests at a time, one is served. Another may take its place before the GOAWAY arrives, and what is sent
-        // later is not refused.
+        // Of three concurrent requests, one is served. Another may take its place before the GOAWAY arrives; later requests
+        // are not refused.
         if is_retried {
             assert!((1..=3).contains(&retried), "{json}");
             assert_eq!(succeeded, 6, "{said}");
@@ -231,7 +231,7 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
     }
 }
 
-/// The load ends, on one connection, although the server rejects every request.
+/// The load ends on one connection, although the server rejects every request.
 #[test]
 fn http3_requests_that_are_rejected_are_sent_again_a_limited_number_of_times() {
     let _seat = seat();
@@ -301,7 +301,7 @@ fn http3_goaways_resets_and_settings_are_counted() {
     }
 }
 
-/// trial.json counts, for both sides, as many as the table of frames has.
+/// For both sides, trial.json counts as many GOAWAYs as the table of frames has.
 #[test]
 fn goaways_of_a_trial_are_counted_by_both_sides() {
     let _seat = seat();

@@ -1,4 +1,4 @@
-//! `squall export`: every format of a real run is written, and read again by what reads it.
+//! `squall export`: every format of a real run is written, and can be read back.
 //!
 //! The content of each format is tested in squall-record.
 
@@ -274,7 +274,7 @@ fn check_time_sequence(run: &FinishedRun) {
         .filter(|row| row.direction.name() == "down" && row.payload_len > 0);
     assert!(arrows >= data.count(), "{arrows}");
     let none = refused(&run.folder, &["--variant", "h3", "--to", "xpl"]);
-    assert!(none.contains("no data of TCP"), "{none}");
+    assert!(none.contains("no TCP data"), "{none}");
 }
 
 fn check_captures(run: &FinishedRun) {

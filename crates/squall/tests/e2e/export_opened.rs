@@ -1,4 +1,4 @@
-//! Exports of a real run in the programs that they are for: each opens its file, and finds in it what the record has.
+//! Exports of a real run in the programs that they are for: each opens its file and finds in it what is in the record.
 //!
 //! The programs are tshark, tcptrace, Perfetto's trace processor, the reader of qlog-dancer, and readers in Python of
 //! HAR, HdrHistogram's two formats and OpenMetrics (`opened/`); scripts/peers installs them. The content of each format
@@ -148,7 +148,7 @@ fn check_metrics(run: &FinishedRun, python: &Path) {
     }
 }
 
-/// What Perfetto's trace processor answers to queries, the rows of each.
+/// The rows with which Perfetto's trace processor answers each query.
 fn perfetto(python: &Path, trace: &Path, queries: &[&str]) -> Vec<Value> {
     let trace = trace.display().to_string();
     let arguments = [&[trace.as_str()][..], queries].concat();
@@ -159,7 +159,7 @@ fn perfetto(python: &Path, trace: &Path, queries: &[&str]) -> Vec<Value> {
     rows.collect()
 }
 
-/// How many requests and drops of each process and thread the events have, by their names.
+/// How many requests and drops the events have for each process and thread, by name.
 fn slices_of_threads(events: &[Value]) -> Value {
     let processes = names(events, "process_name");
     let threads = names(events, "thread_name");
@@ -176,7 +176,7 @@ fn slices_of_threads(events: &[Value]) -> Value {
         .collect()
 }
 
-/// What events of this kind call each process or thread.
+/// The name that events of this kind give each process or thread.
 fn names<'a>(events: &'a [Value], kind: &str) -> BTreeMap<(u64, u64), &'a str> {
     let of_kind = events.iter().filter(|event| event["name"] == kind);
     let named = of_kind.map(|event| {

@@ -1,4 +1,4 @@
-//! `squall export --to svg` and `png`: the plots of a real run's report as files, and what is said without a browser.
+//! `squall export --to svg` and `png`: the plots of a real run's report as files, and the message without a browser.
 //!
 //! How the page draws them is tested in squall-report, which flags go together in the command's own tests.
 
@@ -96,7 +96,7 @@ fn check_svgs(folder: &Path) {
     }
 }
 
-/// It is a picture of some size with something in it.
+/// The PNG is large enough, and it is not blank.
 fn check_png(file: &Path) {
     // PNG, sections 5.2 and 11.2.2: the signature, then the chunk with width and height.
     let png = fs::read(file).expect("a file");

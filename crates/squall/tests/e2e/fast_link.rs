@@ -138,8 +138,8 @@ fn each_segment_of_a_super_packet_has_its_own_fate() {
         let Crossings { read, written } = ended.report.crossings[direction as usize];
         assert!(of(&ended, direction).all(|packet| packet.length <= 1500));
         let packets = of(&ended, direction).count() as u64;
-        // OutSegs and RetransSegs count segments, also those within super-packets (`tcp_skb_pcount`), so they are a
-        // witness here, too; the devices count super-packets.
+        // OutSegs and RetransSegs count segments, even those within super-packets (`tcp_skb_pcount`), so they are a witness
+        // here, too; the devices count super-packets.
         assert_eq!(packets, sender.tcp_sent, "{direction:?}: TCP sent others");
         assert_eq!(read, sender.device_sent, "{direction:?}");
         assert_eq!(written, receiver.device_received, "{direction:?}");
@@ -207,12 +207,12 @@ fn check_share(dropped: u64, packets: u64) {
     );
 }
 
-/// Where packets leave one at a time, they are handed over one at a time, and the receiver acknowledges them as without
-/// offloads. Other work on the machine may make packets late, with or without offloads, and those are joined and acknowledged
-/// together: then it is measured again, in the end without other tests. The most acknowledgements of all measurements are those
-/// that were disturbed least.
+/// Packets that leave one at a time are delivered one at a time, and the receiver acknowledges them as it does without
+/// offloads. Other work on the machine may delay packets, with or without offloads; late ones are joined and acknowledged
+/// together. The test then measures again, finally without other tests. It compares the most acknowledgements of all
+/// measurements with and without offloads, because those were disturbed least.
 #[test]
-fn at_a_rate_packets_are_delivered_and_acknowledged_one_by_one() {
+fn packets_at_a_rate_are_delivered_and_acknowledged_one_by_one() {
     if !is_root() {
         return;
     }

@@ -141,7 +141,7 @@ fn exit_code_shows_whether_the_response_was_good() {
 }
 
 #[test]
-fn a_wrong_scheme_version_or_trust_comes_with_what_to_try() {
+fn wrong_scheme_version_or_trust_is_reported_with_advice() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--h1s", "0"]);
@@ -172,7 +172,7 @@ fn a_wrong_scheme_version_or_trust_comes_with_what_to_try() {
             format!("http://{plain}/"),
             "--http 1.1".to_owned(),
         ),
-        // No server takes QUIC there.
+        // No server speaks QUIC there.
         (
             &["-k", "--http", "3"],
             format!("https://{secure}/"),

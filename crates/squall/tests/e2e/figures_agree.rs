@@ -25,7 +25,7 @@ use crate::support::{
 /// follows the name.
 const TIMES: [&str; 4] = ["mean", "median", "p95", "p99"];
 
-/// DuckDB's column of a request that failed: it never ended.
+/// How the query for DuckDB represents the time of a failed request, which is infinite.
 const NEVER: u64 = i64::MAX as u64;
 
 /// The figures of a trial. A time is `None` if it is infinite.
@@ -62,7 +62,7 @@ fn list(value: &Value) -> &[Value] {
         .unwrap_or_else(|| panic!("{value} is no list"))
 }
 
-/// A time of summary.json: what is known of it.
+/// A time of summary.json: exact, or else its lower bound.
 fn time(value: &Value) -> Option<u64> {
     value["exact"].as_u64().or(value["at_least"].as_u64())
 }
@@ -94,7 +94,7 @@ fn from_summary(summary: &Value) -> AllFigures {
     figures.collect()
 }
 
-/// The fields of a line of CSV (RFC 4180), of which those with commas are quoted.
+/// The fields of a CSV line (RFC 4180); fields with commas are quoted.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
@@ -232,7 +232,7 @@ fn middle(values: impl Iterator<Item = Option<u64>>) -> Option<(u64, u64)> {
     Some((sorted[(sorted.len() - 1) / 2]?, sorted[sorted.len() / 2]?))
 }
 
-/// The text of a column in the row of a variant, without what is below it. `table` begins with the table.
+/// The text of a column in a variant's row, without what is below it in the cell. `table` begins with the table.
 fn column<'a>(table: &'a str, variant: &str, title: &str) -> &'a str {
     let (table, _) = table.split_once("</table>").expect("its end");
     let mut rows = table.split("<tr").skip(1);
@@ -245,7 +245,7 @@ fn column<'a>(table: &'a str, variant: &str, title: &str) -> &'a str {
     cell[..end].trim_start_matches("&gt;")
 }
 
-/// The part of the page behind these words.
+/// The part of the page after these words.
 fn behind<'a>(page: &'a str, words: &str) -> &'a str {
     let parts = page.split_once(words);
     parts.unwrap_or_else(|| panic!("no {words}")).1

@@ -111,7 +111,7 @@ pub(crate) fn check(
         }
         for finding in &findings {
             assert!((0.0..=1.0).contains(&finding.share.part), "{finding:?}");
-            // A finding that is not expected may have no fix left: all settings that would fix it may be in force.
+            // An unexpected finding may have no fix left: all settings that would fix it may be in force already.
             let is_expected = found.contains(&finding.name.as_str());
             assert!(!is_expected || !finding.fixes.is_empty(), "{finding:?}");
         }

@@ -1,4 +1,4 @@
-//! docs/FINDINGS.md: what the page shows of each kept run is what `squall report` prints of it today.
+//! docs/FINDINGS.md: what the page shows of each kept run matches what `squall report` prints about it today.
 //!
 //! A block of the page that begins with `$ squall report ...` shows the output of that command in order; a line `[...]`
 //! stands for omitted lines. The page describes the runs; `results` tests kept summaries themselves.

@@ -125,7 +125,7 @@ fn reports_a_send_buffer_smaller_than_a_round_trip_needs() {
         assert_eq!(value(&buffer, "send buffer (SO_SNDBUF)"), 16_384.0);
         // Nearly all of the time: 200 kB take a dozen round trips.
         assert!(buffer.share.part > 0.5, "{:?}", buffer.share);
-        let flight = value(&buffer, "under way in them, at most");
+        let flight = value(&buffer, "in flight in them, at most");
         assert!((10_923.0..32_768.0).contains(&flight), "{flight}");
     }
 }

@@ -1,8 +1,8 @@
-//! gRPC calls of `squall fetch` and `squall load`: the fields that they need are sent, and the status of the call decides
-//! whether it failed.
+//! gRPC calls of `squall fetch` and `squall load`: the fields that a call needs are sent, and its status decides whether it
+//! failed.
 //!
-//! What fields mean is tested in squall-http (`values::grpc`), how calls are counted in squall-analysis. Real gRPC servers
-//! are not needed: a server here sends HTTP/2 frames as they do.
+//! What the fields mean is tested in squall-http (`values::grpc`), how calls are counted in squall-analysis. Real gRPC
+//! servers are not needed: a server here sends the HTTP/2 frames that they would.
 
 use std::fs;
 use std::process::Output;
@@ -64,8 +64,8 @@ fn call(home: &TempDir, command: &str, protocol: Protocol, flags: &[&str], url: 
     )
 }
 
-/// Makes one call with `squall load`. Returns its output and its rows. The servers here begin with their SETTINGS only when
-/// they are asked, so a connection in advance would wait for them.
+/// Makes one call with `squall load`. Returns its output and its rows. The servers here send their first SETTINGS only once a
+/// request has arrived, so a connection opened in advance would wait for them.
 fn load(home: &TempDir, flags: &[&str], url: &str) -> (Output, Vec<RequestRecord>) {
     let own = ["-c", "1", "--on-demand", "--output", "rows.parquet"];
     let flags = [&own, flags].concat();
@@ -75,7 +75,7 @@ fn load(home: &TempDir, flags: &[&str], url: &str) -> (Output, Vec<RequestRecord
 }
 
 #[test]
-fn acceptance_of_trailers_is_sent_over_every_protocol_and_a_response_without_grpc_is_a_failure() {
+fn te_trailers_is_sent_over_every_protocol_and_a_non_grpc_response_fails() {
     let _seat = seat();
     let home = home();
     let protocols = [Protocol::H1, Protocol::H2c, Protocol::H2, Protocol::H3];
@@ -117,7 +117,7 @@ fn call_of_several_messages_is_sent_whole_in_several_frames() {
             "{protocol}: {} bytes: {said}",
             back.len()
         );
-        // The server sends everything back, and knows no gRPC.
+        // The server sends everything back and does not speak gRPC.
         assert_eq!(output.status.code(), Some(1), "{protocol}: {said}");
         assert!(said.contains("the gRPC call failed"), "{protocol}: {said}");
     }
@@ -212,7 +212,7 @@ fn gaps_between_the_messages_of_a_stream_are_measured() {
     let gap = arrivals.longest_gap.expect("a gap");
     let mean_ns = last.since(first).as_nanos() / u64::from(arrivals.count);
     assert!(gap.length.as_nanos() >= mean_ns, "{arrivals:?}");
-    // The trailers follow the last message, and are no part of the body.
+    // The trailers follow the last message and are not part of the body.
     assert!(row.end >= last, "{row:?}");
     let figures = fs::read(home.path().join("figures.json")).expect("the figures");
     let figures: serde_json::Value = serde_json::from_slice(&figures).expect("JSON");

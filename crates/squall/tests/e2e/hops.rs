@@ -1,5 +1,4 @@
-//! `hop.N` tables of a recipe: the settings for each side of one hop apply to its stations on that hop, and on no
-//! other.
+//! `hop.N` tables of a recipe: the settings for each side of one hop apply to that hop's stations, and to no other hop.
 //!
 //! squall-recipe tests their syntax, `paths` tests paths as such.
 

@@ -2,8 +2,8 @@
 //! and nothing panics. `hostile_ends` tests how each of these floods ends and what is logged about it;
 //! `hostile_servers` tests servers against `squall fetch` and `squall load`.
 //!
-//! The medians of a good client with and without abuse are not compared here, because on a busy machine their quotient is that
-//! of the machine: squall-stations (server `beside_abuse`) counts the turns of the server that a good client waits for.
+//! The medians of a good client with and without abuse are not compared here, because on a busy machine their ratio reflects
+//! the machine. Instead, squall-stations (server `beside_abuse`) counts the turns of the server that a good client waits for.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -307,7 +307,7 @@ fn server_withstands_aborted_tls_handshakes() {
     let context = tls::ClientContext::new(&TlsSettings::default(), &["h2"], &Trust::Anyone);
     let session = Session::client(&context.expect("a context"), None).expect("a session");
     let hello = session.output();
-    // Connections that stay open, each with one byte more than the one before.
+    // Connections that stay open, each with one more byte of the hello than the one before.
     let mut open = Vec::new();
     for len in 0..hello.len().min(300) {
         for kind in ["h1s", "h2", "https"] {
@@ -354,44 +354,47 @@ fn server_withstands_abandoned_quic_handshakes() {
     serving.check_ends_well();
 }
 
-/// Clients that send an occasional byte block no other client, and time out no later than silent ones.
+/// Sends `opening`, then `piece` every 100 ms until the server closes the connection, which takes it 2 to 7 s. Returns what
+/// the server sent.
+fn send_slowly(address: SocketAddr, opening: &[u8], piece: &[u8]) -> Vec<u8> {
+    let began = Instant::now();
+    let mut stream = connect(address);
+    stream.write_all(opening).expect("it reads");
+    let step = Duration::from_millis(100);
+    stream.set_read_timeout(Some(step)).expect("a timeout");
+    let mut heard = Vec::new();
+    loop {
+        assert!(began.elapsed() < Duration::from_secs(7), "it is held on to");
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+        match stream.read_to_end(&mut heard) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => break,
+        }
+    }
+    assert!(
+        began.elapsed() >= Duration::from_secs(2),
+        "given up too soon"
+    );
+    heard
+}
+
+/// Clients that send an occasional byte do not block other clients, and time out no later than silent ones.
 #[test]
 fn slow_clients_time_out() {
     let _seat = seat();
     let serving = Serving::start(&["h1", "h2c", "h2"], &["--idle-timeout", "2s"]);
-    let slow = |address: SocketAddr, opening: &[u8], piece: &[u8]| {
-        let began = Instant::now();
-        let mut stream = connect(address);
-        stream.write_all(opening).expect("it reads");
-        let step = Duration::from_millis(100);
-        stream.set_read_timeout(Some(step)).expect("a timeout");
-        let mut heard = Vec::new();
-        loop {
-            assert!(began.elapsed() < Duration::from_secs(7), "it is held on to");
-            if stream.write_all(piece).is_err() {
-                break;
-            }
-            match stream.read_to_end(&mut heard) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                _ => break,
-            }
-        }
-        assert!(
-            began.elapsed() >= Duration::from_secs(2),
-            "given up too soon"
-        );
-        heard
-    };
     thread::scope(|scope| {
         for _ in 0..20 {
             // The head of a request that never ends.
-            scope.spawn(|| slow(serving.address("h1"), b"GET /", b"a"));
+            scope.spawn(|| send_slowly(serving.address("h1"), b"GET /", b"a"));
         }
         scope.spawn(|| {
             // A large HEADERS frame. Before the server closes, it sends GOAWAY.
             let header = [0, 0x40, 0, HEADERS, 0, 0, 0, 0, 1];
             let opening = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &header].concat();
-            let heard = slow(serving.address("h2c"), &opening, &[0]);
+            let heard = send_slowly(serving.address("h2c"), &opening, &[0]);
             assert!(
                 heard
                     .windows(9)
@@ -416,7 +419,7 @@ fn slow_clients_time_out() {
             let no_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
             let opening = [PREFACE, &no_window, &get(1)].concat();
             let ping = frame(PING, 0, 0, &[0; 8]);
-            assert_ne!(slow(serving.address("h2c"), &opening, &ping), b"");
+            assert_ne!(send_slowly(serving.address("h2c"), &opening, &ping), b"");
         });
         scope.spawn(|| {
             // A client waiting for a response is not idle.
@@ -460,7 +463,7 @@ fn server_closes_on_a_rejected_client_that_stays_connected() {
 /// With no file descriptor left, a server keeps its connections, admits that it cannot open a file, and accepts the
 /// connections that wait as soon as it can.
 #[test]
-fn server_without_file_descriptors_goes_on() {
+fn server_without_file_descriptors_keeps_serving() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     fs::write(home.path().join("file"), "x").expect("it is written");

@@ -1,6 +1,6 @@
-//! How the floods of `hostile` end, for clients that read responses and for those that do not. Each is rejected with
-//! the correct response or error code, or times out after making no progress for the idle timeout, or lasts as long as
-//! its client likes. Memory stays bounded, and the access log has a line for each exchange that has begun.
+//! How the floods of `hostile` end, for clients that read responses and for those that do not. Each is rejected with the
+//! correct response or error code, or times out after making no progress for the idle timeout, or lasts until its client
+//! stops. Memory stays bounded, and the access log has a line for each exchange that has begun.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -67,7 +67,7 @@ enum Lines {
     Many(usize, usize, &'static [&'static str]),
 }
 
-/// Requests that did not arrive whole, and requests that were rejected.
+/// Requests that arrived only in part, and requests that were rejected.
 const UNFINISHED_POST: Lines = Lines::One("\"POST /\" - ");
 const NO_HEAD: Lines = Lines::One("\"- -\" - 0 0 ");
 const REFUSED_HEAD: Lines = Lines::One("\"- -\" 400 0 0 ");
@@ -434,8 +434,8 @@ fn find(name: &str) -> Attack {
     found.expect("there is one")
 }
 
-/// Waiting for acknowledgements is no progress, neither by itself nor for an earlier request that has no window. A slow
-/// client may go on until the idle timeout, and one at full speed uses up its allowance of frames.
+/// Waiting for acknowledgements does not count as progress, neither by itself nor for an earlier request that has no window.
+/// A slow client may go on until the idle timeout; one at full speed uses up its allowance of frames.
 #[test]
 fn client_that_only_pings_makes_no_progress() {
     // 100 acknowledgements, of 17 or 9 bytes.

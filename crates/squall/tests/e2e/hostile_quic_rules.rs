@@ -262,9 +262,9 @@ fn duplicate_and_closed_critical_streams_are_rejected() {
 fn invalid_ids_are_rejected() {
     let goaways = [0x7, 0x1, 0x4, 0x7, 0x1, 0x8];
     check(vec![
-        on_control("GOAWAY that takes back", &goaways, ID_ERROR),
+        on_control("GOAWAY with a higher id", &goaways, ID_ERROR),
         on_control(
-            "MAX_PUSH_ID that takes back",
+            "MAX_PUSH_ID below an earlier one",
             &[0xd, 0x1, 0x4, 0xd, 0x1, 0x3],
             ID_ERROR,
         ),

@@ -493,7 +493,10 @@ fn check(
 
 #[test]
 fn fetch_reports_an_outcome_for_every_hostile_server() {
-    let words = ["squall: cannot get ", "squall: no whole answer within 1s"];
+    let words = [
+        "squall: cannot get ",
+        "squall: no complete response within 1s",
+    ];
     let fetch = ["--timeout", TIMEOUT, "-o", "/dev/null"];
     check(&servers(), ("fetch", &fetch), &words, |_, _| {});
 }
@@ -522,7 +525,7 @@ fn load_reports_and_records_an_outcome_for_every_hostile_server() {
             assert!(outcomes.contains(&rows[0].outcome), "{name}: {became:?}");
             return;
         }
-        // If the first request gets no response, or took all the time, the second is never sent.
+        // If the first request got no response or took up all the time, the second is never sent.
         let expected = if server.outcome == Censored {
             1..=1
         } else {

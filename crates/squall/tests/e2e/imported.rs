@@ -273,14 +273,14 @@ fn requests_and_moments_of_a_capture_are_explained_in_capture_terms() {
     let text = stdout(&output);
     for words in [
         "The capture has one point.",
-        "least round trip to the client",
+        "shortest round trip to the client",
         "its first byte left the client",
         &format!("request {number}: answered with 200 after "),
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(
-        !text.contains("wanted"),
+        !text.contains(" due"),
         "a capture shows no schedule: {text}"
     );
 

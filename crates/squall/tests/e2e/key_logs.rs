@@ -1,5 +1,5 @@
-//! `--key-log` of `squall serve` and `squall proxy`: the same secrets that their peers log, written while they still
-//! run.
+//! `--key-log` of `squall serve` and `squall proxy`: they log the same secrets as their peers, and write them while they
+//! still run.
 //!
 //! `fetch` tests the key logs of clients, `secrets` that such secrets decrypt a capture.
 

@@ -1,9 +1,9 @@
 //! `squall view` of a run with two million requests, in a real Chromium: from the list of runs to its page, to a part of a
 //! plot, and to one request in full.
 //!
-//! The run is made, not measured: of most requests it has only their own rows, so that it costs little. Bounds are of
-//! processor time and of sizes, which do not depend on a quiet machine. The bench `view` measures how long each step takes, and
-//! `page_view` tests more of what a reader can do.
+//! The run is generated, not measured. Most of its requests have only their own rows, so that it is cheap to make. The bounds
+//! are on processor time and sizes, which do not depend on a quiet machine. The bench `view` measures how long each step
+//! takes, and `page_view` tests more of what a reader can do.
 
 #[path = "../../src/run/worker/causes.rs"]
 mod causes;
@@ -58,7 +58,7 @@ const SIMULATED: u64 = 2_000;
 /// The time between two requests, in microseconds.
 const APART_US: u64 = 50;
 
-/// What a reader takes for an immediate answer.
+/// What feels immediate to a reader.
 const STEP_AT_MOST: Duration = Duration::from_millis(300);
 
 /// A shape of each section, which must have a size.
@@ -74,7 +74,7 @@ const SHAPES: [&str; 9] = [
     "#method",
 ];
 
-/// How many requests the overlay stands for, once they have come from the server.
+/// How many requests the overlay represents, once they have arrived from the server.
 const SHOWN: &str = "(squall.sections[0].scatters[0].scatter?.layers ?? []) \
     .flatMap(({ points }) => points.count ?? []).reduce((sum, count) => sum + count, 0)";
 
@@ -98,8 +98,8 @@ fn made(simulated: u64, plain: u64) -> MadeRun {
     MadeRun::of(RECIPE, Requests { simulated, plain }).expect("the run is made")
 }
 
-/// Gives a run the summary of a smaller one of the same recipe, which is summarised in less time. Only the list of runs shows
-/// it; the page of a run is made from its records.
+/// Gives a run the summary of a smaller one of the same recipe, which takes less time to summarise. Only the list of runs
+/// shows it; the page of a run is made from its records.
 fn summarise_as(run: &MadeRun, smaller: &MadeRun) {
     let folder = smaller.folder();
     // 3: trials of so few requests prove nothing.
@@ -113,7 +113,7 @@ fn summarise_as(run: &MadeRun, smaller: &MadeRun) {
     fs::copy(summary(folder), summary(run.folder())).expect("the summary");
 }
 
-/// Has the server make the page and read the tables, for which no browser would wait long enough on a busy machine.
+/// Makes the server build the page and read the tables: on a busy machine no browser would wait long enough for that.
 fn prepare(viewing: &Viewing, run: &MadeRun) {
     let page = viewing.get("/runs/1/");
     assert!(page.len() < 5_000_000, "{} bytes", page.len());
@@ -146,7 +146,7 @@ fn wait_for_visible(page: &mut Page) -> u64 {
     visible
 }
 
-/// Zooms by a drag. The server looks only at the requests of that part.
+/// Zooms by a drag. The server looks only at the requests in that part.
 fn zoom(page: &mut Page, viewing: &Viewing) {
     let before = viewing.processor_time();
     let (x, y) = page.middle_of("#condition-0 .overlay .u-over");
@@ -158,7 +158,7 @@ fn zoom(page: &mut Page, viewing: &Viewing) {
     assert!(took < STEP_AT_MOST, "{took:?}");
 }
 
-/// Goes as close as possible to the first requests, which are then dots of their own, and clicks one.
+/// Zooms in on the first requests until they are separate dots, and clicks one.
 fn open_a_request(page: &mut Page) {
     page.eval(
         "(() => { const { overlay } = squall.sections[0].panes; overlay.show([0, 0.05], overlay.y); })()",

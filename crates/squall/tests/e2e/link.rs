@@ -1,4 +1,4 @@
-//! `squall link`: programs that know nothing of squall, behind the link.
+//! `squall link`: ordinary programs, unaware of squall, communicate across the link.
 //!
 //! The programs are those present on every test machine: a shell, Python, curl.
 
@@ -310,7 +310,7 @@ fn schedule_changes_the_running_link() {
     }
 }
 
-/// The kernel drops corrupted datagrams at the socket that forwards, which is no fault of `--forward`.
+/// The kernel drops corrupted datagrams at the forwarding socket, which is not a fault of `--forward`.
 #[test]
 fn corrupted_datagrams_are_not_taken_for_drops_of_forwarding() {
     if !have(&["python3"]) {

@@ -182,7 +182,7 @@ fn check_one_exchange_a_request(tables: &Tables) {
 }
 
 /// Up to 16 due requests share a clock reading (docs/METHOD.md). At the start all requests are due, but a thread with a
-/// single HTTP/1.1 connection takes up only one.
+/// single HTTP/1.1 connection starts only one of them.
 fn check_looks_at_the_clock(tables: &Tables) {
     let mut looks: BTreeMap<Time, usize> = BTreeMap::new();
     for request in &tables.requests {
@@ -262,7 +262,8 @@ fn check_frames_end_to_end(tables: &Tables, connection: u32, way: Way, start: u6
     })
 }
 
-/// Each range begins and ends with frames of its stream, and includes all of them except WINDOW_UPDATE and RST_STREAM.
+/// Each range begins and ends with a frame of its stream, and includes all of the stream's frames except WINDOW_UPDATE and
+/// RST_STREAM.
 fn check_ranges_are_frames(tables: &Tables) {
     type Key = (u32, u64);
     for (way, of) in [

@@ -135,8 +135,11 @@ fn held_response_delays_others_only_without_multiplexing() {
         let home = TempDir::new().expect("a temporary folder");
         let server = Serving::start(home.path(), &["--h1", "0", "--h2c", "0"]);
         for (protocol, verdict) in [
-            (Protocol::H1, ": it waited for it\n"),
-            (Protocol::H2c, ": it did not wait for it\n"),
+            (Protocol::H1, ": the second request waited for the first\n"),
+            (
+                Protocol::H2c,
+                ": the second request did not wait for the first\n",
+            ),
         ] {
             let url = server.url(protocol) + "/?delay=400ms";
             let arguments = ["--hold", "/", "-c", "1"];

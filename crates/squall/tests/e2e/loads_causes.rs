@@ -127,7 +127,7 @@ fn requests_without_a_response_by_the_end_of_the_drain_fail() {
         "{shown}"
     );
     assert_eq!(output.status.code(), Some(1), "{shown}");
-    // A load that does not wait does not count them as failures.
+    // A load that does not wait for them does not count them as failures.
     let output = load(&["-D", "3s", "--drain", "0s"]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     // A load on a slow server succeeds if it waits long enough.

@@ -15,7 +15,7 @@ use crate::support::{run_squall, seat, squall, stderr, stdout, wait_for};
 /// More than the lines of ten requests as CSV. They are saved right after the same rows of the table.
 const CSV_BYTES: u64 = 5_000;
 
-/// Whether some of everything that the load below writes has been saved.
+/// Whether a part of every file that the load below writes has been saved.
 fn is_saved(home: &Path) -> bool {
     let has_part = |name: &str| !parts_of(home.join(name)).expect("its parts").is_empty();
     has_part("rows.parquet")
@@ -60,7 +60,7 @@ fn killed_load_leaves_rows_that_can_be_read_and_that_the_next_load_replaces() {
     assert!(output.status.success(), "{said}");
     assert_eq!(stdout(&output).lines().count(), rows.len() + 1);
     assert!(
-        said.contains("the load that wrote rows.parquet was interrupted, or still runs: ")
+        said.contains("the load that wrote rows.parquet was interrupted, or is still running: ")
             && said.contains(" s of it are recorded"),
         "{said}"
     );

@@ -25,7 +25,7 @@ const PROTOCOLS: [Protocol; 3] = [Protocol::H1, Protocol::H2c, Protocol::H3];
 struct Used {
     /// TCP or QUIC connections, as reported at the end.
     opened: u32,
-    /// How many of the requests had to open one.
+    /// How many of the requests had to open a connection.
     opened_by_requests: usize,
     /// The connection of each request, in request order.
     connections: Vec<u32>,
@@ -60,7 +60,7 @@ fn load(home: &Path, protocol: Protocol, arguments: &[&str], url: &str) -> Used 
 
 /// One request at a time, so nothing depends on speed.
 #[test]
-fn orders_pick_connections_as_in_recipes() {
+fn pool_orders_pick_connections_as_they_do_in_recipes() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &LISTENERS);
@@ -74,7 +74,7 @@ fn orders_pick_connections_as_in_recipes() {
             assert_eq!((used.opened, used.opened_by_requests), (3, 0), "{told}");
             let (first_three, rest) = used.connections.split_at(3);
             match order {
-                // Of equal connections, the one with the lowest number.
+                // Among equal connections, the one with the lowest number.
                 PoolOrder::LastUsed | PoolOrder::LeastBusy => {
                     assert_eq!(used.distinct(), 1, "{told}");
                 }
@@ -90,10 +90,7 @@ fn orders_pick_connections_as_in_recipes() {
             }
         }
         let usual = load(home.path(), protocol, &alone, &url);
-        assert_eq!(
-            usual.connections, [0; 12],
-            "the least busy one if nothing is said"
-        );
+        assert_eq!(usual.connections, [0; 12], "the least busy one by default");
     }
     let output = ask(
         home.path(),

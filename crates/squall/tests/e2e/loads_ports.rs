@@ -55,11 +55,11 @@ fn check(home: &Path, arguments: &[&str], action: &str, requests: usize) {
         "{shown}"
     );
     let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    let advice = "Have fewer connections at once, use each for more requests, or allow more ports with `sudo sysctl -w \
+    let advice = "Open fewer connections at once, use each for more requests, or allow more ports with `sudo sysctl -w \
         net.ipv4.ip_local_port_range=\"1024 65535\"`";
     assert!(
         one_line.contains(&format!(
-            "this machine could not begin {failed} connections: "
+            "this machine could not open {failed} connections: "
         )) && one_line.contains(advice),
         "{shown}"
     );
@@ -83,9 +83,8 @@ fn requests_without_a_local_port_are_counted_and_the_load_continues() {
     check(home.path(), &quic, action, 200);
 }
 
-/// A connection for each request: the side that closes first keeps the port for a minute (TIME_WAIT, RFC 9293, section
-/// 3.6.1), and that is sometimes the client and sometimes the server. Requests without a port are reported as above,
-/// and nothing else fails.
+/// A connection for each request: the side that closes first, sometimes the client and sometimes the server, keeps the port
+/// for a minute (TIME_WAIT, RFC 9293, section 3.6.1). Requests without a port are reported as above, and nothing else fails.
 #[test]
 fn one_connection_per_request_exhausts_the_local_ports() {
     if !is_root() || !have(&["unshare", "ip"]) {

@@ -60,8 +60,8 @@ fn next_address_is_used_if_the_first_refuses() {
             let output = with_two_addresses(home.path(), &arguments);
             assert!(output.status.success(), "{protocol}: {}", stderr(&output));
             let said = format!(
-                "localhost:{port} has 2 addresses: [::1]:{port} does not accept (Connection refused (os error 111)), \
-                 {address} is asked\n"
+                "localhost:{port} has 2 addresses: [::1]:{port} does not accept connections \
+                 (Connection refused (os error 111)), using {address}\n"
             );
             assert!(stderr(&output).contains(&said), "{}", stderr(&output));
             if command[0] == "load" {
@@ -97,14 +97,14 @@ fn address_family_can_be_selected() {
     let by_number = server.url(Protocol::H1);
     let output = with_two_addresses(home.path(), &["load", "--ipv6", &by_number]);
     assert_eq!(output.status.code(), Some(2));
-    let said = "127.0.0.1 has no address of IPv6, only 127.0.0.1";
+    let said = "127.0.0.1 has no IPv6 address, only 127.0.0.1";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
     let output = with_two_addresses(home.path(), &["load", "-4", "-6", &by_number]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
 #[test]
-fn if_every_address_refuses_requests_fail_on_the_first_with_a_reason() {
+fn requests_fail_on_the_first_address_with_a_reason_if_all_refuse() {
     if !can_run() {
         return;
     }
@@ -117,7 +117,7 @@ fn if_every_address_refuses_requests_fail_on_the_first_with_a_reason() {
     let output = with_two_addresses(home.path(), &["load", "-n", "2", &url]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(said.contains("none does, [::1]:"), "{said}");
+    assert!(said.contains("none accepts connections, [::1]:"), "{said}");
     assert!(
         shown.contains("2 without a connection: Connection refused"),
         "{shown}"
@@ -126,7 +126,7 @@ fn if_every_address_refuses_requests_fail_on_the_first_with_a_reason() {
 }
 
 #[test]
-fn name_server_that_does_not_answer_is_bad_input_with_advice() {
+fn unresponsive_name_server_is_bad_input_with_advice() {
     if !can_run() {
         return;
     }
@@ -149,7 +149,7 @@ fn name_server_that_does_not_answer_is_bad_input_with_advice() {
     }
 }
 
-/// Without an advertised alternative. With one, the test needs a server that advertises it, which interop's peers do.
+/// Covers servers that advertise no alternative; interop's peers cover those that do.
 #[test]
 fn automatic_version_choice_is_explained() {
     let _seat = seat();
@@ -190,8 +190,8 @@ fn automatic_version_choice_is_explained() {
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }
 
-/// A proxy that opens this many tunnels. `agree` reads what a client asks for and answers it, and returns what that was and
-/// where the tunnel leads. Returns the proxy's address, and in the end what its clients asked for.
+/// A proxy that opens `count` tunnels. `agree` reads and answers a client's request, and returns it together with the address
+/// to which the tunnel leads. Returns the proxy's address and, when the thread ends, all requests.
 fn proxy<T: Send + 'static>(
     count: usize,
     agree: impl Fn(&mut TcpStream) -> (T, SocketAddr) + Send + 'static,
@@ -218,7 +218,7 @@ fn proxy<T: Send + 'static>(
     (address, proxy)
 }
 
-/// An HTTP proxy that opens this many tunnels. Returns its address, and in the end where they led.
+/// An HTTP proxy that opens this many tunnels. Returns its address and, when the thread ends, where they led.
 fn tunnelling_proxy(count: usize) -> (SocketAddr, JoinHandle<Vec<SocketAddr>>) {
     proxy(count, |near| {
         let mut head = Vec::new();
@@ -271,7 +271,7 @@ fn connections_go_through_the_tunnels_of_a_proxy() {
 }
 
 #[test]
-fn answer_of_a_proxy_that_refuses_is_shown() {
+fn response_of_a_refusing_proxy_is_shown() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &EVERY_PROTOCOL);
@@ -317,7 +317,7 @@ fn read_socks_request(near: &mut TcpStream) -> SocksRequest {
     (login, destination.split_off(3))
 }
 
-/// A SOCKS5 proxy that opens this many tunnels to `far`. Returns its address, and in the end what it was asked for.
+/// A SOCKS5 proxy that opens this many tunnels to `far`. Returns its address and, when the thread ends, its requests.
 fn socks_proxy(count: usize, far: SocketAddr) -> (SocketAddr, JoinHandle<Vec<SocksRequest>>) {
     proxy(count, move |near| {
         let asked = read_socks_request(near);
@@ -360,13 +360,13 @@ fn connections_go_through_a_socks_proxy_by_address_or_by_name() {
         let output = ask(home.path(), command, Protocol::H3, &arguments, &url);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("carry no UDP, which HTTP/3 needs"), "{said}");
+        assert!(said.contains("carry UDP, which HTTP/3 needs"), "{said}");
         assert!(!said.contains("p%40ss"), "{said}");
     }
 }
 
 #[test]
-fn refusal_of_a_socks_proxy_is_in_words() {
+fn refusal_of_a_socks_proxy_is_explained_in_words() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let cases: [(&[u8], &str); 3] = [
@@ -517,5 +517,5 @@ fn http2_goes_to_a_unix_socket_in_cleartext_and_over_tls() {
     );
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("carry no UDP, which HTTP/3 needs"), "{said}");
+    assert!(said.contains("carry UDP, which HTTP/3 needs"), "{said}");
 }

@@ -143,13 +143,13 @@ fn streamed_file_arrives_byte_for_byte() {
     let url = server.url(Protocol::H1);
     let output = run_squall(home.path(), ["fetch", "--upgrade", "-d", "sent", &url]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--upgrade goes with bodies of up to 4MiB"));
+    assert!(stderr(&output).contains("--upgrade works only with bodies of up to 4MiB"));
 }
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
 /// A server that sends `first` after the head of its only request, and a response after five bytes of body. Returns its
-/// address, and in the end the body that came, with the time from the head to it.
+/// address and, when the thread ends, the body it received and the time from the head to the body.
 fn cautious(first: &'static [u8]) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -182,7 +182,7 @@ fn cautious(first: &'static [u8]) -> (SocketAddr, JoinHandle<(Vec<u8>, Duration)
 
 /// RFC 9110, section 10.1.1.
 #[test]
-fn body_waits_for_100_continue_or_a_second_and_is_not_sent_after_a_final_status() {
+fn body_waits_for_100_continue_or_a_second_and_is_not_sent_after_final_status() {
     alone_if_it_fails(seat(), || {
         let home = TempDir::new().expect("a temporary folder");
         for (first, body, waits, code) in [
@@ -214,9 +214,9 @@ fn body_waits_for_100_continue_or_a_second_and_is_not_sent_after_a_final_status(
     });
 }
 
-/// An echo answers with the head, other pages with the end of the request: both ask for the body first, or take it anyway.
+/// An echo responds after the head, other pages after the end of the request. Both make the client send its body.
 #[test]
-fn server_asks_for_the_body_that_waits_over_every_protocol() {
+fn server_unblocks_a_client_that_expects_100_continue_over_every_protocol() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (mode, answers) in [("--echo", "hello"), ("--sink", "5 bytes")] {
@@ -229,7 +229,7 @@ fn server_asks_for_the_body_that_waits_over_every_protocol() {
             } else {
                 ":status: 100"
             };
-            // Over HTTP/1.1 an echo's own response makes it unnecessary.
+            // Over HTTP/1.1 an echo's response comes first and makes 100 unnecessary.
             let expected = usize::from(!(is_http1 && mode == "--echo"));
             let asks = || {
                 let asking = ["-v", "--timeout", "20s", "-H", "expect: 100-continue"];

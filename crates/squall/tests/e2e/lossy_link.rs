@@ -1,7 +1,7 @@
 //! Loss: results that theory and earlier measurements predict.
 //!
-//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss
-//! in each direction, with CUBIC. A comparison across different programs can ask for agreement within 20 %.
+//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss in
+//! each direction, with CUBIC. Comparing different programs, one can ask for agreement within 20 %.
 
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -115,7 +115,7 @@ fn payload_up_bytes_per_s(trial: &TrialFiles) -> f64 {
 /// Trials of each kind. If both kinds were equal, all trials of one would lie above all of the other once in 1,716
 /// times.
 const TRIALS: u64 = 7;
-/// Those of the first run; the others run at the same time.
+/// The trials of the first run; the others run at the same time.
 const FIRST_TRIALS: u64 = 4;
 
 /// One trial of HTTP/1.1, and in two runs those of HTTP/2. The second run has another seed, so no two trials have the same one.
@@ -199,7 +199,7 @@ impl BelowSaturation {
         }
     }
 
-    /// The trials of squall and those of h2load and nghttpd are not apart: not all of one kind are above all of the other.
+    /// The trials of squall overlap with those of h2load and nghttpd: neither kind lies completely above the other.
     fn check_alike(&self) {
         let Some(h2load) = &self.h2load else { return };
         for q in [0.5, 0.95, 0.99] {

@@ -25,7 +25,7 @@ fn shared_seats() -> usize {
     seats.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// What a test asks of the machine.
+/// What a test needs of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// Nothing else runs.
@@ -54,8 +54,8 @@ struct Tests {
 }
 
 impl Tests {
-    /// Whether a test may begin. Quiet tests go first: if each test that is alone interrupted them, most of their seats
-    /// would be empty until the last of them has ended. Then those that are alone go before the shared ones, which need not
+    /// Whether a test may begin. Quiet tests go first: if every test that runs alone interrupted them, most of their seats
+    /// would stay empty until their last one had ended. Tests that run alone go before the shared ones, which then need not
     /// stop for them later.
     fn admit(&self, need: Need, shared_seats: usize) -> bool {
         let [alone, quiet, shared] = self.running;
@@ -154,8 +154,8 @@ pub(crate) fn quiet_seat() -> MachineUse {
     MachineUse::begin(Need::Quiet)
 }
 
-/// A seat next to other tests ([`shared_seats`]): for tests that mostly wait, and assert counts, sums, messages, lower bounds and
-/// link times of tens of milliseconds.
+/// A seat next to other tests ([`shared_seats`]): for tests that mostly wait, and assert counts, sums, messages, lower bounds
+/// and link times of tens of milliseconds.
 pub(crate) fn seat() -> MachineUse {
     MachineUse::begin(Need::Shared)
 }

@@ -72,7 +72,7 @@ fn run(home: &Path, line: &str) -> Output {
     while child.try_wait().expect("its state").is_none() && Instant::now() < give_up {
         thread::sleep(Duration::from_millis(2));
     }
-    // It has ended already, unless it was patient, too.
+    // It has exited already, unless it is still running after `PATIENCE`.
     let _ = child.kill();
     child.wait_with_output().expect("its output")
 }
@@ -115,7 +115,7 @@ const ABOUT_RECIPES_AND_RUNS: &str = r#"
 2 doctor --jsn => a similar argument exists: '--json'
 2 doctor x => unexpected argument 'x'
 2 run => <RECIPE>
-2 run twillio => A file is named by its path, such as ./twillio.toml
+2 run twillio => To use a file, give its path, such as ./twillio.toml
 2 run twilio --profile quikc => did you mean `quick`?
 2 run twilio --variant h3 => --variant is a flag of `squall explain`
 2 run twilio --stations embeded => expected `real` or `embedded`
@@ -142,7 +142,7 @@ const ABOUT_RECIPES_AND_RUNS: &str = r#"
 2 view runs => runs is a folder of runs: name one of them, such as runs/demo
 2 compare incomplete => <AFTER>
 2 compare nowhere folder => nowhere is not the folder of a run
-2 explain empty => if it is a capture, `squall import pcap empty` makes one of it
+2 explain empty => if it is a capture, `squall import pcap empty` converts it to one
 2 explain runs => runs is a folder of runs
 2 explain runs --at 5 => expected "5ms" or "5s"
 "#;
@@ -196,7 +196,7 @@ fn mistakes_about_recipes_and_runs() {
 const ABOUT_LOADS: &str = r#"
 2 load => give a URL
 2 load ftp://a/ => expected http or https, such as https://server:8443/path
-2 load name.invalid => check how it is written, or use its IP address
+2 load name.invalid => check the spelling, or use its IP address
 2 load -n 0 {URL} => 0 is not in 1..
 2 load -n ten {URL} => '--requests <COUNT>'
 2 load -c 0 {URL} => expected 1 to 60000
@@ -208,7 +208,7 @@ const ABOUT_LOADS: &str = r#"
 2 load --loss 3% {URL} => --loss is a flag of `squall link`
 2 load --timout 2s {URL} => a similar argument exists: '--timeout'
 2 load --warm-up-time 1s {URL} => give both
-2 load --stages 10/s {URL} => is no stage: expected "100/s 10s"
+2 load --stages 10/s {URL} => is not a stage: expected "100/s 10s"
 2 load --stages 10/s_1s --rate 5 {URL} => cannot be used with '--rate <RATE>'
 2 load --threshold p99<50 {URL} => write avg, min, max, med or p(N)
 2 load --http 4 {URL} => possible values: 1.1, 2, 3, auto
@@ -218,7 +218,7 @@ const ABOUT_LOADS: &str = r#"
 1 load http://127.0.0.1:{HTTPS}/ => try https://127.0.0.1:{HTTPS}/
 1 load https://127.0.0.1:{HTTPS}/ => --cacert FILE (PEM)
 1 load -k --http 3 https://127.0.0.1:{H1S}/ => a network that lets UDP through
-1 load http://127.0.0.1:1/ => No program listens at 127.0.0.1:1: check the host and the port
+1 load http://127.0.0.1:1/ => No program listens on 127.0.0.1:1: check the host and the port
 2 load --output rows.txt {URL} => .parquet, .csv, .vegeta
 1 load --output missing/rows.csv {URL} => cannot make missing/rows.csv
 1 load --json folder {URL} => cannot write folder: Is a directory
@@ -229,7 +229,7 @@ const ABOUT_LOADS: &str = r#"
 2 load --targets folder => cannot read folder: Is a directory
 2 load --targets empty => can be sent; is it the right file?
 2 load --targets - => can be sent; is it the right file?
-2 load --targets binary => is no method and URL; a target is a line such as GET https://
+2 load --targets binary => is not a method and URL; a target is a line such as GET https://
 2 load --targets mixed.txt -n 2 => give each scheme a command of its own
 2 load --targets a --script b => cannot be used with '--script <FILE>'
 2 load -d missing {URL} => cannot read the body missing: No such file
@@ -248,16 +248,16 @@ const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &str = r#"
 2 fetch --cacert missing.pem https://127.0.0.1:{HTTPS}/ => cannot read missing.pem
 2 fetch --cacert empty https://127.0.0.1:{HTTPS}/ => expected PEM (--cacert empty)
 2 fetch --timeout 0s {URL} => expected more than 0
-1 fetch --timeout 50ms {URL}/?delay=20s => no whole answer within 50ms
+1 fetch --timeout 50ms {URL}/?delay=20s => no complete response within 50ms
 1 fetch {URL}/?status=404 => the server answered with status 404
 1 fetch -k --http 2 https://127.0.0.1:{H1S}/ => leave --http out, so that ALPN decides
 1 fetch --proxy http://127.0.0.1:1 {URL} => The proxy http://127.0.0.1:1 refused
-1 fetch --connect-to 127.0.0.1:1 {URL} => No program listens at 127.0.0.1:1 (--connect-to)
+1 fetch --connect-to 127.0.0.1:1 {URL} => No program listens on 127.0.0.1:1 (--connect-to)
 1 fetch -o missing/body {URL} => cannot make missing/body: No such file
-2 fetch -6 {URL} => 127.0.0.1 has no address of IPv6
+2 fetch -6 {URL} => 127.0.0.1 has no IPv6 address
 2 fetch -F x {URL} => expected name=text or name=@FILE
-1 serve --h1 {HTTP} => Another program has this port
-1 serve --h3 {H3} => Another program has this port
+1 serve --h1 {HTTP} => Another program uses this port
+1 serve --h3 {H3} => Another program uses this port
 1 serve --h1 192.0.2.1:8080 => This machine has no such address
 2 serve --h1 99999 => such as 8080 or [::1]:8080
 2 serve --h1 0 --cert cert.pem => --key <FILE>
@@ -269,7 +269,7 @@ const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &str = r#"
 2 proxy --h1 0 => --to <URL>
 2 proxy --h1 0 --to ftp://a => expected http or https
 2 proxy --h1 0 --to https://127.0.0.1:1 --http auto => expected --http 1.1, 2 or 3
-1 proxy --h1 {HTTP} --to {URL} => Another program has this port
+1 proxy --h1 {HTTP} --to {URL} => Another program uses this port
 "#;
 
 #[test]
@@ -296,7 +296,7 @@ const ABOUT_LINKS_AND_IMPORTS: &str = r#"
 2 import har broken.json => at line 2 column 13
 2 import har list.json => expected an object with `entries`
 2 import har nothing.har => no request in the HAR file can be sent
-2 import timing broken.json => there is no tab in it
+2 import timing broken.json => it contains no tab
 2 import pcap missing.pcap => cannot read missing.pcap: No such file
 2 import pcap empty => it is neither pcap nor pcapng
 2 import pcap binary => let `editcap -F pcapng` convert it

@@ -1,7 +1,7 @@
 //! docs/notebook/squall.ipynb: its format, and its code on a real run.
 //!
 //! Python runs the cells one after the other, as a notebook does, and draws without a screen. The results of the queries are
-//! not checked; `sql` and `figures_agree` do that for queries like these.
+//! not checked here; `sql` and `figures_agree` check queries like these.
 
 use std::collections::BTreeSet;
 use std::fs;

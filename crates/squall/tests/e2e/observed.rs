@@ -247,7 +247,7 @@ impl Mark {
 
 impl Comparison<'_> {
     /// Checks that no station has read data before it arrived, and that the times of the two records agree
-    /// ([`Comparison::compare`]). If the times do not agree while other work disturbs the machine, that is printed, and is no
+    /// ([`Comparison::compare`]). If they disagree while other work disturbs the machine, that is printed and is not a
     /// failure.
     pub(crate) fn check(&self, station: &Rows, observed: &Rows, schedule: Option<&Schedule>) {
         let mut marks = self.marks(station, observed);

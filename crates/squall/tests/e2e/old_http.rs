@@ -40,7 +40,7 @@ fn old_server(answer: &'static str) -> SocketAddr {
 }
 
 #[test]
-fn load_keeps_the_connection_of_an_http_1_0_server_if_it_says_so() {
+fn load_keeps_the_connection_of_an_http_1_0_server_that_says_keep_alive() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (answer, connections) in [

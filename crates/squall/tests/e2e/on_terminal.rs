@@ -1,5 +1,5 @@
-//! What `squall run` and `squall load` draw on a terminal: nothing wider than it, nothing left of what is redrawn, and no
-//! escape sequences where the terminal knows none.
+//! What `squall run` and `squall load` draw on a terminal: nothing wider than the terminal, no remains of what is redrawn,
+//! and no escape sequences on a terminal that supports none.
 //!
 //! The terminal is a pseudo-terminal of Python's `pty` (on_terminal.py). The texts themselves are tested in squall-report.
 
@@ -113,7 +113,7 @@ fn left_of(drawn: &str) -> Vec<String> {
     rows.into_iter().map(String::from_iter).collect()
 }
 
-/// Everything that was drawn, line by line and without sequences, whether or not it was erased later.
+/// Everything that was drawn, line by line and without escape sequences, whether or not it was erased later.
 fn lines_of(drawn: &str) -> Vec<String> {
     let mut text = String::new();
     let mut rest = drawn;
@@ -134,7 +134,7 @@ fn test_terminal_erases_as_a_real_one_does() {
 }
 
 /// Only the live screen contains this text.
-const OF_SCREEN: &str = "Ctrl-C ends it early";
+const EXIT_HINT: &str = "Ctrl-C ends it early";
 
 #[test]
 fn live_screen_of_a_load_fits_and_nothing_of_it_is_left() {
@@ -143,9 +143,9 @@ fn live_screen_of_a_load_fits_and_nothing_of_it_is_left() {
     let server = Serving::start(home.path(), &["--h1", "0"]);
     let url = server.url(Protocol::H1);
     let arguments = ["load", "-D", "60s", "--rate", "200", &url];
-    // However long a busy machine takes to draw it.
+    // Ctrl-C comes only after the second screen, however slowly a busy machine draws.
     let terminal = Terminal {
-        interrupted_after: Some(OF_SCREEN),
+        interrupted_after: Some(EXIT_HINT),
         ..Terminal::new("xterm-256color")
     };
     let Some(output) = on_terminal(terminal, home.path(), &arguments) else {
@@ -153,12 +153,12 @@ fn live_screen_of_a_load_fits_and_nothing_of_it_is_left() {
     };
     let drawn = stdout(&output);
     let lines = lines_of(&drawn);
-    let screens = lines.iter().filter(|line| line.contains(OF_SCREEN)).count();
+    let screens = lines.iter().filter(|line| line.contains(EXIT_HINT)).count();
     assert!(screens >= 2, "{screens} screens: {drawn}");
     let wide = lines.iter().find(|line| width_of(line) > COLUMNS);
     assert_eq!(wide, None, "{drawn}");
     let left = left_of(&drawn);
-    let of_screen = left.iter().find(|line| line.contains(OF_SCREEN));
+    let of_screen = left.iter().find(|line| line.contains(EXIT_HINT));
     assert_eq!(of_screen, None, "{left:#?}");
     let requests = |line: &String| line.split_once(" requests in ")?.0.parse::<u64>().ok();
     let is_summary = |line: &String| requests(line).is_some_and(|count| count > 0);
@@ -169,7 +169,7 @@ fn live_screen_of_a_load_fits_and_nothing_of_it_is_left() {
     );
 }
 
-/// A run whose progress does not fit as it is.
+/// Writes a recipe whose progress line is too wide for the terminal unless it is shortened.
 fn write_recipe(home: &Path) {
     let variant = "[[variant]]\nname = \"a variant whose name has many characters\"\npath = \"client ~h1~> server\"\n";
     let profile = "warmup = \"0s\"\nduration = \"1s\"\ndrain = \"1s\"";
@@ -236,7 +236,7 @@ fn dumb_terminal_gets_no_escape_sequences() {
         };
         let drawn = stdout(&output);
         assert!(!drawn.is_empty() && !drawn.contains('\x1b'), "{drawn:?}");
-        // Nothing is overwritten either: each return of the carriage ends a line.
+        // Nothing is overwritten either: each carriage return ends a line.
         assert_eq!(
             drawn.matches('\r').count(),
             drawn.matches("\r\n").count(),

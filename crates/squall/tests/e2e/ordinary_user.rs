@@ -241,7 +241,7 @@ fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
     });
 }
 
-/// ping opens such a socket where it has no rights for a raw one.
+/// ping opens such a socket if it has no right to a raw one.
 #[test]
 fn ordinary_user_pings_across_a_link() {
     if !is_root() || !have(&["python3"]) {
@@ -260,7 +260,7 @@ fn ordinary_user_pings_across_a_link() {
     assert_eq!(stdout(&output), "0 hello\n", "{}", stderr(&output));
 }
 
-/// An ordinary user's receive buffers are small, and a program that is stopped empties none of them.
+/// An ordinary user's receive buffers are small, and a stopped program does not empty them.
 #[test]
 fn ordinary_user_is_told_what_forwarding_dropped() {
     if !is_root() || !have(&["python3"]) {

@@ -1,4 +1,4 @@
-//! What else uses this machine while a test runs: other programs and the hypervisor. Other tests do not count.
+//! What else uses this machine while a test runs: other programs and the hypervisor, but not other tests.
 //!
 //! A test that asserts times asks here before it fails, and says what it did not check. Which tests may run at the same time is
 //! in `machine`; which failed tests are run again, in scripts/test.
@@ -26,7 +26,7 @@ pub(crate) fn note_disturbed_trial() {
     HAS_DISTURBED_TRIAL.set(true);
 }
 
-/// Forgets them, for a check that is repeated.
+/// Forgets the disturbed trials so far, before a check is repeated.
 pub(crate) fn forget_disturbed_trials() {
     HAS_DISTURBED_TRIAL.set(false);
 }
@@ -36,8 +36,8 @@ pub(crate) fn has_disturbed_trial() -> bool {
     HAS_DISTURBED_TRIAL.get()
 }
 
-/// Watches what programs outside of this test process and of what it starts use of the processors, and what the hypervisor
-/// takes. Other tests are inside.
+/// Watches how much the processors are used by programs other than this test process and what it starts, and how much the
+/// hypervisor takes. Other tests belong to this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OtherWork {
     programs: Option<ProcessorUse>,
@@ -54,7 +54,7 @@ impl OtherWork {
         }
     }
 
-    /// Whether real programs may have waited for a processor since; false if that is not known.
+    /// Whether real programs may have waited for a processor since the watch began; false if that is not known.
     pub(crate) fn disturbs(&self) -> bool {
         let now = ProcessorUse::read(std::process::id());
         let programs = now.zip(self.programs);
@@ -66,7 +66,7 @@ impl OtherWork {
         (programs + stolen) / self.since.elapsed().as_secs_f64() > OTHERS_AT_MOST
     }
 
-    /// Whether it disturbed the machine, on average or for a second. Waits until the present second has been judged.
+    /// Whether other work disturbed the machine, on average or for a second. Waits until the present second has been judged.
     pub(crate) fn disturbs_a_second(&self) -> bool {
         self.disturbs() || has_stolen_second(self.since)
     }
@@ -90,7 +90,7 @@ impl Taken {
         Taken(Instant::now(), SharedCounters::read())
     }
 
-    /// Whether it was too much since `before`.
+    /// Whether it has taken too much since `before`.
     fn is_much_since(&self, before: Taken) -> bool {
         let stolen = self.1.since(before.1).stolen.unwrap_or_default();
         stolen.as_secs_f64() > OTHERS_AT_MOST * (self.0 - before.0).as_secs_f64()
@@ -146,8 +146,8 @@ pub(crate) fn has_stolen_moment(since: Instant) -> bool {
         .any(|moment| *moment >= since)
 }
 
-/// Says what was not checked, or made again, because other work disturbs this machine. Also if the test succeeds: libtest hides
-/// only what the macros print.
+/// Reports what was not checked, or was repeated, because other work disturbs this machine. Reports it even if the test
+/// succeeds: libtest hides only what the macros print.
 pub(crate) fn say_disturbed(what: &str) {
     say(&format!("other work disturbs this machine: {what}"));
 }
@@ -162,6 +162,6 @@ pub(crate) fn say_repeated(failure: &str) {
 fn say(what: &str) {
     let test = thread::current();
     let test = test.name().unwrap_or_default();
-    // Without it nothing is wrong but the words.
+    // If this fails, only the notice is lost.
     let _ = io::stderr().write_all(format!("{test}: {what}\n").as_bytes());
 }

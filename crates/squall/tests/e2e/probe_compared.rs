@@ -110,7 +110,7 @@ fn cells<'a>(said: &'a str, name: &str) -> Vec<&'a str> {
     row.split_whitespace().collect()
 }
 
-/// A is `squall proxy` in front of B, as AWS's load balancer behaves.
+/// Endpoint A is `squall proxy` in front of B, with the behaviour of AWS's load balancer.
 #[test]
 fn endpoint_behind_a_load_balancer_differs_from_the_server_itself() {
     alone_if_it_fails(seat(), || {
@@ -139,7 +139,7 @@ fn endpoint_behind_a_load_balancer_differs_from_the_server_itself() {
         let said = stdout(&probe(&home, &asks));
         let windows = cells(&said, "stream window");
         assert_eq!(windows.len(), 2, "{said}");
-        // It gives back as much for a short frame as for a long one, so the window may grow beyond its initial size.
+        // Its updates are as large for a short frame as for a long one, so the window may grow beyond its initial size.
         let largest: u64 = windows[0].replace(',', "").parse().expect("a number");
         assert!((65_535..1 << 20).contains(&largest), "{said}");
         assert_eq!(windows[1], "16,777,216", "{said}");

@@ -1,5 +1,5 @@
-//! How `squall probe` behaves towards servers and users: what it sends and how much of it, that it needs no rights, and that
-//! a server that is silent, breaks the protocol or sends for ever does not hold it.
+//! How `squall probe` behaves towards servers and users: what it sends and how much, that it needs no rights, and that it
+//! ends even if a server is silent, breaks the protocol or sends for ever.
 //!
 //! What it finds is tested in `probe` and `probe_facts`.
 
@@ -21,20 +21,20 @@ use crate::support::{is_root, seat, squall, stderr, stdout};
 
 /// Connections to one server that browsers open for HTTP/1.1.
 const SIX: usize = 6;
-/// What the test's server has to download, and how long that is. It is too short for the step with a pause.
+/// The test server's download and its length, which is too short for the step with a pause.
 const LARGE: &str = "/large";
 const LARGE_BYTES: usize = 25_000;
 const ROBOTS: &str = "/robots.txt";
 const SMALL_BYTES: usize = 2_000;
 
-/// What the server has seen and sent.
+/// What the server has received and sent.
 #[derive(Debug, Default)]
 struct RequestLog {
     requests: Vec<ReceivedRequest>,
-    /// Requests that are read and not answered yet, now and at most: each on a connection of its own.
-    under_way: usize,
-    most_under_way: usize,
-    /// At most while a short one is among them.
+    /// Requests that have been read and not answered yet, now and at most. Each is on a connection of its own.
+    in_flight: usize,
+    most_in_flight: usize,
+    /// The most at a time that included a short one.
     most_with_a_short_one: usize,
     /// Bytes of bodies.
     sent_bytes: u64,
@@ -62,17 +62,17 @@ fn answer_all(mut stream: TcpStream, log: &Mutex<RequestLog>) -> io::Result<()> 
         {
             let mut log = lock(log);
             log.requests.push(asked);
-            log.under_way += 1;
-            log.most_under_way = log.most_under_way.max(log.under_way);
+            log.in_flight += 1;
+            log.most_in_flight = log.most_in_flight.max(log.in_flight);
             if !is_large {
-                log.most_with_a_short_one = log.most_with_a_short_one.max(log.under_way);
+                log.most_with_a_short_one = log.most_with_a_short_one.max(log.in_flight);
             }
         }
         // Requests that are sent together overlap.
         thread::sleep(Duration::from_millis(if is_large { 50 } else { 1 }));
         {
             let mut log = lock(log);
-            log.under_way -= 1;
+            log.in_flight -= 1;
             log.sent_bytes += sent as u64;
         }
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n");
@@ -93,7 +93,7 @@ fn announced(said: &str, words: &str) -> u64 {
         .unwrap_or_else(|_| panic!("no number before{words}: {said}"))
 }
 
-/// Checks that the server got no more than was announced, and the fields of the user and of squall in each request.
+/// Checks that the server got no more than was announced, and that each request has the fields of the user and of squall.
 fn check_requests(log: &RequestLog, said: &str) {
     let count = |is_post: bool| {
         let requests = log.requests.iter();
@@ -107,7 +107,7 @@ fn check_requests(log: &RequestLog, said: &str) {
     let megabytes = announced(said, " MB of responses");
     let sent = log.sent_bytes;
     assert!(sent <= megabytes * 1_000_000, "{sent} of {megabytes} MB");
-    assert!(log.most_under_way <= SIX, "{} at once", log.most_under_way);
+    assert!(log.most_in_flight <= SIX, "{} at once", log.most_in_flight);
     for asked in &log.requests {
         let agent = asked.field("user-agent");
         let is_own = agent.is_some_and(|agent| agent.starts_with("squall/"));
@@ -129,7 +129,7 @@ fn nothing_is_posted_unasked_and_no_more_is_sent_than_announced() {
     assert!(!said.contains("POST"), "{said}");
     let log = lock(&log);
     check_requests(&log, &said);
-    // Only large downloads run beside each other.
+    // Only large downloads run at the same time.
     assert_eq!(log.most_with_a_short_one, 1, "one connection at a time");
     for asked in &log.requests {
         let is_safe = ["GET", "HEAD"].contains(&asked.method.as_str());
@@ -266,7 +266,7 @@ fn ordinary_user_is_told_what_a_capture_needs_and_what_to_try() {
 }
 
 #[test]
-fn reason_is_said_if_a_server_breaks_the_protocol() {
+fn protocol_violation_of_the_server_is_reported() {
     let _seat = seat();
     let home = home();
     let address = serve(|mut stream| {
@@ -292,7 +292,7 @@ fn reason_is_said_if_a_server_breaks_the_protocol() {
 }
 
 #[test]
-fn version_that_the_server_does_not_agree_on_is_reported() {
+fn version_that_the_server_does_not_negotiate_is_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1s", "0"]);
@@ -306,9 +306,9 @@ fn version_that_the_server_does_not_agree_on_is_reported() {
     assert!(problem.contains("no_application_protocol"), "{said}");
 }
 
-/// Probes a response that does not end, and checks that the probe does.
+/// Probes an endless response, and checks that the probe itself ends.
 fn check_endless(url: &str, version: &str) {
-    /// What a client may have read before a step ends: 1 MiB in a turn of each connection.
+    /// The most that a client may read before a step ends: 1 MiB in a turn of each connection.
     const READ_MEGABYTES: f64 = 15.0;
     let home = home();
     let begun = Instant::now();
@@ -329,7 +329,7 @@ fn check_endless(url: &str, version: &str) {
 }
 
 #[test]
-fn responses_without_an_end_are_cut_off_in_time() {
+fn endless_responses_are_cut_off_in_time() {
     let _seat = seat();
     let address = serve(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);

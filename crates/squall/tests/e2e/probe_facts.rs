@@ -34,14 +34,14 @@ fn endpoint(output: &Output) -> Value {
     result["endpoint"].clone()
 }
 
-/// The element of a list that is about this version.
+/// The list's element about this version.
 fn of<'a>(list: &'a Value, version: &str) -> &'a Value {
     let mut list = list.as_array().expect("a list").iter();
     let found = list.find(|facts| facts["version"] == version);
     found.unwrap_or_else(|| panic!("nothing about {version}"))
 }
 
-/// What is the same for all versions of `squall serve`.
+/// Checks the facts that are the same for all versions of `squall serve`.
 fn check_handshake(facts: &Value) {
     assert!(facts["group"].is_string(), "{facts}");
     assert!(
@@ -62,7 +62,7 @@ fn check_handshake(facts: &Value) {
 }
 
 #[test]
-fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
+fn handshakes_tickets_and_priorities_over_tcp_are_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--https", "0"]);
@@ -94,7 +94,7 @@ fn handshakes_tickets_and_priorities_over_tcp_are_facts() {
 }
 
 #[test]
-fn records_that_grow_and_what_packets_show_are_facts() {
+fn growing_records_and_packet_statistics_are_reported() {
     alone_if_it_fails(seat(), || {
         let home = home();
         let records = "tls.records={small=\"1300\",warmup=\"64KiB\",idle=\"1s\"}";
@@ -115,7 +115,7 @@ fn records_that_grow_and_what_packets_show_are_facts() {
         let bytes = first["bytes"].as_u64();
         assert!(bytes > Some(60_000) && bytes < Some(80_000), "{sizes}");
         assert_eq!(sizes["small_after_pause"], true, "{sizes}");
-        // The name of the URL is an address.
+        // The URL has an address and no name, so there is no lookup of HTTPS records.
         assert!(facts["https_records"].is_null(), "{facts}");
         let packets = &facts["packets"];
         if is_root() {
@@ -127,7 +127,7 @@ fn records_that_grow_and_what_packets_show_are_facts() {
 }
 
 #[test]
-fn transport_of_http3_is_a_fact() {
+fn http3_transport_is_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h3", "0"]);
@@ -173,7 +173,7 @@ fn transport_of_http3_is_a_fact() {
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: timeout=7\r\n\r\nok";
 
 #[test]
-fn idle_connection_that_the_server_ends_is_a_fact() {
+fn end_of_an_idle_connection_by_the_server_is_reported() {
     let _seat = seat();
     let home = home();
     // It announces how long it keeps idle connections, and ends them sooner.

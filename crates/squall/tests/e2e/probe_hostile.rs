@@ -1,5 +1,4 @@
-//! `squall probe` against servers that take connections and do not behave: that it ends within its time, and what it says it
-//! has seen.
+//! `squall probe` against servers that accept connections and misbehave: it ends within its time, and says what it has seen.
 //!
 //! `probe_conduct` has servers that break the protocol at once, and responses that do not end. What the client itself does
 //! with hostile servers is tested in `hostile_servers`.
@@ -44,7 +43,7 @@ fn check_unanswered(url: &str, versions: &str, reason: &str) -> String {
     said
 }
 
-/// Writes this to a client again and again.
+/// Sends these bytes to a client repeatedly.
 fn repeat(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     loop {
         stream.write_all(bytes)?;
@@ -52,7 +51,7 @@ fn repeat(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A socket over UDP that answers each datagram with this, or with nothing.
+/// A UDP socket that answers each datagram with these bytes, or with nothing.
 fn answer_datagrams(with: &'static [u8]) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");
@@ -69,7 +68,7 @@ fn answer_datagrams(with: &'static [u8]) -> SocketAddr {
 }
 
 #[test]
-fn server_that_takes_connections_and_completes_no_handshake_is_given_up_in_time() {
+fn probe_gives_up_in_time_on_a_server_that_completes_no_handshake() {
     let _seat = seat();
     let silent = serve(|stream| {
         thread::sleep(Duration::from_secs(60));
@@ -87,7 +86,7 @@ fn server_that_takes_connections_and_completes_no_handshake_is_given_up_in_time(
             scope.spawn(move || {
                 let url = format!("https://{server}/");
                 let said = check_unanswered(&url, "3", "HTTP/3: no handshake within ");
-                // It usually waits that long.
+                // It would usually wait for 3 s.
                 assert!(!said.contains("within 3 s"), "{said}");
             });
         }
@@ -106,7 +105,7 @@ fn pings_without_an_end(mut stream: TcpStream) -> io::Result<()> {
 }
 
 #[test]
-fn server_that_sends_for_ever_without_an_answer_is_given_up_in_time() {
+fn probe_gives_up_in_time_on_a_server_that_sends_for_ever_without_an_answer() {
     let _seat = seat();
     let head = serve(head_without_an_end);
     let pings = serve(pings_without_an_end);
@@ -134,7 +133,7 @@ fn drip(mut stream: TcpStream) -> io::Result<()> {
 }
 
 #[test]
-fn body_that_comes_byte_by_byte_is_said_to_be_incomplete() {
+fn body_that_arrives_byte_by_byte_is_reported_as_incomplete() {
     alone_if_it_fails(seat(), || {
         let (code, said) = brief(&format!("http://{}/", serve(drip)), "1.1");
         assert_eq!(code, Some(0), "{said}");

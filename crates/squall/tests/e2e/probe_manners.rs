@@ -52,7 +52,7 @@ fn answer(
     let mut reader = BufReader::new(stream);
     while let Some(request) = ReceivedRequest::read(&mut reader)? {
         if request.body.len() > LONG {
-            // So that there is time for handshakes beside the upload.
+            // Leaves time for handshakes beside the upload.
             thread::sleep(Duration::from_millis(450));
         }
         let (status, body) = match robots {
@@ -91,7 +91,7 @@ fn about_robots(result: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn upload_is_a_form_if_asked_and_handshakes_are_measured_beside_it() {
+fn upload_can_be_a_form_and_handshakes_are_measured_beside_it() {
     alone_if_it_fails(seat(), || {
         let home = home();
         let site = Site::start(None);
@@ -149,7 +149,7 @@ fn path_that_robots_txt_disallows_gets_no_load() {
     assert_eq!(site.count("POST", "/private?a"), 0);
     let few = site.count("GET", "/private?a");
     assert!((2..=6).contains(&few), "{few} requests");
-    // Told to, it does everything, and does not ask for the rules.
+    // With --ignore-robots it sends the whole load and does not ask for robots.txt.
     let output = probe(&home, &[&["--ignore-robots"][..], &asks].concat());
     assert!(about_robots(&result(&output)).is_empty());
     assert_eq!(site.count("GET", "/robots.txt"), 1);
@@ -207,7 +207,7 @@ fn only_the_disallowed_download_is_left_out() {
 }
 
 #[test]
-fn addresses_families_and_other_names_are_facts() {
+fn addresses_families_and_other_names_are_reported() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--https", "0"]);
@@ -269,9 +269,9 @@ fn server_that_works_on_one_request_at_a_time_is_named() {
     });
 }
 
-/// A busy machine may make times unclear, but never a concurrent server look like a serial one.
+/// A busy machine may blur the times, but never makes a concurrent server look like a serial one.
 #[test]
-fn slow_server_that_works_on_requests_together_is_not() {
+fn slow_server_that_works_on_requests_concurrently_is_not_named() {
     alone_if_it_fails(seat(), || {
         let folder = home();
         let server = Serving::start(folder.path(), &["--h2c", "0"]);

@@ -63,7 +63,7 @@ fn server_that_requires_a_client_certificate_gets_it() {
 }
 
 #[test]
-fn early_data_compression_and_the_end_of_idle_connections_are_facts() {
+fn early_data_compression_and_the_end_of_idle_connections_are_reported() {
     if !have(&["nginx", "openssl"]) {
         return;
     }

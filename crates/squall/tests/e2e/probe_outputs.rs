@@ -1,4 +1,4 @@
-//! What `squall probe` writes besides its text: the page, qlog, captures that tshark reads, JSON that its schemas describe,
+//! What `squall probe` writes besides its text: the page, qlog, captures that tshark reads, JSON that matches its schemas,
 //! and sweeps over a condition.
 //!
 //! Which faults it finds is tested in `probe`.
@@ -156,7 +156,7 @@ fn capture_has_the_probes_own_flows_with_their_secrets_and_no_others() {
         &as_tls,
     );
     assert!(!requests.is_empty(), "the secrets decrypt HTTP/2");
-    // Each packet is there once.
+    // Each packet was captured once.
     let syns = fields(
         &file,
         None,

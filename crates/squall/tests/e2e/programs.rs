@@ -1,5 +1,5 @@
-//! What a recipe can configure of real programs beyond their place in a path: settings in their own terms, and a
-//! dedicated processor.
+//! What a recipe can configure about real programs beyond their place in a path: settings in their own terms, and a dedicated
+//! processor.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn many_workers(count: usize) -> String {
     )
 }
 
-/// The processors that squall assigns to `count` programs, by the rule of docs/PEERS.md.
+/// The processors that squall assigns to this many programs, by the rule of docs/PEERS.md.
 fn given(count: usize) -> Vec<usize> {
     let usable = usable_processors().expect("this thread's processors");
     let choice = if usable.len() > 1 {
@@ -83,7 +83,7 @@ fn pinned_programs_and_their_children_stay_on_their_processors() {
     }
 }
 
-/// A program that sets its own affinity did not run where the plan says, so the trial is not valid evidence.
+/// A program that sets its own affinity does not run where the plan says, so the trial is not valid evidence.
 #[test]
 fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     let usable = usable_processors().expect("this thread's processors");
@@ -104,7 +104,7 @@ fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     let held = usable[usable.len() - 1];
     let expected = format!(
-        "station 1, many, was held to processor {held} and could run on {}, {held}: it chooses",
+        "station 1, many, was pinned to processor {held}, but could run on {}, {held}: it chooses",
         usable[0]
     );
     assert!(said.contains(&expected), "{said}");
@@ -198,6 +198,6 @@ fn setting_that_a_program_lacks_is_refused_before_the_run() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(!home.path().join("runs").exists());
     let expected = "nginx cannot be given connection_window 1048576 to its clients: it always opens it to 2147483647; it \
-                    can be given stream_window, max_concurrent_streams, data_size, requests_per_connection";
+                    accepts stream_window, max_concurrent_streams, data_size, requests_per_connection";
     assert!(said.contains(expected), "{said}");
 }

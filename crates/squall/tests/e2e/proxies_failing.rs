@@ -352,7 +352,7 @@ fn malformed_http2_fields_of_an_upstream_reach_no_client() {
 }
 
 #[test]
-fn response_with_another_transfer_coding_yields_502_and_a_folded_field_passes_unfolded() {
+fn unsupported_transfer_coding_yields_502_and_a_folded_field_is_unfolded() {
     let _seat = seat();
     for (rest, status, field) in [
         (

@@ -1,4 +1,4 @@
-//! Clients that take what `squall proxy` has for all of them: its connections to upstreams, and its file descriptors.
+//! Clients that use up what all clients of `squall proxy` share: its connections to upstreams, and its file descriptors.
 //!
 //! `hostile` has the same for `squall serve`; squall-stations tests the rules themselves.
 
@@ -30,7 +30,7 @@ fn slow_uploads_do_not_keep_other_clients_from_the_upstream() {
         stream
     };
     let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(begin).collect();
-    // Its request is behind all of them in the queue: the proxy reads connections in the order in which they were made.
+    // This request is queued after theirs: the proxy reads connections in the order in which they were opened.
     let mut client = connect(proxy.address("h1"));
     let request =
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\nconnection: close\r\n\r\nabcde";
@@ -56,7 +56,7 @@ fn slow_uploads_do_not_keep_other_clients_from_the_upstream() {
     end.expect("an answer, while the slow clients go on");
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
 
-    // With the end of its connection.
+    // The refusal also ends the connection.
     let is_refused = |stream: &mut TcpStream| {
         let patience = Some(Duration::from_millis(100));
         stream.set_read_timeout(patience).expect("a timeout");
@@ -101,7 +101,7 @@ fn options(stream: &mut TcpStream) -> String {
 /// With no file descriptor left, a proxy keeps its connections, admits that it cannot open one to an upstream, and
 /// accepts the connections that wait as soon as it can.
 #[test]
-fn proxy_without_file_descriptors_goes_on() {
+fn proxy_without_file_descriptors_keeps_serving() {
     let _seat = seat();
     let server = Serving::start(&["h1"], &[]);
     let proxy = proxy(&["h1"], "h1", server.address("h1"), &[]);

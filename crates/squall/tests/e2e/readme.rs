@@ -34,8 +34,8 @@ const STARTS: [&str; 3] = ["squall ", "sed ", "tshark "];
 /// An output and a synopsis, which begin like commands.
 const NO_COMMANDS: [&str; 2] = ["squall link: ", "squall link [settings]"];
 
-/// Parts of commands, and what stands for them here, in this order. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports of the
-/// test's server.
+/// Parts of commands and their replacements, in the order in which they apply. `{HTTP}`, `{HTTPS}` and `{H2C}` are the ports
+/// of the test's server.
 const REPLACED: [(&str, &str); 33] = [
     // Servers take free ports and leave the certificate of the test's server alone.
     ("--h1 8080", "--h1 0"),
@@ -107,11 +107,11 @@ const REPLACED: [(&str, &str); 33] = [
         "--duration 5s --behind 'delay 1ms'",
     ),
     ("--repetitions 6", "--repetitions 1"),
-    // The last run that there is.
+    // The latest run.
     ("runs/twilio-20261125T191917Z", "$(ls -d runs/* | tail -n1)"),
 ];
 
-/// Parts of commands that may end with this exit code, too: a threshold that depends on the machine, a machine that lacks
+/// Parts of commands that may also end with this exit code: a threshold that depends on the machine, a machine that lacks
 /// something, and trials that other work has disturbed.
 const MAY_END_WITH: [(&str, i32); 7] = [
     ("--threshold", 99),
@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A command with what stands for its parts here.
+    /// A command with its parts replaced.
     fn replaced(&self, command: &str) -> String {
         // The end of a command is the end of its line.
         let mut text = format!("{command}\n");
@@ -261,7 +261,7 @@ impl<'a> Place<'a> {
     }
 
     fn try_out_server(&self, text: &str) {
-        // The shell becomes the server, so that the signal gets there.
+        // The shell becomes the server, so that the signal reaches it.
         let mut child = self
             .shell(&format!("exec {text}"))
             .stderr(Stdio::piped())
@@ -282,7 +282,7 @@ impl<'a> Place<'a> {
 }
 
 #[test]
-fn every_replacement_is_of_a_command() {
+fn every_replacement_matches_a_command() {
     let documents = [README, TUTORIAL, HOWTO, LOAD, SERVE, LINK];
     let all: Vec<String> = documents.iter().flat_map(|it| commands(it)).collect();
     assert!(all.len() > 30, "{all:#?}");

@@ -1,4 +1,5 @@
-//! What `squall probe` must find at each real server that the tests start. docs/PROBE.md, "Real servers", has a row for each.
+//! What `squall probe` must find out about each real server that the tests start. docs/PROBE.md, "Real servers", has a row
+//! for each.
 //!
 //! A value is here only if the server's documentation or source says it, so that it does not depend on the machine; the tests
 //! print the others. `alone::probe_servers` and `alone::probe_servers_tls` start the servers and compare.
@@ -31,7 +32,7 @@ const LONG: Way<'static> = Way {
     upload: "60MB",
 };
 
-/// What is known of a server.
+/// What is known about a server.
 pub(crate) struct Expected {
     /// Its name in docs/PROBE.md.
     pub(crate) name: &'static str,
@@ -41,10 +42,11 @@ pub(crate) struct Expected {
     pub(crate) way: Way<'static>,
     /// The stream's window at its first DATA frame.
     pub(crate) stream_bytes: u64,
-    /// The connection's largest window. What was seen may be less, by the short upload before, if that was not given back.
+    /// The connection's largest window. The probe may see less, by the short upload before, if the server has not returned
+    /// that.
     pub(crate) connection_bytes: Option<u64>,
-    /// How it opens the stream's window: one of these. If there are several, the sizes of its updates depend on how much it
-    /// reads at a time. Empty: not known.
+    /// How it opens the stream's window: one of these. There are several if the sizes of its updates depend on how much it
+    /// reads at a time, and none if it is not known.
     pub(crate) policies: &'static [&'static str],
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub(crate) streams: Option<u64>,
@@ -160,7 +162,7 @@ static SERVERS: [Expected; 14] = [
         streams: Some(100),
         is_limited: false,
     },
-    // It uses nghttp2, and sets another limit of streams.
+    // It uses nghttp2 with another limit of streams.
     Expected {
         name: "Node.js",
         product: "-",
@@ -185,10 +187,10 @@ static SERVERS: [Expected; 14] = [
     },
 ];
 
-/// A gRPC server takes no upload but its own messages, so that only its SETTINGS are known.
+/// A gRPC server accepts only its own messages as uploads, so only its SETTINGS are known.
 pub(crate) const GRPC: &str = "gRPC (C core)";
 
-/// What is known of the server of this name.
+/// What is known about the server of this name.
 pub(crate) fn expected(name: &str) -> &'static Expected {
     let found = SERVERS.iter().find(|server| server.name == name);
     found.unwrap_or_else(|| panic!("{name} is not in the list of servers"))
@@ -221,7 +223,7 @@ fn docs_have_a_row_for_every_server_that_is_probed() {
 }
 
 #[test]
-fn rows_of_the_docs_have_what_is_known_of_each_server() {
+fn rows_of_the_docs_show_what_is_known_about_each_server() {
     for (row, server) in rows().iter().zip(&SERVERS) {
         let [name, product, round_trip, stream, _, updates, streams, ..] = row.as_slice() else {
             panic!("too few cells: {row:?}");

@@ -113,8 +113,8 @@ fn run_in(home: &Path, arguments: &[&str]) -> Shown {
     shown
 }
 
-/// The trials of the variant `64 KiB` in which the client wrote many DATA frames at the moment of the one before: at least one
-/// of twenty. Without pairs it writes only the first of an upload so.
+/// The trials of the variant `64 KiB` in which the client often wrote DATA frames in pairs: at least one frame in twenty has
+/// the time of the one before. Without pairs, only an upload's first frames are written at once.
 fn paired_trials(run: &Path) -> BTreeSet<String> {
     let run = RunFolder::open(run).expect("the run");
     let trials = run.complete_trials().expect("its trials");
@@ -139,7 +139,7 @@ fn paired_trials(run: &Path) -> BTreeSet<String> {
 }
 
 impl Shown {
-    /// The same, with a use of the machine that lasts as long.
+    /// Keeps the use of the machine for as long as the results.
     fn with(self, seat: MachineUse) -> Shown {
         Shown {
             _seat: Some(seat),

@@ -153,8 +153,8 @@ impl Http2Sent {
         }
     }
 
-    /// Every record has `size` bytes, except those cut short by the end of a frame; together they hold everything that
-    /// was sent.
+    /// Checks that every record has `size` bytes, except those cut short by the end of a frame, and that together they hold
+    /// everything that was sent.
     fn check(&self, size: u64) {
         let mut end = 0;
         for length in &self.records {

@@ -65,7 +65,7 @@ fn run(home: &TempDir, arguments: &[&str]) -> Output {
         .expect("squall starts")
 }
 
-/// 3: other work on the machine disturbed the trial.
+/// Checks the exit code; 3 means that other work on the machine disturbed the trial.
 fn check_ran(output: &Output) {
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 3)), "{}", stderr(output));
@@ -138,7 +138,7 @@ fn installed(name: &str) -> PathBuf {
 /// curl and k6 read the secret from a file, because every user of the machine can read arguments. Each is started through
 /// a script that records its arguments.
 #[test]
-fn secret_of_a_load_generator_is_neither_an_argument_nor_in_the_folder_of_the_run() {
+fn secret_for_a_load_generator_is_in_neither_its_arguments_nor_the_run_folder() {
     if !have(&["nginx", "curl", "k6"]) {
         return;
     }
@@ -270,9 +270,9 @@ fn imported_script_has_no_secrets_unless_they_are_asked_for() {
     );
 }
 
-/// As root, `--allow-files` must be given; as another user, a line announces the file.
+/// Only root must give `--allow-files`. Whenever such a file is read, a line announces it.
 #[test]
-fn file_outside_of_the_recipes_folder_is_refused_to_root_and_announced() {
+fn file_outside_the_recipes_folder_is_announced_and_refused_to_root() {
     let home = home();
     let own = home.path().join("own");
     fs::create_dir(&own).expect("a folder");

@@ -63,8 +63,8 @@ fn same_seed_drops_the_same_packets_of_each_flow() {
     let other = lossy_run("12", "1s");
     for variant in ["h1", "h2c x1"] {
         let (compared, different) = compare(one.only(variant), again.only(variant));
-        // On a busy machine, requests are spread differently over connections, and fewer positions are in both runs. If the
-        // seeds were different, 5.8 % of the fates would be: all of 500 are the same once in 10 trillion times.
+        // On a busy machine, requests are spread differently over connections, and fewer positions exist in both runs. With
+        // different seeds, 5.8 % of the fates would differ: all of 500 agree by chance once in 10 trillion times.
         assert!(
             compared > 500,
             "{variant}: only {compared} packets could be compared"

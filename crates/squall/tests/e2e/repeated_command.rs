@@ -15,7 +15,7 @@ fn run(home: &Path, arguments: &[&str]) -> PathBuf {
     assert!(matches!(code, Some(0 | 3)), "{}", stderr(&output));
     let runs = fs::read_dir(home.join("runs")).expect("the runs");
     let runs = runs.map(|entry| entry.expect("an entry").path());
-    // Their names have the time, to the second.
+    // The time in a run's name has only seconds, so two runs may not be in order by name.
     let newest = runs.max_by_key(|path| {
         let plan = fs::metadata(path.join("plan.json"));
         plan.and_then(|plan| plan.modified()).expect("a time")

@@ -76,12 +76,12 @@ const RINGED: &str = "(() => { \
     return dots.filter(([x, y]) => x > box.left && x < box.right && y > box.top && y < box.bottom) \
         .sort((a, b) => apart(b) - apart(a))[0]; })()";
 
-/// What of the drawings in the dialog has nothing between its axes.
+/// The labels of the drawings in the dialog that have nothing between their axes.
 const EMPTY_DRAWINGS: &str = "[...document.querySelectorAll('#detail svg.drawing')] \
     .filter((svg) => !svg.querySelector('path:not(.grid), rect, circle')).map((svg) => svg.getAttribute('aria-label'))";
 
 #[test]
-fn report_of_a_real_run_has_no_empty_section_and_opens_the_requests_that_are_clicked() {
+fn report_of_a_real_run_has_no_empty_section_and_opens_clicked_requests() {
     if !have(&["chromium"]) {
         return;
     }
@@ -134,7 +134,7 @@ pub(crate) fn check_inked(page: &mut Page, plots: usize) {
     assert!(inked.iter().all(|pixels| *pixels > 20), "{inked:?}");
 }
 
-/// The overlay, and a plot for each variant; the link dropped packets in some of them.
+/// Checks the overlay and a plot for each variant; the link dropped packets in some of them.
 fn check_plots(page: &mut Page) {
     check_inked(page, 1 + 3);
     let drops = page.eval(

@@ -256,7 +256,7 @@ fn results_of_a_load_are_written_for_other_tools() {
 }
 
 #[test]
-fn several_versions_begin_with_how_they_compare() {
+fn load_of_several_versions_prints_their_comparison_first() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--https", "0"]);

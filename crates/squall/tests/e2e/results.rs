@@ -142,7 +142,7 @@ fn report_of_a_kept_summary_equals_that_of_its_run() {
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings/twilio");
 
 #[test]
-fn report_is_chinese_only_if_a_flag_asks_for_it_and_the_environment_changes_nothing() {
+fn report_is_chinese_only_if_the_flag_asks_whatever_the_environment_says() {
     let folder = TempDir::new().expect("a temporary folder");
     let printed = |options: &[&str]| {
         let mut report = squall(folder.path());

@@ -1,5 +1,5 @@
-//! `tls.resumption` of each side separately, over TCP and QUIC: sessions are resumed only if both sides allow it, in
-//! commands and in recipes.
+//! `tls.resumption` of each side separately, over TCP and QUIC: sessions are resumed only if both sides allow it, in commands
+//! as in recipes.
 //!
 //! squall-http tests the tickets themselves.
 

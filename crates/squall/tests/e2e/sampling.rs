@@ -52,7 +52,7 @@ fn trial_samples_sockets_at_the_recipes_interval() {
     });
 }
 
-/// A program that uses a processor as long as this exists.
+/// A program that keeps a processor busy until this is dropped.
 struct BusyProgram(Child);
 
 impl BusyProgram {

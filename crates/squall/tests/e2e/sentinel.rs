@@ -43,7 +43,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sentinels {
-    /// Those that run, or starts them. `None` without the right to real-time scheduling.
+    /// The sentinels that run already; starts them if there are none. `None` without the right to real-time scheduling.
     pub(crate) fn shared() -> Option<Arc<Sentinels>> {
         let mut running = locked(&RUNNING);
         if let Some(sentinels) = running.upgrade() {

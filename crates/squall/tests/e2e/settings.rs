@@ -213,7 +213,7 @@ fn upload_without_window_updates_stalls_until_the_timeout() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert_eq!(
             said.lines().last(),
-            Some("squall: no whole answer within 1s")
+            Some("squall: no complete response within 1s")
         );
         let sent: u64 = said
             .lines()

@@ -27,8 +27,8 @@ pub(crate) fn path_from(folder: &Path) -> String {
     format!("{}:{path}", folder.display())
 }
 
-/// A server on 127.0.0.1 that does this with each connection, in the background until the tests end. What it returns is
-/// ignored, because a client that closes its connection is no failure.
+/// A server on 127.0.0.1 that calls `with` for each connection, in the background until the tests end. The result is ignored,
+/// because a client that closes its connection is not a failure.
 pub(crate) fn serve<T>(with: impl Fn(TcpStream) -> T + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

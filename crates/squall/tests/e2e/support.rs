@@ -25,7 +25,7 @@ pub(crate) use crate::other_work::{OtherWork, note_disturbed_trial, say_disturbe
 
 /// Longer than anything that a test waits for takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a run is made whose check fails beside other work.
+/// How often a run is made at most if its check fails beside other work.
 const ATTEMPTS: usize = 3;
 
 /// A port on which no program of this machine listens, neither over TCP nor over QUIC.
@@ -161,7 +161,7 @@ pub(crate) fn stdout_json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("valid JSON")
 }
 
-/// Looks again and again until there is something, for half a minute at most.
+/// Calls `look` again and again until it returns something, for at most [`PATIENCE`].
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -297,8 +297,8 @@ fn note_disturbed(trials: &[TrialFiles]) {
     }
 }
 
-/// Waits for a run that another thread of this test makes. That it was disturbed is noted for this thread, too, which is the
-/// one that fails if the test fails.
+/// Waits for a run that another thread of this test makes. If it was disturbed, notes that for this thread, too, because this
+/// is the one that fails if the test fails.
 pub(crate) fn joined(run: ScopedJoinHandle<'_, FinishedRun>) -> FinishedRun {
     let run = run.join().expect("the run ends");
     note_disturbed(&run.trials);
@@ -407,7 +407,7 @@ fn run_files(files: &[(&str, &[u8])], text: &str, arguments: &[&str]) -> Finishe
     }
 }
 
-/// The text as an error, unless the condition holds.
+/// The text as an error if the condition does not hold.
 pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(text()) }
 }
@@ -431,9 +431,9 @@ pub(crate) fn alone_if_it_fails(seat: MachineUse, check: impl Fn()) {
     }
 }
 
-/// Checks a run whose figures mean something only on a quiet machine, as the times of real programs. If the check fails beside
-/// other tests or with disturbed trials, the run is made again, without any other test: up to three times in all. If it fails
-/// beside other programs, that is printed, and is no failure. On a quiet machine a failed check is a failure.
+/// Checks a run whose figures, such as times of real programs, mean something only on a quiet machine. If the check fails
+/// beside other tests or with disturbed trials, the run is repeated without any other test: up to three runs in all. If it
+/// fails beside other programs, that is printed and is not a failure. On a quiet machine a failed check is a failure.
 #[track_caller]
 pub(crate) fn on_a_quiet_machine(
     mut seat: MachineUse,
@@ -447,10 +447,10 @@ pub(crate) fn on_a_quiet_machine(
             return;
         };
         if other_work.disturbs() {
-            // It will still do so.
+            // Another attempt would be disturbed just the same.
             return say_disturbed(&said);
         }
-        // The last one has the machine alone: what is late there is late by itself, unless other work can be seen.
+        // The last attempt has the machine alone: lateness there has no outside cause, unless other work can be seen.
         let may_be_late = attempt < ATTEMPTS && run.has_disturbed_trials();
         assert!(may_be_late || run.is_beside_other_work(), "{said}");
         say_disturbed(&said);

@@ -234,7 +234,7 @@ fn stalled_handshakes_time_out() {
     let session = Session::client(&context.expect("a context"), None).expect("a session");
     let hello = session.output();
     let idle = Duration::from_secs(2)..GIVEN_UP;
-    // Half a hello, a whole one with nothing after it, and bytes that are no hello.
+    // Half a hello, a whole one with nothing after it, and bytes that are not a hello.
     let cases = [
         (&hello[..hello.len() / 2], idle.clone()),
         (hello, idle),
@@ -270,7 +270,7 @@ fn many_half_records_time_out_without_using_much_memory() {
         let more = vec![b'x'; 16_000];
         let other_work = OtherWork::watch();
         let began = Instant::now();
-        // One after the other: on a busy machine the server's time for the first may be over before the last has come.
+        // One after the other: on a busy machine, the server could give up the first before the last has arrived.
         let cut_off = || {
             let mut tls = BareTls::client(serving.address("h1s"), TlsVersion::Tls13, "http/1.1");
             tls.say(head);

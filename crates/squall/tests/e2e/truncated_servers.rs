@@ -232,7 +232,7 @@ impl Case {
         took
     }
 
-    /// Whether the client took long enough to have waited for its timeout. It may do that only if the server is silent.
+    /// Whether the client took as long as if it had waited for its timeout, although the server is not silent.
     fn is_late(&self, took: Duration) -> bool {
         self.cut != Cut::HalfRecordAndSilence && took >= SOON
     }
@@ -284,7 +284,10 @@ fn fetch_reports_truncated_bodies_as_incomplete() {
                 "{name}"
             );
         } else {
-            let words = ["squall: cannot get ", "squall: no whole answer within 3s"];
+            let words = [
+                "squall: cannot get ",
+                "squall: no complete response within 3s",
+            ];
             let waits = usize::from(case.outcome() == Outcome::Censored);
             assert!(said.contains(words[waits]), "{name}: {said}");
             // Nothing from the broken record may be in the body.

@@ -1,7 +1,7 @@
 //! Paths of several links, with squall's own stations: each link has its own conditions, packets, drops and health, and
 //! each hop its own causes.
 //!
-//! What holds on paths of one link is in `causes_paths`, what recipes say about several in squall-recipe.
+//! What holds on paths of one link is in `causes_paths`, what recipes can say about several links in squall-recipe.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! docs/schemas: the name of every number says its unit, or is listed here as having none.
+//! docs/schemas: the name of every number states its unit, or is listed here as having none.
 //!
 //! Only names are checked. `result_files` tests that squall's output matches the schemas.
 
@@ -128,7 +128,7 @@ const WITHOUT_UNIT: &[&[&str]] = &[
     ],
 ];
 
-/// Names that say which part of a figure a number is. The figure's own name is that of an object around it.
+/// Names that say which part of a figure a number is. The figure's own name is that of an enclosing object.
 const PARTS: &[&str] = &[
     "about",
     "at_least",

@@ -86,7 +86,7 @@ fn full_disk_is_reported_while_the_load_runs() {
     assert!(shown.contains(" succeeded ("), "{shown}");
 }
 
-/// Rows are saved every second, into the folder that is gone. The other file is complete.
+/// Rows are saved every second, into a folder that has been removed. The other file is complete.
 #[test]
 fn table_that_can_no_longer_be_saved_is_given_up_while_the_load_runs() {
     let _seat = seat();
@@ -123,13 +123,13 @@ fn report_is_printed_if_its_folder_cannot_be_written() {
     let text = recipe("100/s", "delay = \"1ms\"", &[H1], "duration = \"1s\"");
     let run = run_whatever(&text, &[]);
     let before = run_squall(&run.folder, ["report", "."]);
-    // Nobody can replace a folder by a file, not even root.
+    // Not even root can replace a folder with a file.
     fs::remove_file(run.folder.join("summary.json")).expect("it is there");
     fs::create_dir(run.folder.join("summary.json")).expect("a folder");
     let after = run_squall(&run.folder, ["report", "."]);
     assert_eq!(after.status.code(), before.status.code());
     assert!(
-        stderr(&after).contains("the report is only printed: ")
+        stderr(&after).contains("the report is printed, but not saved: ")
             && stderr(&after).contains("summary.json"),
         "{}",
         stderr(&after)

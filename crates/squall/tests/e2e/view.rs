@@ -1,4 +1,4 @@
-//! `squall view` of real runs: the page, its data, the list of runs, and the requests that it refuses.
+//! `squall view` of real runs: the page, its data, the list of runs, and the requests that the server refuses.
 //!
 //! squall-report tests what a part of a plot shows, and what the list of runs says; `page_view` and `large_view` use the
 //! page in a browser.
@@ -51,7 +51,7 @@ impl Viewing {
         }
     }
 
-    /// The status, the head and the body of the response to a request with this first line and host.
+    /// The status, head and body of the response to a request with this first line and host.
     pub(crate) fn ask(&self, line: &str, host: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         let request = format!("{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
@@ -113,7 +113,7 @@ pub(crate) fn lossy() -> FinishedRun {
     run_until_valid(&text, &[])
 }
 
-/// Without links to requests: a server has them all in full, a file only those that were chosen.
+/// The page without its links to requests: a server has all requests in full, a file only the chosen ones.
 fn without_requests(page: &str) -> String {
     let mut parts = page.split("<a href=\"#request-");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -170,7 +170,7 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
     assert_eq!(packets["total"], trial.packets.len());
     let dropped = (trial.packets.iter()).filter(|packet| packet.fate.is_drop());
     assert_eq!(packets["dropped"], dropped.count());
-    // TCP sends what is dropped again, at the latest when its timer expires.
+    // TCP retransmits what was dropped, at the latest when its timer expires.
     assert!(packets["retransmitted"].as_u64() >= Some(1), "{packets}");
 
     let request = viewing.get_json(&format!("{trial_path}/requests/7"));
@@ -192,7 +192,7 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
     assert_eq!(viewing.end().code(), Some(0));
 }
 
-/// A request in full is the markup of the dialog, and that of its connection at that time.
+/// A request in full consists of the dialog's markup for it and for its connection at that time.
 fn check_in_full(viewing: &Viewing, trial: &TrialFiles) {
     let trial_of_run = &trial.record.trial;
     let (folder, index) = (trial_of_run.folder(), trial_of_run.index);
@@ -248,7 +248,7 @@ fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
     assert!(viewing.get("/compare/").contains("并排显示各次运行"));
 }
 
-/// After the first questions about a trial, further steps into its plots read no table: here the tables are gone.
+/// After the first questions about a trial, further steps into its plots read no table: here the tables have been removed.
 fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
     let folder = trial.record.trial.folder();
     for table in ["requests", "causes", "drops", "packets"] {
@@ -305,7 +305,7 @@ fn runs_of_a_recipe_are_listed_with_their_trend_and_compared() {
     });
 }
 
-/// Other sites' names can lead to 127.0.0.1, and paths can lead out of a folder.
+/// Other sites' names can resolve to 127.0.0.1, and paths can lead out of a folder.
 #[test]
 fn foreign_hosts_other_methods_and_unknown_paths_are_refused() {
     let _seat = seat();

@@ -301,7 +301,7 @@ fn script_is_replayed_at_its_times_from_the_copy_in_the_run_folder() {
 
 /// As `squall load` does with a URL.
 #[test]
-fn only_requests_to_the_recordings_own_host_are_sent_unless_the_recipe_selects_others() {
+fn replay_sends_only_to_the_recordings_own_host_unless_the_recipe_selects_more() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();
@@ -484,7 +484,11 @@ fn held_request_blocks_the_other_unless_they_are_multiplexed() {
             }
         }
         let said = stderr(&run.output);
-        for line in [": it waited for it", ": it did not wait for it"] {
+        let lines = [
+            ": the second request waited for the first",
+            ": the second request did not wait for the first",
+        ];
+        for line in lines {
             assert_eq!(said.matches(line).count(), 1, "{said}");
         }
     });
@@ -550,19 +554,19 @@ fn load_unsupported_by_the_external_generator_is_refused_before_the_run() {
     for (load, why) in [
         (
             "rate = \"9/s\"\narrivals = \"poisson\"\nduration = \"1s\"",
-            "knows no stages and no Poisson arrivals",
+            "no stages or Poisson arrivals",
         ),
         (
             "kind = \"script\"\nscript = \"t.tsv\"",
-            "replays no recordings",
+            "it cannot replay recordings",
         ),
         (
             "kind = \"tiles\"\ntiles = 3\nduration = \"1s\"",
-            "loads no pages",
+            "it does not load pages",
         ),
         (
             "kind = \"closed\"\nusers = 3\nthink = \"1s\"\nduration = \"1s\"",
-            "has no users who think",
+            "it does not support think time",
         ),
     ] {
         let text = format!("name = \"test\"\nquestion = \"?\"\n[load]\n{load}\n{path}");

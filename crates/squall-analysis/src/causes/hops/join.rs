@@ -1,8 +1,8 @@
 //! Which exchanges on which hop belong to a request, and what is known about each.
 //!
-//! A row names its request: the client knows it, the other stations have read it in the `traceparent` that proxies pass on.
-//! Of several attempts on a hop the last one counts, because a proxy tries again only when nothing came of the one before.
-//! The two sides of an exchange are matched by request, stream and time.
+//! A row names its request: the client knows it, and the other stations read it from the `traceparent` that proxies pass on.
+//! If there are several attempts on a hop, the last one counts, because a proxy tries again only after an attempt without a
+//! result. The two sides of an exchange are matched by request, stream and time.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ struct HopExchange {
 }
 
 impl HopRows {
-    /// Takes an exchange. One without a request, or of which nothing was sent, is ignored.
+    /// Takes an exchange. It is ignored if it names no request, or if nothing of the request was sent.
     pub(super) fn add(&mut self, row: &ExchangeCells) {
         let (Some(request), Some(first)) = (row.request, row.request_first) else {
             return;
@@ -60,7 +60,7 @@ impl HopRows {
         }
     }
 
-    /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's for that side as a sender.
+    /// Takes a frame of a hop without packets; `limits_bytes` are QUIC's initial limits for that side as a sender.
     pub(super) fn add_frame(&mut self, row: &FrameRecord, limits_bytes: Option<(u64, u64)>) {
         let of_side = &mut self.windows[row.side as usize];
         let windows = of_side.entry(row.connection).or_default();
@@ -189,8 +189,9 @@ fn queued_marks(incoming: &HopExchange, request: &RequestMarks) -> Option<Reques
     })
 }
 
-/// Nothing of an exchange can have reached its server before this. Our own stations record when they have written, which
-/// may be after the server has read. Packets show when they were sent, by a clock that has to be compared with ours.
+/// The earliest time at which anything of an exchange can have reached its server. Our own stations record when a write
+/// ended, which may be after the server has read, so their slot counts instead. For other stations, packets show when they
+/// were sent, by a clock that may differ from ours.
 fn earliest_arrival(request: &RequestMarks, row: Option<&HopExchange>) -> Time {
     let slot = Time::from_nanos(request.slot.unwrap_or(0));
     match row {
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_opened_for_a_request_is_a_wait_for_the_connection() {
+    fn a_request_waits_for_a_connection_only_if_it_was_opened_for_it() {
         let incoming = exchange(1, Side::Server, [10, 20, 950, 960]);
         let beginning = Beginning {
             opened: Some(time(50)),

@@ -1,7 +1,7 @@
-//! A hop inside a host: its time, from the marks of both its sides and the windows that their frames show.
+//! The time of a hop inside a host, from the marks of both its sides and the windows that their frames show.
 //!
-//! There are no packets and no distance: whatever is not a wait for a connection or a window, and not the server's, is the
-//! hosts' own time. What one side did not record is unknown.
+//! There are no packets and no distance. Time that is neither a wait for a connection or a window nor the server's is the
+//! host's own. What one side did not record is unknown.
 
 use squall_base::record::{Cause, Outcome, Side};
 
@@ -73,7 +73,8 @@ fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> C
     }
 }
 
-/// Walks to `until`, or as far as windows of `sender` held it back; time in which they did not is `otherwise`.
+/// Walks to `until`; if that is `None`, to the end, provided the windows of `sender` are known. Time in which those windows
+/// held the exchange back counts for them, other time for `otherwise`.
 fn walk_to(
     leg: &Leg,
     hop: &HopRows,

@@ -47,8 +47,8 @@ pub struct PathShape {
 struct HopShape {
     /// Whether it crosses a link, whose packets were recorded.
     across_link: bool,
-    /// QUIC: the limits, of a stream and of the connection, with which each side began to send. Those that a program
-    /// announces are known if both were configured.
+    /// QUIC: the limits, of a stream and of the connection, with which each side began to send. Those that a third-party
+    /// program announces are known only if both were configured.
     limits_bytes: [Option<(u64, u64)>; 2],
     /// The sides whose rows were derived from packets.
     is_observed: [bool; 2],
@@ -125,7 +125,7 @@ impl PathShape {
         }
     }
 
-    /// One hop between third-party stations. Everything was derived from packets, the requests too.
+    /// One hop between third-party stations. Everything was derived from packets, even the requests.
     pub(crate) fn captured() -> PathShape {
         let hop = HopShape {
             across_link: true,
@@ -156,7 +156,7 @@ impl PathShape {
             .map(|(number, _)| number)
     }
 
-    /// Without records, for each hop across a link.
+    /// Empty inputs for each hop across a link.
     fn links(&self) -> Vec<Option<LinkInputs>> {
         let link = |hop: &HopShape| {
             let mut inputs = Inputs::new();
@@ -299,7 +299,7 @@ impl PathInputs {
         }
     }
 
-    /// The packet with the hop of its link, even if it names none because the path has only one link.
+    /// The packet with the hop of its link. On a path with only one link, packets may not name it.
     fn on_its_link(&self, mut row: PacketCells) -> PacketCells {
         if row.hop == PacketRecord::ONLY_LINK {
             row.hop = self.shape.link_hops().next().unwrap_or(row.hop);
@@ -307,7 +307,7 @@ impl PathInputs {
         row
     }
 
-    /// Takes a frame that a side sent over QUIC only to learn when its connection sent the first.
+    /// Takes a frame that a side sent over QUIC, only to learn when its connection sent its first one.
     pub(super) fn add_first_sent(&mut self, hop: u8, side: Side, connection: u32, time: Time) {
         if let Some(link) = self.link(hop) {
             let time = time.as_nanos();
@@ -341,8 +341,7 @@ pub fn attribute_path(inputs: PathInputs) -> Attribution {
     attribute_nested(inputs, None, Detail::Stages, |_| {})
 }
 
-/// The causes of some of the requests, with their courses, in the order in which the requests were added. On a path of
-/// several hops, drops list no other victims than these.
+/// The causes of some of the requests, with their courses, in the order in which the requests were added.
 pub fn follow_path(
     inputs: PathInputs,
     requests: &BTreeSet<u64>,
@@ -368,7 +367,7 @@ struct LinkResults {
     traces: Vec<ConnectionTrace>,
 }
 
-/// Attributes these requests, or all.
+/// Attributes the requests in `wanted`, or all.
 fn attribute_nested(
     mut inputs: PathInputs,
     wanted: Option<&BTreeSet<u64>>,
@@ -446,7 +445,7 @@ fn legs(inputs: &mut PathInputs) -> Vec<(RequestMarks, Vec<Option<Leg>>)> {
         .collect()
 }
 
-/// Of the packets that cost a request the most on each hop, the one that cost it the most; of equals, the first.
+/// Of the packets that cost a request the most on each hop, the one that cost it the most of all; among equals, the first.
 fn costliest(of_hops: &[Option<(u64, PacketRef)>]) -> Option<PacketRef> {
     let all = of_hops.iter().flatten();
     let most = all.min_by_key(|(cost, packet)| (Reverse(*cost), *packet))?;
@@ -488,7 +487,8 @@ fn queue_shares(
     shares
 }
 
-/// Attributes the hop at this place, which crosses a link, as if it were the only one; for these requests, or all.
+/// Attributes the hop at this place, which crosses a link, as if it were the only one. Keeps the courses of the requests in
+/// `wanted`, or of all.
 fn attribute_link_hop(
     link: LinkInputs,
     place: usize,
@@ -508,7 +508,7 @@ fn attribute_link_hop(
             of_request.insert(marks.request, leg.connection_and_stream());
         }
     }
-    // Of several attempts only the last belongs to the request.
+    // If there were several attempts, only the last belongs to the request.
     for row in link.exchanges {
         let on = row.request.and_then(|request| of_request.get(&request));
         if on == Some(&(row.connection, row.stream)) {
@@ -590,8 +590,8 @@ impl<'a> RequestHops<'a> {
         self.visit_from_last_hop(|_, _| {})
     }
 
-    /// What the time of a hop and of all hops behind it was spent on, passed to `show` for each hop from the last on.
-    /// Returns that of the first hop.
+    /// Passes to `show`, from the last hop to the first, what the time of that hop and all hops behind it was spent on.
+    /// Returns the stages of the first hop.
     fn visit_from_last_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
@@ -626,7 +626,7 @@ impl<'a> RequestHops<'a> {
         let mut roots = CauseSpans::NONE;
         for stage in stages.iter().filter(|stage| stage.cause == Cause::Queue) {
             let (from, to) = (stage.from.as_nanos(), stage.to.as_nanos());
-            // Of several queues, that of the farthest hop counts: its time is laid over the others'.
+            // If several queues match, that of the farthest hop counts, because its time is laid over that of the others.
             let is_it = |leg: &Option<Leg>| {
                 let queued = leg.as_ref().and_then(|leg| leg.marks.queued());
                 queued.is_some_and(|it| it.from <= from && to <= it.to)

@@ -1,9 +1,8 @@
-//! Lays one hop's time over another's. What was `server` in front becomes what the hop behind was doing then. So does what
-//! was `host` in front while something held the hop behind back: a full proxy stops reading.
+//! Lays the time of the hop behind over that of the hop in front. `server` time in front becomes what the hop behind was
+//! doing then. So does `host` time in front while something held the hop behind back, because a full proxy stops reading.
 //!
-//! It only knows spans of time and their causes; the caller knows which hops they belong to. Whatever is laid over what,
-//! the result is as long as the front: nothing is negative and nothing counts twice, however a proxy overlaps request and
-//! response.
+//! It only knows spans of time and their causes; the caller knows which hops they belong to. The result is always as long as
+//! the front: nothing is negative and nothing counts twice, however a proxy overlaps request and response.
 
 use squall_base::Time;
 use squall_base::record::Cause;
@@ -88,7 +87,7 @@ fn is_hold(cause: Cause) -> bool {
 }
 
 /// The time of a hop that was not seen: from when the hop in front began to wait for it until that wait ended. Its cause is
-/// unknown, except that it waited for the hop behind it during `behind`, if one of those was seen.
+/// unknown, except during `behind`, the time of a hop further behind that was seen: then it waited for that hop.
 pub(super) fn unseen(front: &[Stage], behind: Option<(Time, Time)>) -> Vec<Stage> {
     let mut waits = front.iter().filter(|stage| stage.cause == Cause::Server);
     let Some(first) = waits.next() else {
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn time_on_an_unseen_hop_is_unknown_except_what_was_seen_behind_it() {
+    fn time_on_an_unseen_hop_is_unknown_unless_a_hop_behind_it_was_seen() {
         use Cause::{Distance, Server, Unknown};
         let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
         assert_eq!(unseen(&front, None), stages(10, &[(50, Unknown)]));

@@ -1,4 +1,5 @@
-//! Which settings are proposed for a trial, and which are in force. What detectors make of it is tested beside each of them.
+//! Which settings are proposed for a trial, and which are in force. What detectors do with them is tested in the file of
+//! each detector.
 
 use squall_base::Duration;
 use squall_base::plan::{Protocol, StationOptions, StationSetting};
@@ -101,7 +102,7 @@ fn settings_in_force_over_quic_are_not_proposed() {
 }
 
 #[test]
-fn settings_that_were_given_already_are_not_proposed() {
+fn settings_that_the_recipe_already_has_are_not_proposed() {
     let mut trial = trial(Protocol::H1s);
     let server = &mut trial.variant.hops[0].server;
     server.tcp.congestion_control = Some("bbr".to_owned());
@@ -120,7 +121,7 @@ fn settings_that_were_given_already_are_not_proposed() {
 }
 
 #[test]
-fn what_a_recipe_does_not_say_of_a_program_is_not_taken_to_be_in_force() {
+fn program_settings_that_a_recipe_omits_do_not_count_as_in_force() {
     let mut trial = trial(Protocol::H2);
     trial.variant.stations[1].runs = program("nginx");
     for knob in [
@@ -176,7 +177,7 @@ fn resumption_is_turned_on_wherever_it_is_off() {
 }
 
 #[test]
-fn programs_get_only_what_recipes_can_give_them() {
+fn programs_get_only_settings_that_recipes_can_give_them() {
     let mut trial = trial(Protocol::H2);
     trial.variant.stations[1].runs = program("nginx");
     let of = |trial: &Trial, knob| words(&changes(trial, 1, Side::Server, knob));
@@ -205,7 +206,7 @@ fn programs_get_only_what_recipes_can_give_them() {
 }
 
 #[test]
-fn limits_of_connections_and_records_grow_or_shrink() {
+fn connection_limits_and_record_sizes_grow_or_shrink() {
     let mut trial = trial(Protocol::H1s);
     trial.variant.hops[0].connections = Connections::OnDemand { at_most: 6 };
     let found = changes(&trial, 1, Side::Client, Knob::Connections);

@@ -28,7 +28,7 @@ fn times(received: u64) -> Times {
 }
 
 #[test]
-fn response_that_is_never_repaired_is_loss_until_the_end() {
+fn time_after_a_loss_that_is_never_repaired_is_all_loss() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -50,7 +50,7 @@ fn response_that_is_never_repaired_is_loss_until_the_end() {
 }
 
 #[test]
-fn request_that_never_arrives_is_loss_until_the_end() {
+fn time_of_a_request_that_never_arrives_is_loss() {
     let mut world = asked();
     // No side recorded its extent, so it is everything that was sent.
     let lost = world.bytes(Up, 0, AT, (0, 100), LossDrop);
@@ -65,7 +65,7 @@ fn request_that_never_arrives_is_loss_until_the_end() {
 }
 
 #[test]
-fn server_that_never_answers_is_server_until_the_end() {
+fn time_waiting_for_a_server_that_never_answers_is_server() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -92,7 +92,7 @@ fn server_that_never_answers_is_server_until_the_end() {
 
 // Part of the response has arrived, the rest waits in the server's socket.
 #[test]
-fn response_that_was_never_sent_completely_is_cwnd() {
+fn waiting_for_a_response_that_was_never_sent_completely_is_cwnd() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -115,7 +115,7 @@ fn response_that_was_never_sent_completely_is_cwnd() {
 }
 
 #[test]
-fn request_on_a_connection_without_packets_is_unknown() {
+fn time_on_a_connection_without_packets_is_unknown() {
     let mut world = World::default();
     world.request(AT, ConnectionStream(4, 0));
     let received = AT + DELAY + READ;

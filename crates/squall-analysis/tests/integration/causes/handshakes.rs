@@ -9,7 +9,7 @@ use super::world::{
 
 const AT: u64 = 1_000_000;
 
-/// The request that opened connection 0, ready at `ready`, and its exchange in the clear.
+/// The request that opened connection 0, ready at `ready`, and its exchange in cleartext.
 fn exchange(world: &mut World, ready: u64) {
     let request = world.request(AT, ConnectionStream(0, 0));
     request.opened_connection = true;
@@ -28,7 +28,7 @@ fn exchange(world: &mut World, ready: u64) {
 }
 
 #[test]
-fn opening_a_connection_is_connect() {
+fn time_to_open_a_connection_is_connect() {
     let mut world = World::default();
     world.handshake(0, AT);
     exchange(&mut world, AT + 2 * DELAY + READ);
@@ -121,7 +121,7 @@ fn secured(again: Option<u64>) -> (World, Option<squall_base::record::PacketRef>
 }
 
 #[test]
-fn tls_handshake_is_tls() {
+fn time_of_a_tls_handshake_is_tls() {
     let (world, _) = secured(None);
     assert_eq!(
         world.attribute().spans(0),
@@ -170,7 +170,7 @@ fn never_ready(world: &mut World, end: u64, outcome: Outcome) {
 }
 
 #[test]
-fn request_that_never_connected_is_connect_until_the_end() {
+fn time_of_a_request_that_never_connected_is_all_connect() {
     let mut world = World::default();
     let lost = world.syn(0, AT + 50, LossDrop);
     never_ready(&mut world, AT + 900_000, Outcome::Censored);
@@ -181,14 +181,14 @@ fn request_that_never_connected_is_connect_until_the_end() {
 }
 
 #[test]
-fn refused_connection_is_connect() {
+fn time_of_a_refused_connection_is_all_connect() {
     let mut world = World::default();
     never_ready(&mut world, AT + 50_000, Outcome::ConnectFailed);
     assert_eq!(world.attribute().spans(0), [(Cause::Connect, 50_000)]);
 }
 
 #[test]
-fn failed_tls_handshake_is_connect_and_tls() {
+fn time_of_a_failed_tls_handshake_is_connect_and_tls() {
     let mut world = World::default();
     world.handshake(0, AT + 50);
     never_ready(&mut world, AT + 200_000, Outcome::TlsFailed);
@@ -201,7 +201,7 @@ fn failed_tls_handshake_is_connect_and_tls() {
 
 // No connection has packets after the request's slot, so the handshake that it waited for is unknown.
 #[test]
-fn failed_handshake_without_packets_is_unknown() {
+fn time_of_a_failed_handshake_without_packets_is_unknown() {
     let mut world = World::default();
     never_ready(&mut world, AT + 200_000, Outcome::TlsFailed);
     assert_eq!(world.attribute().spans(0), [(Cause::Unknown, 200_000)]);

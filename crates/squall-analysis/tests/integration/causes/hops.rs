@@ -84,6 +84,24 @@ const AT: u64 = 1_000_000;
 /// When the request is over on the hop across the link.
 const BACK: u64 = AT + 300 + DELAY + READ + 500 + DELAY + READ;
 
+/// Makes all records those of request 0 on the link's hop, whose client side waits 100 us for a connection.
+fn move_to_link(world: &mut World) {
+    for row in &mut world.packets {
+        row.hop = 2;
+    }
+    for row in &mut world.exchanges {
+        row.hop = 2;
+        row.request = Some(0);
+        if row.side == Side::Client {
+            row.beginning = Beginning {
+                offered: Some(time(AT + 150)),
+                slot: Some(time(AT + 250)),
+                ..Beginning::default()
+            };
+        }
+    }
+}
+
 /// A request that waits for a connection across the link, and is answered by the far server after 400 us.
 fn world() -> World {
     let mut world = World::default();
@@ -103,20 +121,7 @@ fn world() -> World {
         end: BACK,
     };
     world.exchange(Protocol::H1, times, clear(0, 100), clear(0, 200));
-    for row in &mut world.packets {
-        row.hop = 2;
-    }
-    for row in &mut world.exchanges {
-        row.hop = 2;
-        row.request = Some(0);
-        if row.side == Side::Client {
-            row.beginning = Beginning {
-                offered: Some(time(AT + 150)),
-                slot: Some(time(AT + 250)),
-                ..Beginning::default()
-            };
-        }
-    }
+    move_to_link(&mut world);
     // On the client's own hop: 100 us until the first proxy has it, 70 us back from that proxy.
     let request = world.requests.last_mut().expect("there is one");
     (request.intended, request.taken_up) = (time(AT), time(AT));

@@ -282,7 +282,7 @@ fn upload_without_a_window_is_window_stream() {
 
 // Two requests are due at the same time, but the socket has unsent bytes ahead of the second, which has to wait.
 #[test]
-fn request_behind_unsent_bytes_is_cwnd() {
+fn waiting_for_unsent_bytes_ahead_is_cwnd() {
     let mut world = World::default();
     world.handshake(0, 0);
     world.request(AT, ConnectionStream(0, 1));

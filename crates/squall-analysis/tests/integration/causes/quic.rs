@@ -53,7 +53,8 @@ fn a_clean_exchange_is_distance_and_host() {
     );
 }
 
-// The client opened the connection first whose first packet came second: its numbers are not the order on the link.
+// The client first opened the connection whose first packet came second, so its numbers differ from the order on the
+// link.
 #[test]
 fn clients_numbers_may_differ_from_the_order_of_first_packets() {
     let mut world = World::default();

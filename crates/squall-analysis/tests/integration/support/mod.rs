@@ -1,4 +1,4 @@
-//! Plans, records and trials of two variants for the tests, each of which sets only what it is about.
+//! Plans, records and trials of two variants for the tests, each of which sets only what matters to it.
 
 #![allow(unreachable_pub)]
 

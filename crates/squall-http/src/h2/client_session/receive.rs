@@ -198,7 +198,7 @@ impl<H: Handler> ClientSession<H> {
         if of_section.is_some_and(|open| !is_continuation || open != stream)
             || (of_section.is_none() && is_continuation)
         {
-            return Err((PROTOCOL_ERROR, "a header section that is not in one piece"));
+            return Err((PROTOCOL_ERROR, "a frame inside a header section"));
         }
         let is_of_stream = stream != 0;
         let (must_be_of_stream, length) = match kind {
@@ -458,7 +458,7 @@ impl<H: Handler> ClientSession<H> {
             Ok(section) => section,
             Err(error) if error == Error::FLOODED => return Err(error.into()),
             Err(_) => {
-                return Err((COMPRESSION_ERROR, "a header section that is no HPACK").into());
+                return Err((COMPRESSION_ERROR, "a header section with invalid HPACK").into());
             }
         };
         let Some(stream) = self.streams.find(id).filter(|stream| !stream.is_reset) else {
@@ -528,7 +528,10 @@ impl<H: Handler> ClientSession<H> {
         }
         let (last_stream, code) = (word(payload, 0) & 0x7fff_ffff, word(payload, 4));
         if self.goaway.is_some_and(|before| last_stream > before) {
-            return Err((PROTOCOL_ERROR, "a GOAWAY that takes an earlier one back"));
+            return Err((
+                PROTOCOL_ERROR,
+                "a GOAWAY with a higher last stream than an earlier one",
+            ));
         }
         self.goaway = Some(last_stream);
         self.handler
@@ -555,7 +558,7 @@ impl<H: Handler> ClientSession<H> {
         let increment = word(payload, 0) & 0x7fff_ffff;
         if header.stream == 0 {
             if increment == 0 {
-                return Err((PROTOCOL_ERROR, "a WINDOW_UPDATE by nothing"));
+                return Err((PROTOCOL_ERROR, "a WINDOW_UPDATE of 0 bytes"));
             }
             let too_large = (FLOW_CONTROL_ERROR, "a window beyond 2^31 - 1 bytes");
             return (self.to_send.change(i64::from(increment))).map_err(|_| too_large);

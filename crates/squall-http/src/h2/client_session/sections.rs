@@ -164,7 +164,7 @@ impl Facts {
 
     fn note_pseudo(&mut self, name: &[u8], value: &[u8]) {
         if name != b":status" || self.has_regular || self.status.is_some() {
-            self.blame("a pseudo-header field that cannot stand there (RFC 9113, section 8.3)");
+            self.blame("a pseudo-header field that is not allowed there (RFC 9113, section 8.3)");
             return;
         }
         match value {
@@ -172,7 +172,7 @@ impl Facts {
                 let digit = |byte: &u8| u16::from(byte - b'0');
                 self.status = Some(digit(a) * 100 + digit(b) * 10 + digit(c));
             }
-            _ => self.blame(":status is not of three digits"),
+            _ => self.blame(":status does not have three digits"),
         }
     }
 

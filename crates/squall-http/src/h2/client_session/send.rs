@@ -283,7 +283,7 @@ mod tests {
 
     impl Handler for Silent {}
 
-    /// Whatever the usual headers were when a request was submitted, or became later.
+    /// Regardless of the usual headers when a request was submitted, and of later changes to them.
     #[test]
     fn queued_requests_keep_their_own_headers() {
         let block = |path: &str| HeaderBlock::new([(":method", "GET"), (":path", path)]).unwrap();

@@ -52,7 +52,7 @@ impl<H: Handler> ClientSession<H> {
             MAX_CONCURRENT_STREAMS => self.peer.max_streams = value,
             INITIAL_WINDOW_SIZE => self.initial_window(value)?,
             MAX_FRAME_SIZE if !(1 << 14..1 << 24).contains(&value) => {
-                return Err((PROTOCOL_ERROR, "a SETTINGS_MAX_FRAME_SIZE that cannot be").into());
+                return Err((PROTOCOL_ERROR, "a SETTINGS_MAX_FRAME_SIZE out of range").into());
             }
             MAX_FRAME_SIZE => self.peer.max_frame_bytes = value,
             _ => {}
@@ -85,7 +85,8 @@ impl<H: Handler> ClientSession<H> {
             return Err((FRAME_SIZE_ERROR, reason).into());
         }
         let Some(settings) = self.unacknowledged.pop_front() else {
-            return Err((PROTOCOL_ERROR, "an acknowledgement of no SETTINGS").into());
+            let reason = "an acknowledgement without SETTINGS to acknowledge";
+            return Err((PROTOCOL_ERROR, reason).into());
         };
         for setting in settings {
             match setting {

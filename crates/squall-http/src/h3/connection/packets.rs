@@ -75,7 +75,7 @@ impl Connection {
         release
     }
 
-    /// Writes the next datagram to `room`, no longer than an address that is not validated may still be sent.
+    /// Writes the next datagram to `room`. Its length is limited while the peer's address is not validated.
     fn send_one(&mut self, room: &mut [u8]) -> Option<(usize, quiche::SendInfo)> {
         let allowed = (self.unvalidated.as_ref()).map_or(usize::MAX, UnvalidatedAddress::room);
         let room_bytes = room.len().min(allowed);

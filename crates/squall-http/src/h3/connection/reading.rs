@@ -154,7 +154,7 @@ impl Connection {
         side: &mut S,
     ) -> Result<(), Violation> {
         if code == code::QPACK_DECOMPRESSION_FAILED {
-            return Err(violation(code, "a header section that is none"));
+            return Err(violation(code, "an invalid header section"));
         }
         self.give_up(id, code, side);
         Ok(())
@@ -210,13 +210,16 @@ impl Connection {
             if let Some(critical) = critical
                 && *self.peer_critical.entry(critical).or_insert(id) != id
             {
-                let words = "a second stream of which there is one";
+                let words = "a second stream of a type that may exist only once";
                 return Err(violation(code::STREAM_CREATION_ERROR, words));
             }
             if fin {
                 self.unidirectional.remove(&id);
                 return match critical {
-                    Some(_) => Err(violation(code::CLOSED_CRITICAL_STREAM, "it must not end")),
+                    Some(_) => Err(violation(
+                        code::CLOSED_CRITICAL_STREAM,
+                        "a critical stream ended",
+                    )),
                     None => Ok(()),
                 };
             }

@@ -103,7 +103,7 @@ fn a_loss_shrinks_the_window_by_the_factor_of_the_congestion_control() {
     }
 }
 
-/// It is enough that one side disables it, whichever it is.
+/// Either side alone can disable it.
 #[test]
 fn sessions_are_resumed_unless_a_side_disables_it() {
     let only = |resumption| TlsSettings {
@@ -155,7 +155,7 @@ fn client_sees_the_certificates_and_the_transport_parameters() {
     assert_eq!(pair.context.early_data_bytes("server"), Some(0));
 }
 
-/// Every mark must be reported by the call that sent the packet which carries the bytes according to quiche's own log.
+/// The call that reports a mark must be the one that sent the packet with those bytes, according to quiche's own log.
 #[test]
 fn marks_belong_to_the_packets_that_carry_the_bytes() {
     let mut pair = Pair::usual(FRAMES);
@@ -302,7 +302,7 @@ fn a_protocol_violation_is_reported_in_words() {
     assert_eq!(
         pair.failure.as_deref(),
         Some(
-            "the peer closed the connection: a frame came where it must not (HTTP/3 error 0x105): \
+            "the peer closed the connection: a frame came where it is not allowed (HTTP/3 error 0x105): \
              a frame of another stream in a message"
         )
     );

@@ -5,7 +5,7 @@ use quiche::Shutdown;
 
 use super::*;
 
-/// Makes a client do to its connection what the engine never does.
+/// Lets a client use its quiche connection in ways the engine never does.
 fn misuse(pair: &mut Pair, change: impl FnOnce(&mut quiche::Connection<super::pieces::Pieces>)) {
     change(pair.client.connection.quic_mut());
 }

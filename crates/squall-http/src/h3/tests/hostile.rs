@@ -1,4 +1,4 @@
-//! Peers that attack: forged addresses, bodies that are never taken, and floods of what carries nothing.
+//! Hostile peers: forged addresses, bodies that are never read, and floods without content.
 
 use squall_base::plan::TlsGroup;
 
@@ -62,7 +62,7 @@ fn an_unanswered_initial_gets_at_most_three_times_its_bytes() {
 }
 
 #[test]
-fn an_unvalidated_connection_takes_no_datagram_of_another_address() {
+fn an_unvalidated_connection_ignores_datagrams_from_other_addresses() {
     let mut pair = brief();
     let initial = first_datagram(&mut pair.client);
     let (from, to) = addresses();
@@ -105,7 +105,7 @@ fn clients_get_retry_while_too_many_addresses_are_not_validated() {
 }
 
 #[test]
-fn client_that_was_sent_a_retry_reports_it_as_a_fact() {
+fn client_reports_that_it_was_sent_a_retry() {
     let mut pair = Pair::new();
     pair.server.max_unvalidated = 0;
     pair.run();
@@ -125,7 +125,7 @@ fn validated_and_ended_connections_make_room_for_others_without_retry() {
         assert!(pair.server.is_established(number));
         assert_eq!(pair.server.unvalidated, 0);
     }
-    // One that ends without having been validated. It drains for three probe timeouts.
+    // A connection that ends without having been validated. It drains for three probe timeouts.
     let initial_rtt = std::time::Duration::from_millis(1);
     pair.server.config.set_initial_rtt(initial_rtt);
     let mut initial = first_datagram(&mut connect(&mut pair.context, "server"));
@@ -138,7 +138,7 @@ fn validated_and_ended_connections_make_room_for_others_without_retry() {
 }
 
 #[test]
-fn bodies_that_clients_do_not_take_are_bounded_and_given_back() {
+fn bodies_that_clients_never_read_are_bounded_and_freed() {
     let mut pair = Pair::usual(InboxOptions::default());
     let get = request("GET", Body::EMPTY);
     let streams: Vec<StreamId> = (0..100).map(|_| pair.submit(&get)).collect();
@@ -282,7 +282,7 @@ fn trickled(count: usize, send: impl Fn(&mut Client, StreamId)) -> Pair {
 }
 
 #[test]
-fn a_body_in_single_bytes_ends_the_connection_but_one_in_small_pieces_does_not() {
+fn a_body_sent_in_single_bytes_is_a_flood_but_small_pieces_are_not() {
     let of = |piece: &'static [u8]| {
         trickled(FLOOD * 5 / 4, |client, stream| {
             (client.connection).send(stream.0, |out| out.push(Bytes::from_static(piece)));
@@ -294,7 +294,7 @@ fn a_body_in_single_bytes_ends_the_connection_but_one_in_small_pieces_does_not()
 }
 
 #[test]
-fn a_conversation_in_frames_of_one_byte_goes_on() {
+fn a_conversation_in_one_byte_frames_is_allowed() {
     let mut pair = Pair::usual(InboxOptions::default());
     let streamed = Body::Streamed { length: None };
     let stream = pair.submit(&request("POST", streamed.clone()));

@@ -41,7 +41,7 @@ fn client_sees_the_certificates_and_the_size_of_its_hello() {
 }
 
 #[test]
-fn tickets_of_a_server_without_early_data_say_so() {
+fn tickets_show_that_the_server_offers_no_early_data() {
     for version in BOTH {
         let identity = identity();
         let client = ClientContext::new(&only(version), &[], &Trust::Anyone).unwrap();
@@ -269,7 +269,7 @@ fn count_offer(_: &mut SslRef, session: &SslSessionRef) -> Result<(), ErrorStack
     Ok(())
 }
 
-/// It is enough that one side disables resumption, whichever it is.
+/// Either side alone can disable resumption.
 #[test]
 fn a_client_offers_sessions_that_the_server_issued() {
     let offered = |ours: &TlsSettings, theirs: &TlsSettings| {

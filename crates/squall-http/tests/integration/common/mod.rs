@@ -35,7 +35,7 @@ pub enum Answers {
     Early,
     /// When the request is complete.
     AtTheEnd,
-    /// When the test makes it.
+    /// Only when the test makes it respond.
     Never,
 }
 

@@ -167,7 +167,7 @@ impl Decoder {
     /// Decodes the Required Insert Count (RFC 9204, section 4.5.1.1).
     fn required(&self, encoded: u64) -> Result<u64, ReadError> {
         const WRONG: ReadError =
-            ReadError::Malformed("the insert count of a header section cannot be");
+            ReadError::Malformed("the insert count of a header section is invalid");
         if encoded == 0 {
             return Ok(0);
         }

@@ -189,8 +189,8 @@ fn of_layer(frames: &[FrameFacts], layer: FrameLayer) -> Vec<FrameFacts> {
     frames.map(comparable).collect()
 }
 
-/// An engine that has confirmed the handshake has no keys for its packets any more (RFC 9001, section 4.9.2), so it ignores
-/// those that arrive late. The observer reads them.
+/// An engine that has confirmed the handshake has dropped the keys of Handshake packets (RFC 9001, section 4.9.2), so it
+/// ignores those that arrive late. The observer reads them.
 fn without_late_handshake(observed: Vec<FrameFacts>, engine: &[FrameFacts]) -> Vec<FrameFacts> {
     let known: BTreeSet<_> = engine.iter().map(|frame| frame.packet).collect();
     let last = known.last().copied().flatten();

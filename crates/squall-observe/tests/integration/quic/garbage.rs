@@ -1,4 +1,4 @@
-//! Frames that no real peer sends, behind valid packet protection: runs the fuzz target's function on stable Rust.
+//! Frames that no real peer sends, inside valid packet protection: runs the fuzz target's function on stable Rust.
 //!
 //! Unprotected garbage is in `../garbage.rs`.
 

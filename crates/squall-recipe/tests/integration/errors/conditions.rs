@@ -180,7 +180,7 @@ fn primary_comparison_under_an_unknown_condition_is_refused() {
     let found = parse_with(&text, StationMode::Real, &Texts).expect_err("a mistake");
     let none = |profile: &str| {
         format!(
-            "3:11: the primary comparison is under 0 of the conditions of profile `{profile}`: expected one condition, by \
+            "3:11: the primary comparison matches 0 conditions of profile `{profile}`: expected one condition, by \
              `delay`, `loss`, `link` and `schedule` as far as they differ; a profile may have its own `primary`"
         )
     };
@@ -260,7 +260,7 @@ fn conditions_of_a_further_link_are_checked_like_those_of_the_first() {
     check_next(
         2,
         "[conditions.next_link]",
-        "{line}:1: `next_link` is a table: expected a table for each link behind the first (write \
+        "{line}:1: `next_link` is a table: expected a table for each link after the first (write \
          [[conditions.next_link]] with two brackets on each side)",
     );
 }

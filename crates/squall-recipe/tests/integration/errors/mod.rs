@@ -616,7 +616,7 @@ fn mistakes_in_hops_and_stations_are_reported() {
     check(
         "client ~h2c~> server",
         &hop("server = { preset = \"envoy\" }"),
-        "23:12: `nginx` is a program, whose settings are its own: expected no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have a preset's settings",
+        "23:12: `nginx` is a program with its own settings: expected no preset: the program itself runs; `proxy(PRESET)` and `server(PRESET)` have a preset's settings",
     );
     check(
         "[conditions]",

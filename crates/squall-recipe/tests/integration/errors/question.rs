@@ -149,30 +149,22 @@ fn primary_comparison_must_match_exactly_one_condition_of_each_profile() {
     check(
         ", loss = \"3%\" }",
         " }",
-        &format!(
-            "4:11: the primary comparison is under 2 of the conditions of profile `quick`: {ONE}"
-        ),
+        &format!("4:11: the primary comparison matches 2 conditions of profile `quick`: {ONE}"),
     );
     check(
         "loss = \"3%\" }",
         "loss = \"2%\" }",
-        &format!(
-            "4:11: the primary comparison is under 0 of the conditions of profile `quick`: {ONE}"
-        ),
+        &format!("4:11: the primary comparison matches 0 conditions of profile `quick`: {ONE}"),
     );
     check(
         "delay = \"10ms\"\nprimary_repetitions",
         "delay = \"5ms\"\nprimary_repetitions",
-        &format!(
-            "4:11: the primary comparison is under 0 of the conditions of profile `quick`: {ONE}"
-        ),
+        &format!("4:11: the primary comparison matches 0 conditions of profile `quick`: {ONE}"),
     );
     check(
         "primary_repetitions = 6",
         "primary = { variant = \"h2\" }",
-        &format!(
-            "26:11: the primary comparison is under 2 of the conditions of profile `quick`: {ONE}"
-        ),
+        &format!("26:11: the primary comparison matches 2 conditions of profile `quick`: {ONE}"),
     );
 }
 
@@ -206,7 +198,7 @@ fn primary_repetitions_need_a_primary_comparison() {
     check(
         "primary = { variant = \"h2\", delay = \"10ms\", loss = \"3%\" }\n",
         "",
-        "21:1: missing key `primary` in [profile.quick]: expected a primary comparison, which `primary_repetitions` is about",
+        "21:1: missing key `primary` in [profile.quick]: expected a primary comparison, which `primary_repetitions` applies to",
     );
     check(
         "primary_repetitions = 6",

@@ -112,7 +112,7 @@ groups = "P-256:P-256" => 18: "P-256:P-256" is not a list of groups: expected {G
 resumption = "no" => 22: `resumption` is a text: expected true or false
 records = "16385" => 19: `records` is out of range: 16385: expected 1 to 16384 bytes
 records = 1300 => 19: `records` is a whole number: expected a size, or { small = "1300", warmup = "1MiB", idle = "1s" } (put it in quotes)
-records = { small = "1300", idle = "1s" } => 19: missing key `warmup` in `records`: expected after how many bytes they are large
+records = { small = "1300", idle = "1s" } => 19: missing key `warmup` in `records`: expected after how many bytes records grow
 "#;
     check_table(
         "h1s",
@@ -204,7 +204,7 @@ fn contradictory_settings_are_reported() {
         r#"
 h2 tls = { min_version = "1.3", max_version = "1.2" } => 24:1: TLS versions from 1.3 to 1.2: expected a `min_version` that is no newer than `max_version`
 h3 client = { tls = { max_version = "1.2" } } => 24:12: HTTP/3 with TLS 1.2 at most: expected `max_version` "1.3", which QUIC needs
-h2 tls = { max_version = "1.2", groups = "X25519MLKEM768" } => 24:1: TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected another group besides, such as X25519, or `max_version` "1.3"
+h2 tls = { max_version = "1.2", groups = "X25519MLKEM768" } => 24:1: TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected an additional group, such as X25519, or `max_version` "1.3"
 h2c http2 = { stream_window = "1MiB", window_updates = { every = "64KiB" } } => 24:1: window updates every 64KiB with a window of 65535B: expected updates that are due before the window of a stream or connection is used up
 "#,
     );

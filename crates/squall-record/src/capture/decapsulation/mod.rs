@@ -1,4 +1,4 @@
-//! Unwraps a captured frame: finds the innermost IP packet behind link-layer headers, labels and tunnels.
+//! Unwraps a captured frame: finds the innermost IP packet after link-layer headers, labels and tunnel headers.
 //!
 //! A frame is a chain of headers, each of which tells where the next one begins and what it is. [`Header::next`] reads
 //! one of them; `protocols` has the numbers by which headers name the next one. Nothing is verified, reassembled or
@@ -49,7 +49,7 @@ pub(super) enum Header {
 pub(super) enum Next {
     /// This header.
     Header(Header),
-    /// A transport, or what cannot be unwrapped, such as a fragment.
+    /// A transport, or something that cannot be unwrapped, such as a fragment.
     End,
     /// A protocol that is not read.
     Unread(UnreadProtocol),
@@ -69,7 +69,7 @@ pub(super) fn decapsulate(frame: &[u8], first: Header, start: usize) -> Unwrappe
     follow(frame, Next::Header(first), start)
 }
 
-/// Unwraps the payload at `start`, whose EtherType another header has given.
+/// Unwraps the payload at `start`, whose EtherType another header contains.
 pub(super) fn decapsulate_typed(frame: &[u8], ether_type: u16, start: usize) -> Unwrapped {
     follow(frame, of_ether_type(ether_type), start)
 }
@@ -95,7 +95,7 @@ fn follow(frame: &[u8], mut next: Next, mut at: usize) -> Unwrapped {
                 next = after;
             }
             None => {
-                // Within a packet this is the tunnel that could not be read; alone it is only a damaged frame.
+                // Inside an IP packet, this is a tunnel that could not be read; otherwise the frame is merely damaged.
                 let is_tunnelled = found.ip_start.is_some_and(|start| start < at);
                 found.unread = is_tunnelled.then(|| UnreadProtocol::Named(header.name()));
                 break;
@@ -199,7 +199,7 @@ fn ipv6(bytes: &[u8]) -> Option<(usize, Next)> {
     }
 }
 
-/// What follows an IP header of `length` bytes. The header of UDP counts as part of it if a tunnel follows.
+/// What follows an IP header of `length` bytes. If a tunnel follows, the UDP header counts as part of the IP header.
 fn payload(bytes: &[u8], length: usize, protocol: u8) -> Option<(usize, Next)> {
     match protocol {
         TCP => Some((length, Next::End)),

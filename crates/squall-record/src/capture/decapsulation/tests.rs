@@ -1,11 +1,11 @@
-//! Every header by hand, nested and truncated ones, and arbitrary bytes.
+//! Hand-made headers of every kind, nested and truncated, and arbitrary bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Where two Ethernet addresses are.
+/// In place of two Ethernet addresses.
 const ADDRESSES: [u8; 12] = [2; 12];
 
 fn ipv4_of(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -148,7 +148,7 @@ fn packet_in_a_tunnel_over_ip_is_found() {
 }
 
 #[test]
-fn packet_behind_labels_and_sessions_is_found() {
+fn packet_after_labels_and_session_headers_is_found() {
     let labels = [&[0, 1, 0, 64, 0, 2, 1, 64][..], &inner()].concat();
     // A control word, then a frame of Ethernet.
     let pseudowire = [&[0, 2, 1, 64, 0, 0, 0, 0][..], &inner_frame()].concat();
@@ -257,7 +257,7 @@ fn endless_nesting_ends() {
 
 proptest! {
     #[test]
-    fn what_is_found_in_any_bytes_is_an_ip_packet_or_nothing(
+    fn arbitrary_bytes_yield_an_ip_packet_or_nothing(
         bytes in vec(any::<u8>(), 0..80),
         tunnel in any::<prop::sample::Index>(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!((bits.len(), bits.ones()), (10, 5));
     }
 
-    /// In whatever pieces flags are pushed, and however long they were all equal.
+    /// However flags are split into pieces, and however many of the first ones are equal.
     #[test]
     fn flags_keep_their_order() {
         let pieces = [

@@ -151,8 +151,8 @@ impl Deltas {
     }
 }
 
-/// The blocks packed last, of whatever column. Columns repeat: a message that is sent in one piece has its first and
-/// its last byte at the same time, and without TLS its offsets are those on the wire.
+/// The most recently packed blocks, of any column. Columns repeat: a message that is sent in one piece has its first and its
+/// last byte at the same time, and without TLS its offsets are those on the wire.
 #[derive(Debug, Default)]
 pub(super) struct RecentBlocks([RecentBlock; BLOCKS_BEFORE]);
 
@@ -225,8 +225,8 @@ fn is_constant(numbers: &Window) -> bool {
 fn put_window(window: &Window, count: usize, width: Width, out: &mut Vec<u8>) -> Extremes {
     let mut offsets = [0; BLOCK + 1];
     if are_near(window, &mut offsets) {
-        // The differences fit in 32 bits, of which every x86-64 processor compares several at once; 64-bit numbers it
-        // compares one by one.
+        // The differences fit in 32 bits. Every x86-64 processor compares several 32-bit numbers at once, but 64-bit numbers
+        // one by one.
         let mut differences = std::array::from_fn(|i| offsets[i + 1] - offsets[i]);
         let least_step = put_small(&mut differences, count, out);
         if let Some(extremes) = near_extremes(window, least_step, &offsets) {

@@ -1,7 +1,7 @@
 //! A page in a real browser for the tests: Chromium, controlled through the DevTools protocol.
 //!
 //! Each page has a window with a browser context of its own, as a private window has: nothing of what another test stores,
-//! chooses or emulates reaches it. To open a window takes as much processor time as to open a page in it, so the pages of
+//! chooses or emulates reaches it. Opening a window takes as much processor time as opening a page in it, so the pages of
 //! later tests use those that are free; what an earlier page has stored is removed before. `devtools` has the browser, which
 //! the tests share. It knows nothing about the page under test.
 
@@ -75,7 +75,7 @@ pub fn empty(width: u32, height: u32) -> Option<Page> {
     Some(page)
 }
 
-/// Like [`empty`], with a process in which no page has run: what a page takes there is what its first reader waits for.
+/// Like [`empty`], in a process that has not run a page before, so that a page takes as long as for its first reader.
 pub fn new_window(width: u32, height: u32) -> Option<Page> {
     let browser = browser()?;
     let window = browser.open_window();

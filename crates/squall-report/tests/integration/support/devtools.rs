@@ -1,10 +1,10 @@
 //! The browser that the tests share, and the messages of the DevTools protocol.
 //!
-//! With `--remote-debugging-pipe` the browser exchanges JSON messages, each terminated by a NUL, on its file descriptors 3
-//! and 4; a shell connects these to its standard input and output. So no port, no WebSocket and no further crate is needed.
-//! To start and to end a browser takes longer than most tests spend in it, so all tests that run at the same time use one,
-//! and the last of them closes it. It also ends with the test process, whatever ends that, because its descriptor 3 does;
-//! only its profile stays then. `chromium` gives each test a page of its own.
+//! With `--remote-debugging-pipe` the browser exchanges JSON messages, each terminated by a NUL, on its file descriptors 3 and
+//! 4; a shell connects these to its standard input and output. So no port, no WebSocket and no further crate is needed.
+//! Starting and ending a browser takes longer than most tests, so all tests that run at the same time share one, and the last
+//! of them closes it. It also ends with the test process, however that ends, because its descriptor 3 is then closed; only its
+//! profile stays. `chromium` gives each test a page of its own.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Result, Write};
@@ -212,7 +212,7 @@ fn deliver(from_browser: ChildStdout, listeners: &Listeners) {
         let session = value["sessionId"].as_str().unwrap_or(NO_SESSION);
         let listener = lock(listeners).get(session).cloned();
         if let Some(listener) = listener {
-            // A page may close while a message is under way.
+            // A page may close while a message is in transit.
             let _ = listener.send(value);
         }
         message.clear();

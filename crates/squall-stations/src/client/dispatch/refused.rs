@@ -1,6 +1,6 @@
 //! A connection that the kernel does not let the client watch (epoll_ctl(2)) fails its request, and the load goes on.
 //!
-//! The kernel refuses to watch a file twice (EEXIST), so the test has it watched before.
+//! The kernel refuses to watch a file twice (EEXIST), so the test watches it first.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn begin(request: u64, traffic: &mut Traffic, reactor: &Reactor) {
 }
 
 #[test]
-fn connection_that_cannot_be_watched_fails_its_request_and_the_next_one_opens_another() {
+fn unwatchable_connection_fails_its_request_but_not_the_next_one() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (sender, mut records) = queue(Capacity::Unbounded);
     let mut traffic = traffic(listener.local_addr().unwrap(), sender);

@@ -143,7 +143,7 @@ impl Fronts {
         }
     }
 
-    /// The same for a listener for HTTP/3, with all its connections.
+    /// As [`Fronts::touch`], for an HTTP/3 listener with all its connections.
     pub(super) fn touch_listener(&mut self, listener: u32) {
         self.touch(FrontKey::Quic {
             listener,

@@ -166,7 +166,7 @@ impl QuicFront {
         }
     }
 
-    /// Says whether memory is scarce: then the engine reads less ahead, and buffers less of each response.
+    /// Sets whether memory is scarce: then the engine reads less ahead, and buffers less of each response.
     pub(in crate::proxy) fn set_scarce(&mut self, is_scarce: bool) {
         self.endpoint.engine.set_scarce(is_scarce);
     }

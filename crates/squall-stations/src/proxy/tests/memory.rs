@@ -1,7 +1,7 @@
-//! What the proxy does when requests and responses under way take too much memory, and that it recovers.
+//! What the proxy does when open requests and responses take too much memory, and that it recovers.
 //!
-//! Nothing really takes that much: a test adds what other clients would hold to the proxy's own counts, so that the limits are
-//! the real ones (`crate::memory`), or has many clients and small limits.
+//! No test really takes that much. It adds what other clients would hold to the proxy's own counts, and so tests the real
+//! limits (`crate::memory`), or it has many clients and small limits.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,13 +26,13 @@ const OPTIONS: &str =
 const LARGE_BYTES: usize = 64 << 20;
 
 /// A proxy that runs only while a test gives it turns.
-pub(super) struct Turned(pub(super) Proxy);
+pub(super) struct SteppedProxy(pub(super) Proxy);
 
-impl Turned {
-    pub(super) fn before(upstream: SocketAddr, stop: &StopSignal) -> Turned {
+impl SteppedProxy {
+    pub(super) fn before(upstream: SocketAddr, stop: &StopSignal) -> SteppedProxy {
         let mut proxy = proxy(&[upstream], Balance::RoundRobin, Default::default(), stop);
         proxy.open_in_advance().unwrap();
-        Turned(proxy)
+        SteppedProxy(proxy)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -106,10 +106,10 @@ pub(super) fn connect(address: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn new_requests_get_503_while_too_much_is_under_way_and_are_passed_on_afterwards() {
+fn new_requests_get_503_over_the_memory_limit_and_are_forwarded_afterwards() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     let (line, body) = proxy.ask(GET);
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
@@ -153,7 +153,7 @@ fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let stop = StopSignal::new().unwrap();
     // Nothing ever reads from its connections.
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut proxy = Turned::before(upstream.local_addr().unwrap(), &stop);
+    let mut proxy = SteppedProxy::before(upstream.local_addr().unwrap(), &stop);
     let address = proxy.address();
     let large = thread::spawn(move || upload(address));
     let held = |proxy: &Proxy| {
@@ -192,7 +192,7 @@ fn client_that_holds_the_most_is_closed_when_all_hold_too_much() {
     assert_eq!(proxy.closed_to_save_memory(), 1);
 }
 
-/// How many clients upload at once, and the limits then. Each client holds what one read returned, at least.
+/// Number of concurrent uploads, and the limits for them. Each client holds at least what one read returned.
 const CLIENTS: u32 = 50;
 const SMALL_AMPLE_BYTES: usize = 128 << 10;
 const SMALL_MAX_BYTES: usize = 512 << 10;
@@ -202,7 +202,7 @@ fn many_clients_together_hold_less_than_the_limit() {
     let stop = StopSignal::new().unwrap();
     // Nothing ever reads from its connections.
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut proxy = Turned::before(upstream.local_addr().unwrap(), &stop);
+    let mut proxy = SteppedProxy::before(upstream.local_addr().unwrap(), &stop);
     let limits = HeldMemory::of_limits(SMALL_AMPLE_BYTES, SMALL_MAX_BYTES);
     proxy.0.connections.relay.fronts.memory = limits;
     let address = proxy.address();
@@ -245,7 +245,7 @@ fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
     let upstreams = [upstream.local_addr().unwrap()];
     let mut settings = settings(&upstreams, Balance::RoundRobin, Default::default());
     settings.listeners[0].protocol = ListenerProtocol::Quic(identity.clone());
-    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    let mut proxy = SteppedProxy(Proxy::listen(settings, stop).unwrap());
     proxy.0.open_in_advance().unwrap();
     let mut context = context(&identity);
     let [mut large, mut small] = [(); 2].map(|()| Visitor::new(&mut context, proxy.address()));
@@ -264,7 +264,7 @@ fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
     };
     proxy.turn_with(&mut large, |proxy, _| held(proxy) > 10_000);
     assert_eq!(proxy.closed_to_save_memory(), 0);
-    // It waits for the upstream, so no upload on this connection is its client's fault.
+    // The upload waits for the upstream, so it is not its client's fault that it makes no progress.
     let fronts = &proxy.0.connections.relay.fronts;
     let (connection, bytes) = fronts.quic[0].held().next().unwrap();
     let at = FrontKey::Quic {
@@ -295,7 +295,7 @@ fn client_of_http3_that_holds_the_most_is_closed_when_all_hold_too_much() {
 fn response_with_the_most_bytes_waiting_is_cut_off_when_all_hold_too_much() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     let address = proxy.address();
     let (let_read, may_read) = mpsc::channel();

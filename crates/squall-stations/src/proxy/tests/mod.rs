@@ -152,7 +152,7 @@ fn concurrent_responses_are_held_in_parallel() {
 
 /// An observer that derives the protocol from packets cannot know it without a byte, so our own stations count none either.
 #[test]
-fn connection_without_a_byte_counts_no_protocol() {
+fn protocol_of_a_connection_without_bytes_is_not_counted() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
     let upstream = server.addresses().unwrap()[0];

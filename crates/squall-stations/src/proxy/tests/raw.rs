@@ -8,7 +8,7 @@ use std::time::Duration as StdDuration;
 
 use squall_base::record::ExchangeRecord;
 
-use super::memory::{Turned, connect};
+use super::memory::{SteppedProxy, connect};
 use super::{
     Balance, Failure, Protocol, Proxy, ProxyReport, StopSignal, Version, listener, log, proxy,
     settings,
@@ -354,9 +354,9 @@ fn has_exchange(proxy: &Proxy, is_so: impl Fn(&ProxyExchange) -> bool) -> bool {
     exchanges.any(|(_, exchange)| is_so(exchange))
 }
 
-/// Otherwise clients without a window could make a proxy hold any number of responses of such upstreams.
+/// Otherwise clients that open no window could make a proxy hold any number of responses.
 #[test]
-fn waiting_response_counts_after_its_upstream_has_closed_the_connection() {
+fn waiting_response_still_counts_after_its_upstream_closed_the_connection() {
     /// `:method: GET`, `:scheme: http`, `:path: /` and `:authority: a`.
     const GET: &[u8] = &[0x82, 0x86, 0x84, 0x41, 1, b'a'];
     const BODY: &[u8] = &[b'x'; 10_000];
@@ -366,7 +366,7 @@ fn waiting_response_counts_after_its_upstream_has_closed_the_connection() {
     let mut settings = settings(&upstreams, Balance::RoundRobin, Default::default());
     settings.listeners = vec![listener(Version::Http2)];
     settings.protocol = Protocol::H1;
-    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    let mut proxy = SteppedProxy(Proxy::listen(settings, stop).unwrap());
     proxy.0.open_in_advance().unwrap();
     let mut client = Wire(connect(proxy.address()));
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

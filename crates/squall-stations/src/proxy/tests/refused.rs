@@ -1,12 +1,12 @@
 //! Connections that the kernel does not let the proxy watch (epoll_ctl(2)): each is closed, and everything else goes on.
 //!
-//! The kernel refuses to watch a file twice (EEXIST), so the tests have it watched before. What the proxy does without
-//! file descriptors is tested end to end.
+//! The kernel refuses to watch a file twice (EEXIST), so the tests watch it first. What the proxy does without file
+//! descriptors is tested end to end.
 
 use std::io::Read;
 use std::thread;
 
-use super::memory::{GET, Turned, connect};
+use super::memory::{GET, SteppedProxy, connect};
 use super::{Proxy, StopSignal, server};
 use crate::accept::tests::{accept_soon, check_one_unwatched};
 use crate::proxy::BoundListener;
@@ -20,10 +20,10 @@ fn check_errors(proxy: &Proxy) {
 }
 
 #[test]
-fn client_connection_that_cannot_be_watched_is_closed_and_others_are_served() {
+fn unwatchable_client_connection_is_closed_and_others_are_served() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     let mut client = connect(proxy.address());
     let Some(BoundListener::Tcp(acceptor)) = proxy.0.listeners.first() else {
@@ -43,10 +43,10 @@ fn client_connection_that_cannot_be_watched_is_closed_and_others_are_served() {
 }
 
 #[test]
-fn upstream_connection_that_cannot_be_watched_is_closed_and_another_is_opened() {
+fn unwatchable_upstream_connection_is_closed_and_another_is_opened() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     let (line, _) = proxy.ask(GET);
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");

@@ -6,14 +6,14 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
-use super::memory::{GET, Turned, connect};
+use super::memory::{GET, SteppedProxy, connect};
 use super::{StopSignal, server};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::BackState;
 use crate::proxy::queue::ClientHost;
 
 /// How many requests count as being at the upstream.
-fn at_upstream(proxy: &mut Turned) -> u32 {
+fn at_upstream(proxy: &mut SteppedProxy) -> u32 {
     let pools = &mut proxy.0.connections.relay.backs.pools;
     pools.get_mut(0).waiting.taken_of_all()
 }
@@ -32,7 +32,7 @@ fn clients(proxy: &Proxy) -> Vec<ClientHost> {
 fn requests_count_until_they_leave_the_upstream() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let serving = thread::spawn(move || server.run().unwrap());
     for _ in 0..3 {
         let (line, _) = proxy.ask(GET);
@@ -61,7 +61,7 @@ fn requests_that_reach_no_upstream_do_not_count() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = listener.local_addr().unwrap();
     drop(listener);
-    let mut proxy = Turned::before(gone, &stop);
+    let mut proxy = SteppedProxy::before(gone, &stop);
     for _ in 0..2 {
         let (line, _) = proxy.ask(GET);
         assert!(line.starts_with("HTTP/1.1 502"), "{line}");

@@ -12,7 +12,7 @@ use squall_base::{Duration, Time};
 use squall_http::{Body, Request, Scheme, h3};
 use squall_linux::clock;
 
-use super::memory::{Turned, connect};
+use super::memory::{SteppedProxy, connect};
 use super::{
     Balance, Failure, ListenerProtocol, Proxy, ProxySettings, StopSignal, server, settings,
 };
@@ -29,12 +29,12 @@ fn settings_for(protocol: ListenerProtocol) -> ProxySettings {
     settings
 }
 
-fn only_the_client_was_slow(proxy: &Turned) -> bool {
+fn only_the_client_was_slow(proxy: &SteppedProxy) -> bool {
     let failures = &proxy.0.connections.relay.report.failures;
     *failures == BTreeMap::from([(Failure::ClientIdle, 1)])
 }
 
-fn sweep(proxy: &mut Turned, now: Time) {
+fn sweep(proxy: &mut SteppedProxy, now: Time) {
     proxy.0.connections.relay.now = now;
     proxy.0.connections.sweep();
 }
@@ -47,7 +47,7 @@ fn open(proxy: &Proxy) -> usize {
 fn slow_head_is_answered_with_408_and_ends_the_connection() {
     let stop = StopSignal::new().unwrap();
     let server = server(&stop);
-    let mut proxy = Turned::before(server.addresses().unwrap()[0], &stop);
+    let mut proxy = SteppedProxy::before(server.addresses().unwrap()[0], &stop);
     let began = clock::now();
     let mut client = connect(proxy.address());
     client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
@@ -73,7 +73,7 @@ fn slow_head_is_answered_with_408_and_ends_the_connection() {
 fn connection_with_a_slow_head_over_http2_is_closed() {
     let stop = StopSignal::new().unwrap();
     let settings = settings_for(ListenerProtocol::Plain(Version::Http2));
-    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    let mut proxy = SteppedProxy(Proxy::listen(settings, stop).unwrap());
     let began = clock::now();
     let mut client = connect(proxy.address());
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -109,7 +109,7 @@ fn stream_with_a_slow_head_over_http3_is_reset_and_others_are_served() {
     let stop = StopSignal::new().unwrap();
     let identity = identity();
     let settings = settings_for(ListenerProtocol::Quic(identity.clone()));
-    let mut proxy = Turned(Proxy::listen(settings, stop).unwrap());
+    let mut proxy = SteppedProxy(Proxy::listen(settings, stop).unwrap());
     let mut context = context(&identity);
     let mut client = Visitor::new(&mut context, proxy.address());
     proxy.turn_with(&mut client, |_, client| client.engine.is_ready());

@@ -1,4 +1,5 @@
-//! Requests behind others, on their client's connection or at the upstream, and what the proxy's timeouts count for them.
+//! Requests queued behind others, on their client's connection or at the upstream, and how the proxy's timeouts apply to
+//! them.
 //!
 //! No test waits: each sets the proxy's time and has it check its timeouts. Heads that take too long are in `slow_heads`.
 
@@ -9,7 +10,7 @@ use std::net::TcpListener;
 use squall_base::{Duration, Time};
 use squall_linux::clock;
 
-use super::memory::{Turned, connect};
+use super::memory::{SteppedProxy, connect};
 use super::{Balance, Failure, Proxy, StopSignal, settings};
 use crate::proxy::exchange::BackState;
 
@@ -19,18 +20,18 @@ const NO_ANSWER: Duration = Duration::from_secs(61);
 const NOTHING: Duration = Duration::from_secs(76);
 
 /// A proxy that sends one request at a time to an upstream that never answers.
-fn before_silence(upstream: &TcpListener) -> Turned {
+fn before_silence(upstream: &TcpListener) -> SteppedProxy {
     let upstreams = [upstream.local_addr().unwrap()];
     let mut settings = settings(&upstreams, Balance::RoundRobin, Default::default());
     settings.pool.streams_at_most = Some(1);
     settings.min_upload_rate = None;
-    let mut proxy = Turned(Proxy::listen(settings, StopSignal::new().unwrap()).unwrap());
+    let mut proxy = SteppedProxy(Proxy::listen(settings, StopSignal::new().unwrap()).unwrap());
     proxy.0.open_in_advance().unwrap();
     proxy
 }
 
 /// Checks the timeouts at this time, and does what follows from them.
-fn sweep(proxy: &mut Turned, now: Time) {
+fn sweep(proxy: &mut SteppedProxy, now: Time) {
     let Proxy {
         connections,
         reactor,
@@ -73,9 +74,9 @@ fn pipelined_request_that_got_408_does_not_reach_the_upstream() {
     assert_eq!(failures, &BTreeMap::from(expected));
 }
 
-/// A pipelined request may wait for long behind others of its own connection. Its wait for an upstream begins after that.
+/// A pipelined request may wait long for others of its own connection. Its wait for an upstream begins after that.
 #[test]
-fn answer_timeout_counts_from_when_a_request_began_to_wait_for_a_connection() {
+fn answer_timeout_starts_when_a_request_begins_to_wait_for_a_connection() {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut proxy = before_silence(&upstream);
     let mut other = connect(proxy.address());
@@ -89,7 +90,7 @@ fn answer_timeout_counts_from_when_a_request_began_to_wait_for_a_connection() {
     proxy.turn_until("read", |proxy| open(proxy) == 3);
     let began = clock::now() + NO_ANSWER;
     sweep(&mut proxy, began);
-    let timeouts = |proxy: &Turned| {
+    let timeouts = |proxy: &SteppedProxy| {
         let failures = &proxy.0.connections.relay.report.failures;
         failures.get(&Failure::AnswerTimeout).copied()
     };

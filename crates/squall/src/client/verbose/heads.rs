@@ -93,8 +93,8 @@ impl HeadersTracker {
         is_queued
     }
 
-    /// Finds the section of `frame` among those that the read completed. `later` are the frames behind it in this read.
-    /// The frame is queued if its section is still incomplete.
+    /// Finds the section of `frame` among those that the read completed. `later` are the frames after it in this read. The
+    /// frame is queued if its section is still incomplete.
     pub(super) fn match_section(
         &mut self,
         connection: u32,

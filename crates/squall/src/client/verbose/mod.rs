@@ -28,7 +28,7 @@ const END_STREAM: u8 = 0x1;
 /// The ACK flag of SETTINGS (section 6.5).
 const ACK: u8 = 0x1;
 
-/// What the lines that start an entry begin with.
+/// The prefix of lines that start an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinePrefix {
     /// Nothing, because there is only one connection.

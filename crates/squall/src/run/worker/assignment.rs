@@ -42,6 +42,6 @@ pub(crate) struct Assignment {
     pub(crate) packets: LinkPackets,
     /// Whether idle processors are kept awake.
     pub(crate) has_awake_processors: bool,
-    /// The versions that programs told before the first trial, by program.
+    /// The versions that programs reported before the first trial, by program.
     pub(crate) versions: BTreeMap<String, [u32; 3]>,
 }

@@ -247,7 +247,7 @@ impl PacketTotals {
         }
     }
 
-    /// When packets were released late, in no order.
+    /// When packets were released late, in no particular order.
     pub(super) fn late(&self) -> impl Iterator<Item = LateSpan> {
         self.late.values().flat_map(LateSpans::iter)
     }

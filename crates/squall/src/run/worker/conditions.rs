@@ -33,7 +33,7 @@ pub(super) fn settings(assignment: &Assignment, link: usize) -> Result<LinkSetti
     let schedule = match condition.schedule.as_str() {
         "" => Vec::new(),
         file => text::schedule(&kept(assignment, file)?, &mut traces)
-            .with_context(|| format!("cannot understand the schedule {file}"))?,
+            .with_context(|| format!("cannot parse the schedule {file}"))?,
     };
     Ok(LinkSettings {
         seed: assignment.trial.link_seed(link),

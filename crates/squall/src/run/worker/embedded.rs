@@ -102,7 +102,7 @@ impl EmbeddedStations<'_> {
         })
     }
 
-    /// The proxy of that place: the hop before it is its front, the hop behind it its back.
+    /// The proxy at that place: the hop before it is its front, the hop after it its back.
     pub(super) fn proxy(
         &self,
         place: usize,
@@ -132,7 +132,7 @@ impl EmbeddedStations<'_> {
         })
     }
 
-    /// The address and protocol that the station of that place listens with.
+    /// The address and protocol that the station at that place listens with.
     fn listener(&self, station: usize) -> Result<Listener> {
         let Hop {
             protocol, server, ..

@@ -1,6 +1,6 @@
 //! Programs of a trial that ended before squall ended them: what is recorded of each one's end.
 //!
-//! `programs` finds out which have ended; whether the trial is repeated is decided in `run`. The types are those of the
+//! `programs` finds out which have ended; `run::attempts` decides whether the trial is repeated. The types are those of the
 //! record (`squall_base::record`).
 
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(super) fn fault(exit: &StationExit) -> String {
     match exit.last_lines.as_slice() {
         [] => format!("station {place}, {name}, {end}, without any output"),
         words => format!(
-            "station {place}, {name}, {end}; its last words: {}",
+            "station {place}, {name}, {end}; its last output: {}",
             words.join(" | ")
         ),
     }

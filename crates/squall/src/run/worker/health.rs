@@ -51,7 +51,7 @@ impl Evidence<'_> {
         self.answered > 0 && is_slight(self.response.response, self.response.without_own)
     }
 
-    /// Whether it changed none except by links that were full.
+    /// Whether it changed none except through links that were full.
     fn is_slightly_disturbed(&self) -> bool {
         self.answered > 0 && is_slight(self.response.response, self.response.without_disturbance)
     }
@@ -121,7 +121,7 @@ impl Objections {
     }
 }
 
-/// Each link by itself; a reason names its hop if there are several. A link may run late where that changes no response
+/// Judges each link by itself; a reason names its hop if there are several. A link may run late where that changes no response
 /// times; elsewhere, that is a doubt. If it was late because its thread's processor was full, it was the bottleneck.
 fn judge_links(evidence: &Evidence, found: &mut Objections) {
     let by_packet = counter_sources(evidence.trial);
@@ -160,7 +160,7 @@ fn judge_links(evidence: &Evidence, found: &mut Objections) {
 /// What a link whose thread's processor was full carried.
 fn limit(carried_bit_per_s: u64) -> String {
     format!(
-        "the link's thread had no processor time left, so the emulated path carries {} here: give `rate`",
+        "the link's thread had no processor time left, so the emulated path carries {} here: set `rate`",
         bits_in_words(carried_bit_per_s)
     )
 }
@@ -199,9 +199,7 @@ fn counter_sources(trial: &Trial) -> CounterSources {
 /// The machine must have done what it was asked to do.
 fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     if !evidence.is_silent {
-        reasons.push(
-            "the hosts did not fall silent, so the kernel's counters are not final".to_owned(),
-        );
+        reasons.push("the hosts kept sending, so the kernel's counters are not final".to_owned());
     }
     judge_start(evidence.times_late, reasons);
     judge_shared(
@@ -274,10 +272,10 @@ fn judge_protocols(hop: &HopRecord, reasons: &mut Vec<String>) {
     let sides = [("client", &hop.client), ("server", &hop.server)];
     let own = sides.into_iter().filter_map(|(side, counts)| {
         let protocols = &counts.as_ref()?.protocols;
-        Some((format!("as its {side} has seen"), protocols))
+        Some((format!("according to its {side}"), protocols))
     });
     let by_packets = match (&hop.client, &hop.server, &hop.wire) {
-        (None, None, Some(wire)) => Some(("as its packets say".to_owned(), &wire.protocols)),
+        (None, None, Some(wire)) => Some(("according to its packets".to_owned(), &wire.protocols)),
         _ => None,
     };
     for (witness, protocols) in own.chain(by_packets) {
@@ -327,7 +325,7 @@ fn judge_silence(hop: &HopRecord, answered: u64, reasons: &mut Vec<String>) {
     let mut all = protocols.chain(hop.wire.as_ref().map(|wire| &wire.protocols));
     if answered > 0 && all.all(BTreeMap::is_empty) {
         reasons.push(format!(
-            "no HTTP was seen on hop {}, and yet requests were answered",
+            "no HTTP was seen on hop {}, yet requests were answered",
             hop.hop
         ));
     }
@@ -413,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_the_bottleneck_if_it_was_full_most_of_the_time_or_late_because_it_was_full() {
+    fn link_that_was_full_most_of_the_time_or_late_while_full_is_the_bottleneck() {
         let carried = Some(2_340_000_000);
         for (full, wakeup_ms, without_ms) in [
             // Full in nine tenths of all response times, whether late or not.
@@ -442,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_is_doubtful_only_if_all_that_disturbed_it_is_lateness_of_known_size() {
+    fn trial_is_doubtful_only_if_nothing_but_known_lateness_disturbed_it() {
         let said = |text: &str| vec![text.to_owned()];
         let late = || Objections {
             doubts: said("late"),
@@ -516,7 +514,7 @@ mod tests {
             (Protocol::H2, "quic"),
         ] {
             let expected = format!(
-                "3 connections of hop 2 spoke {spoken}, not {protocol}, as its packets say"
+                "3 connections of hop 2 spoke {spoken}, not {protocol}, according to its packets"
             );
             assert_eq!(reasons(protocol, &[(spoken, 3)], &[]), [expected]);
         }
@@ -539,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_found_a_full_queue_make_a_trial_invalid() {
+    fn connections_turned_away_by_a_full_queue_make_a_trial_invalid() {
         let said = |dropped| {
             let mut reasons = Vec::new();
             judge_listening(dropped, &mut reasons);
@@ -555,10 +553,10 @@ mod tests {
     }
 
     #[test]
-    fn warning_about_a_full_link_has_its_rate_and_a_rate_to_set() {
+    fn warning_about_a_full_link_has_its_rate_and_suggests_one() {
         assert_eq!(
             limit(2_340_000_000),
-            "the link's thread had no processor time left, so the emulated path carries 2.34 Gbit/s here: give `rate`"
+            "the link's thread had no processor time left, so the emulated path carries 2.34 Gbit/s here: set `rate`"
         );
         assert_eq!(bits_in_words(655_000_000), "655.0 Mbit/s");
     }

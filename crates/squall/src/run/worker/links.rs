@@ -141,7 +141,7 @@ fn devices(
     })
 }
 
-/// What the hosts leave to the devices of a link.
+/// What the hosts offload to the devices of a link.
 fn offload(trial: &Trial, link: usize) -> Offload {
     if trial.is_fast(link) {
         Offload::Segments

@@ -10,7 +10,7 @@ use squall_base::record::MachineHealth;
 /// What else matters about a trial.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances {
-    /// Whether a receive buffer of a TCP socket has a size of the recipe.
+    /// Whether the recipe sets the size of a TCP socket's receive buffer.
     pub(super) has_own_buffers: bool,
     /// Whether squall's own lateness changed no response times.
     pub(super) is_slightly_late: bool,
@@ -18,7 +18,7 @@ pub(super) struct Circumstances {
     pub(super) has_awake_processors: bool,
 }
 
-/// Whether the recipe sets the size of a receive buffer of a TCP socket of this variant.
+/// Whether the recipe sets the size of a TCP socket's receive buffer in this variant.
 pub(super) fn has_own_buffers(variant: &Variant) -> bool {
     let mut sides = variant
         .hops
@@ -65,7 +65,7 @@ fn judge_memory(machine: &MachineHealth, reasons: &mut Vec<String>) {
     }
 }
 
-/// The counters show what happened between two samples, and also where the limits are not visible, as in a container.
+/// The counters show what happened between two samples, even where the limits are not visible, as in a container.
 fn judge_tcp_counters(machine: &MachineHealth, has_own_buffers: bool, reasons: &mut Vec<String>) {
     let shortage = machine.tcp_shortage.unwrap_or_default();
     let mut counted = Vec::new();
@@ -98,8 +98,8 @@ fn judge_tcp_counters(machine: &MachineHealth, has_own_buffers: bool, reasons: &
     }
 }
 
-/// Whether a pruned receive queue can be the machine's doing. A queue is pruned as well when it outgrows its own buffer:
-/// that belongs to a variant with a small one, and to any variant if sockets had all the memory that they wanted.
+/// Whether a receive queue may have been pruned for lack of the machine's memory. A queue is also pruned when it outgrows its
+/// own buffer: that is the variant's own doing if it sets a small buffer, or if sockets had all the memory that they wanted.
 fn may_lack_memory(machine: &MachineHealth, has_own_buffers: bool) -> bool {
     let in_group = machine.memory_limit_reached.is_some_and(|times| times > 0);
     let in_machine = match machine.tcp_memory {
@@ -127,7 +127,7 @@ fn judge_taken(machine: &MachineHealth, has_awake_processors: bool, reasons: &mu
             ", or try --idle-processors awake"
         };
         reasons.push(format!(
-            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with processors of its own{or}",
+            "the hypervisor took {:.0} ms of processor time from this machine: use a machine with dedicated processors{or}",
             stolen.as_millis_f64()
         ));
     }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_that_outgrew_its_own_buffer_belongs_to_the_variant() {
+    fn pruned_queue_counts_only_if_memory_may_have_been_scarce() {
         let pruned = |tcp_memory, limit| MachineHealth {
             tcp_memory,
             tcp_shortage: Some(TcpShortage {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_from_the_processors_counts_where_it_delayed_requests() {
+    fn processor_time_that_was_taken_counts_only_if_it_delayed_requests() {
         let throttled = MachineHealth {
             throttled: Some(Duration::from_millis(30)),
             ..MachineHealth::default()
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_are_awake_are_not_suggested() {
+    fn keeping_processors_awake_is_not_suggested_if_they_are_awake() {
         const AWAKE: Circumstances = Circumstances {
             has_awake_processors: true,
             ..LATE

@@ -1,10 +1,11 @@
 //! Watches, while a trial runs, what its hosts share with all other programs of the machine.
 //!
-//! Namespaces do not separate the memory of sockets: if other programs hold too much of it, the kernel shrinks the windows
-//! of every socket, and one variant may suffer more than another. Facts come from squall-linux (`shared`, `counters`),
-//! `health` judges them; docs/RECORD.md lists what is watched and what is not. What other programs take of the processors
-//! shows as lag and lateness where it delays squall, which has priority; what a hypervisor or a cgroup's limit takes is read
-//! here, as its cause. Real programs have no priority and wait unnoticed, so `ProcessorWatch` counts what others use.
+//! Namespaces do not separate the memory of sockets: if other programs hold too much of it, the kernel shrinks the windows of
+//! every socket, and one variant may suffer more than another. Facts come from squall-linux (`shared`, `counters`),
+//! `machine_health` judges them; docs/RECORD.md lists what is watched and what is not. What other programs take of the
+//! processors shows as lag and lateness where it delays squall, which has priority; what a hypervisor or a cgroup's limit
+//! takes is read here, as its cause. Real programs have no priority and wait unnoticed, so `ProcessorWatch` counts what others
+//! use.
 
 use std::os::unix::process::parent_id;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -21,7 +22,7 @@ use squall_linux::shared::{SharedCounters, SharedState, SocketMemory};
 
 use super::place::Hosts;
 
-/// Each look reads four small files.
+/// How often to look. Each look reads four small files.
 const EVERY: StdDuration = StdDuration::from_millis(50);
 
 /// A thread that watches until `finish`.
@@ -62,7 +63,7 @@ impl MachineWatch {
                     }),
                     throttled: taken.throttled,
                     stolen: taken.stolen,
-                    // `ProcessorWatch` has it, whose time is that of the load.
+                    // `ProcessorWatch` measures it, over the time of the load.
                     other_programs: None,
                     memory_limit_reached: taken.memory_limit_reached,
                 }
@@ -125,7 +126,7 @@ fn shortage_of(hosts: &Hosts) -> Result<TcpShortage> {
     Ok(sum)
 }
 
-/// What it counted in this thread's network namespace; nothing if that cannot be read.
+/// What the kernel counted in this thread's network namespace; zero if that cannot be read.
 fn shortage_here() -> TcpShortage {
     ProtocolCounters::read().map_or_else(|_| TcpShortage::default(), |it| shortage(&it))
 }
@@ -139,7 +140,7 @@ fn shortage(counters: &ProtocolCounters) -> TcpShortage {
     }
 }
 
-/// Of two looks, the one that found more in use, each thing by itself.
+/// Combines two looks: of each resource, the state in which more of it was in use.
 fn worse(a: SharedState, b: SharedState) -> SharedState {
     let files = a.open_files.into_iter().chain(b.open_files);
     SharedState {

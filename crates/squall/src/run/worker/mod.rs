@@ -1,8 +1,8 @@
 //! The worker: one process for one trial, started by `squall run` with its assignment as JSON on its stdin.
 //!
 //! It is a separate process for two reasons. Entering a user namespace changes the whole process and requires it to be
-//! single-threaded. And everything the worker creates (namespaces, devices, sockets) ends with it, however it ends.
-//! Here it only begins and ends; `trial` has what happens in between.
+//! single-threaded. And everything the worker creates (namespaces, devices, sockets) ends with it, however it ends. This file
+//! only begins and ends it; `trial` has what happens in between.
 
 pub(super) mod assignment;
 mod browser;
@@ -64,7 +64,7 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
     Ok(CommandOutcome::Success)
 }
 
-/// What a trial takes: the rights for hosts and links, and those that its programs may have.
+/// What a trial needs: the rights for hosts and links, and those that its programs may have.
 fn rights(trial: &Trial) -> Rights {
     let mut stations = trial.variant.stations.iter();
     if stations.all(|station| station.runs == Implementation::Embedded) {

@@ -108,7 +108,7 @@ impl Observers {
         Ok(Some(sender))
     }
 
-    /// Observes the hop to the station of that place, if it is inside a host and must be watched. Call it when the
+    /// Observes the hop to the station at that place, if it is inside a host and must be watched. Call it when the
     /// station is ready and the one before it has not been started, so that all further traffic belongs to the path.
     pub(super) fn watch_hop(&mut self, place: usize, host: &Host) -> Result<()> {
         let is_wanted =

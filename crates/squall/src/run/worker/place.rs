@@ -10,9 +10,9 @@ use squall_http::tls;
 use squall_linux::SetupError;
 use squall_linux::host::Host;
 
-/// Reserved for network benchmarks (RFC 2544, appendix C.2.2). Each link has four addresses of it: a subnet of its own.
+/// Reserved for network benchmarks (RFC 2544, appendix C.2.2). Each link gets four of these addresses as its subnet.
 const ADDRESSES: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Port of the station behind the client; each further station listens one port higher.
+/// Port of the station after the client; each further station listens one port higher.
 const FIRST_PORT: u16 = 8080;
 /// The name of every listening station in certificates.
 pub(super) const SERVER_NAME: &str = "server";

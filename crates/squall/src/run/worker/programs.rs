@@ -87,7 +87,7 @@ impl<'t> Programs<'t> {
         })
     }
 
-    /// Starts the program of that place. It accepts connections when this returns. A program that is not ready in time, or
+    /// Starts the program at that place. It accepts connections when this returns. A program that is not ready in time, or
     /// has ended, is kept among the started ones.
     pub(super) fn start(&mut self, place: usize, installed: &StationProgram) -> Result<()> {
         let StationProgram { program, found } = installed;
@@ -141,7 +141,7 @@ impl<'t> Programs<'t> {
         self.running.is_empty()
     }
 
-    /// How programs ended that ended by themselves: servers and proxies at any time, a load generator that failed.
+    /// The ends of programs that ended by themselves: of servers and proxies at any time, of a load generator if it failed.
     pub(super) fn early_exits(&self) -> Vec<StationExit> {
         let early_exit = |started: &StartedProgram| {
             let exit = started.running.has_ended()?;
@@ -169,7 +169,7 @@ impl<'t> Programs<'t> {
         started.map(|program| (program.place, program.version.as_str()))
     }
 
-    /// Ends the program of that place. If it is pinned, first reads which processors it could run on.
+    /// Ends the program at that place. If it is pinned, first reads which processors it could run on.
     pub(super) fn end(&mut self, place: usize) {
         let is_pinned = self.processors.contains_key(&place);
         for program in self.running.iter_mut().filter(|it| it.place == place) {
@@ -188,7 +188,7 @@ impl<'t> Programs<'t> {
             .collect()
     }
 
-    /// The fault to report if the pinned program of that place could run on `found`.
+    /// The fault to report if the pinned program at that place could run on `found`.
     pub(super) fn pinning_fault(&self, place: usize, found: &[usize]) -> Option<String> {
         let asked = self.processors.get(&place)?;
         let name = &self.trial.variant.stations[place].name;
@@ -196,10 +196,10 @@ impl<'t> Programs<'t> {
         match found {
             [only] if only == asked => None,
             [] => Some(format!(
-                "station {place}, {name}, was held to processor {asked}, and /proc does not show where it could run"
+                "station {place}, {name}, was pinned to processor {asked}, and /proc does not show where it could run"
             )),
             _ => Some(format!(
-                "station {place}, {name}, was held to processor {asked} and could run on {}: it chooses its processors \
+                "station {place}, {name}, was pinned to processor {asked}, but could run on {}: it chooses its processors \
                  itself",
                 numbers.join(", ")
             )),
@@ -346,7 +346,7 @@ impl ClientRun {
             Some(format!("page {} could not be loaded: {error}", page.page))
         } else if told < requests {
             Some(format!(
-                "the load generator tells of {told} requests, and was to send {requests}"
+                "the load generator reports {told} requests, but should have sent {requests}"
             ))
         } else {
             None
@@ -398,7 +398,7 @@ fn folder_of(trial: &Trial, place: usize, stations: &Path) -> PathBuf {
     stations.join(format!("{place}-{name}"))
 }
 
-/// Where the program of that place writes its TLS secrets, if it has any and can log them. Envoy logs those of both
+/// Where the program at that place writes its TLS secrets, if it has any and can log them. Envoy logs those of both
 /// sides, but for HTTP/3 only those of its clients; Caddy logs those of its clients.
 fn key_log_of(trial: &Trial, place: usize, stations: &Path) -> Option<PathBuf> {
     let Implementation::Program { program } = &trial.variant.stations[place].runs else {
@@ -441,7 +441,7 @@ pub(super) fn station_programs(assignment: &Assignment) -> Result<Vec<Option<Sta
         let found = match program.found() {
             Err(FindError::Broken { path, .. }) => InstalledProgram {
                 path,
-                version: untold_version(&assignment.versions, &station.runs),
+                version: unreported_version(&assignment.versions, &station.runs),
             },
             found => found?,
         };
@@ -454,7 +454,7 @@ pub(super) fn station_programs(assignment: &Assignment) -> Result<Vec<Option<Sta
 
 /// What is recorded as the version of a program that does not report it. Its numbers, which decide how the program is
 /// configured, are those that the program reported before the run: `versions`, by program.
-fn untold_version(versions: &BTreeMap<String, [u32; 3]>, runs: &Implementation) -> Version {
+fn unreported_version(versions: &BTreeMap<String, [u32; 3]>, runs: &Implementation) -> Version {
     let before = match runs {
         Implementation::Program { program } => versions.get(program),
         Implementation::Embedded | Implementation::Own(_) => None,
@@ -490,16 +490,16 @@ mod tests {
     }
 
     #[test]
-    fn program_that_does_not_tell_its_version_is_configured_as_the_one_before_the_run() {
+    fn program_without_a_version_is_configured_for_the_one_it_had_before_the_run() {
         let versions = BTreeMap::from([("nginx".to_owned(), [1, 29, 4])]);
         let numbers = |program: &str| {
             let program = program.to_owned();
-            let version = untold_version(&versions, &Implementation::Program { program });
+            let version = unreported_version(&versions, &Implementation::Program { program });
             assert_eq!(version.to_string(), "unknown");
             version.numbers
         };
         assert_eq!(numbers("nginx"), [1, 29, 4]);
-        assert_eq!(numbers("envoy"), [0, 0, 0], "it has never told");
+        assert_eq!(numbers("envoy"), [0, 0, 0], "no version was ever reported");
     }
 
     #[test]

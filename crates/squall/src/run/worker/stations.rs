@@ -94,7 +94,7 @@ pub(super) fn worst_scheduling(mut all: impl Iterator<Item = Scheduling>) -> Sch
 /// How often programs are checked while the client runs.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// What one of our own stations counted, as the server of the hop before it and as the client of the hop behind it.
+/// What one of our own stations counted, as the server of the hop before it and as the client of the hop after it.
 #[derive(Default)]
 struct StationCounts {
     front: Option<SideReport>,
@@ -208,7 +208,7 @@ struct StationStarter<'s, 'e> {
 }
 
 impl<'s> StationStarter<'s, '_> {
-    /// Starts our own station of that place. When this returns, the station listens and a proxy has opened the
+    /// Starts our own station at that place. When this returns, the station listens and a proxy has opened the
     /// connections that it opens in advance. A SYN lost on the link therefore delays the start of the load rather than
     /// its first requests.
     fn start(&self, place: usize) -> Result<RunningStation<'s>> {
@@ -397,7 +397,7 @@ fn run_client(
             .name("squall-client".to_owned())
             .spawn_scoped(scope, work)
             .context("cannot start the client's thread")?;
-        // A client that fails earlier leaves the start line.
+        // A client that fails earlier leaves the barrier, so this does not wait for it.
         own_place.wait();
         while !programs.is_empty() && !thread.is_finished() {
             thread::sleep(LOOK_EVERY);
@@ -454,7 +454,7 @@ impl PathCounts {
         }
     }
 
-    /// Adds one of our own stations: the server of the hop before it, the client of the hop behind it.
+    /// Adds one of our own stations: the server of the hop before it, the client of the hop after it.
     fn add(&mut self, place: usize, counts: StationCounts) {
         self.schedulings.extend(counts.scheduling);
         for (error, count) in counts.machine_errors {

@@ -1,4 +1,4 @@
-//! Which hops of a trial are watched, and what is found on them, in the words that the observing files share.
+//! Which hops of a trial are watched, and what is found on them, in types that the observing files share.
 //!
 //! Nothing is read here. `observe` starts the threads, `observe_hop` reads packets, `observe_sockets` takes samples.
 

@@ -1,14 +1,14 @@
-//! Attribution of real trials whose requests and responses are one packet each: a thread that is late by milliseconds would be
-//! a large share of their time.
+//! Attribution in real trials whose requests and responses are one packet each. They need a quiet machine: a thread that is
+//! late by a few milliseconds would take a large share of their response time.
 //!
-//! `attribution` has the trials, and tests large responses.
+//! `attribution` defines the trials and tests large responses.
 
 use squall_base::record::{Cause, Outcome};
 
 use crate::attribution::{DELAY, SMALL, Trial, check_loss, check_sums, recipe, run};
 use crate::support::{quantile, quiet_seat};
 
-/// For requests of one packet each way, which meet few of the moments at which a thread is late.
+/// Only for requests of one packet each way: few moments of such a request can be delayed by a late thread.
 fn check_host_of_few_packets(trial: &Trial) {
     let name = trial.name();
     let p99 = quantile(&trial.spans_ms(Cause::Host), 0.99);

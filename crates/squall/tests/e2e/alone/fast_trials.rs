@@ -52,7 +52,7 @@ fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
         if health.validity.is_limited() {
             let reasons = health.validity.reasons().join("; ");
             assert!(reasons.contains("the emulated path carries"), "{reasons}");
-            assert!(reasons.ends_with("give `rate`"), "{reasons}");
+            assert!(reasons.ends_with("set `rate`"), "{reasons}");
             assert!(health.links[0].carried_bit_per_s.is_some());
         }
     }
@@ -61,7 +61,7 @@ fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
 }
 
 #[test]
-fn recipe_can_keep_a_link_packet_by_packet() {
+fn recipe_can_turn_off_super_packets() {
     let _bench = bench();
     let run = download("1MB", "fast = \"off\"\nlink = \"rate 200mbit\"");
     for variant in ["h1", "h2c x1"] {

@@ -4,8 +4,8 @@
 //! it. With a constant delay and no rate it arrives that delay later, or a little later still if the link's thread had to wait
 //! for a processor: the record has when it was released. tshark reports which bytes of which stream it carries, and decrypts
 //! QUIC. The reassembled bytes themselves show which message they belong to. The requests' connections and streams, and when
-//! each got its slot, come from the record, too. Nothing comes from squall's attribution, whose result for the same requests is
-//! what is checked. A response counts as ready when its request has been delivered, because these servers respond immediately.
+//! each got its slot, come from the record, too. Nothing comes from squall's attribution, whose result for the same requests
+//! is under test. A response counts as ready when its request has been delivered, because these servers respond immediately.
 //!
 //! The meaning of the causes is in docs/METHOD.md, section "Causes". Single drops and their repairs are in
 //! `constructed`.
@@ -175,8 +175,8 @@ impl Traffic {
         let packet = |number: u32| &self.packets[number as usize];
         let arrived = |at: usize| arrival(&self.packets, bytes.by[at]);
         let places = || own.iter().flat_map(|(from, to)| *from..*to);
-        // Of bytes that arrived together, the last: earlier ones may have been lost before, while it was sent for the
-        // first time.
+        // The byte that arrived last. If several arrived together, it is the last of them in the message: earlier ones may be
+        // retransmitted together with a byte that is sent for the first time.
         let critical = places().max_by_key(|at| (arrived(*at), *at))?;
         let at_last = arrived(critical);
         if at_last == NEVER {

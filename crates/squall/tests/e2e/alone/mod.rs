@@ -1,9 +1,8 @@
 //! Tests that need the machine to themselves (`machine::bench`), or at least a quiet one (`machine::quiet_seat`).
 //!
-//! libtest runs tests in the order of their names. Because these are all in one module, they run before the others, which
-//! need not stop for each of them. The module comes first: a test of another module that began earlier would wait for
-//! all of these, and would occupy one of libtest's threads meanwhile. Tests that can run beside any others are in the
-//! modules of `main`.
+//! libtest runs tests in the order of their names. Because all of these are in one module that comes first, they run before
+//! the others, which then need not pause for each of them. A test of another module that began earlier would wait for all of
+//! these and occupy one of libtest's threads meanwhile. Tests that can run beside any others are in the modules of `main`.
 
 mod attribution;
 mod clean_link;

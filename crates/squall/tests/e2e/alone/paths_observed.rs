@@ -106,7 +106,7 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
     };
     let connections = spoken(&wrong.record.hops[1])["h1"];
     let expected =
-        format!("{connections} connections of hop 2 spoke h1, not h2c, as its packets say");
+        format!("{connections} connections of hop 2 spoke h1, not h2c, according to its packets");
     assert!(reasons.contains(&expected), "{reasons:?}");
     assert_eq!(wrong.record.attempt, 2, "it was tried again: {said}");
 }
@@ -270,8 +270,8 @@ fn check_samples(folder: &TrialFolder, connections: u64) {
 /// HTTP/2's last frame (RFC 9113, section 6.8).
 const GOAWAY: u64 = 7;
 
-/// Converts rows to the client's view: what one side sends, the other receives. GOAWAY is left out, because nothing may
-/// read a client's last one.
+/// Converts rows to the client's view: what one side sends, the other receives. GOAWAY is left out, because a client's last
+/// one may never be read.
 fn without_sides(rows: &Rows) -> Rows {
     let mut frames = rows.frames.clone();
     let mut exchanges = rows.exchanges.clone();

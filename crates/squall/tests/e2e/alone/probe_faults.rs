@@ -28,8 +28,8 @@ use crate::support::{free_port, have, quiet_seat, squall, stdout_json};
 const MISSES_AT_MOST: usize = 1;
 /// Probes of a server without a fault.
 const HEALTHY_RUNS: usize = 20;
-/// Probes that run at a time. They mostly wait for their link or their server. With more, a server waits for a processor now
-/// and then until its socket overflows, and packets really are lost.
+/// How many probes run at a time. They mostly wait for their link or their server. With more, a server sometimes waits for a
+/// processor until its socket overflows, and packets really are lost.
 pub(super) const AT_A_TIME: usize = 2;
 
 /// A server with faults, and how it is probed.
@@ -304,8 +304,8 @@ fn server_without_a_fault_has_none_in_20_of_20_probes() {
     let home = home();
     let port = free_port().to_string();
     let port = port.as_str();
-    // With the kernel's usual 208 KiB, the burst of an upload overflows the server's socket if the server waits for a processor:
-    // packets really are lost.
+    // With the kernel's usual 208 KiB, the burst of an upload overflows the server's socket if the server waits for a
+    // processor: packets really are lost.
     let http3 = [
         "http3.stream_window=16MiB",
         "http3.connection_window=16MiB",

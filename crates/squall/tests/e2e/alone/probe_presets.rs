@@ -23,7 +23,7 @@ const SMALL: u64 = 64 << 10;
 const PACKET: u64 = 1_200;
 
 #[test]
-fn windows_updates_and_streams_of_every_preset_are_seen() {
+fn probe_sees_windows_updates_and_stream_limit_of_every_preset() {
     let _seat = quiet_seat();
     concurrently(AT_A_TIME, presets().iter().collect(), check);
 }
@@ -57,7 +57,7 @@ fn check(preset: &Preset) {
     assert_eq!(streams, Some(expected), "{said}");
 }
 
-/// An upload that is longer than the stream's window, so that updates at half of it are seen.
+/// An upload longer than the stream's window, so that an update at half of the window is seen.
 fn upload(settings: &Http2Settings) -> String {
     let window = settings.stream_window.get();
     let megabytes = (window + window / 4).div_ceil(1_000_000).max(2);
@@ -70,7 +70,7 @@ fn is_limited(settings: &Http2Settings) -> bool {
     settings.stream_window.get() <= SMALL && !is_raised
 }
 
-/// The largest window that the connection may have, if the short upload before was given back, and if it was not.
+/// The range of the connection's largest window: it is less by the short upload before if the server has not returned that.
 fn connection_bytes(settings: &Http2Settings) -> RangeInclusive<u64> {
     let window = settings.connection_window.get();
     match settings.window_updates {
@@ -81,7 +81,7 @@ fn connection_bytes(settings: &Http2Settings) -> RangeInclusive<u64> {
             let most = (window + bytes.get()).min(LARGEST);
             most - SHORT_UPLOAD..=most
         }
-        // Each update may give more than the frame used.
+        // Each update may return more than its frame used.
         WindowUpdates::EachData(_) => window - SHORT_UPLOAD..=LARGEST,
     }
 }

@@ -11,7 +11,7 @@ use crate::served::Serving;
 use crate::serving::Serving as Proxying;
 use crate::support::{OtherWork, quiet_seat, say_disturbed, stdout_json};
 
-/// What windows allow at the round trip of the path, in bytes per second.
+/// What the windows allow at the path's round trip, in bytes per second.
 fn predicted(result: &Value, windows: &Value) -> f64 {
     let bytes = windows["round_trip_bytes"].as_u64().expect("bytes") as f64;
     let rtt = result["endpoint"]["round_trip_ns"]
@@ -20,7 +20,7 @@ fn predicted(result: &Value, windows: &Value) -> f64 {
     1e9 * bytes / rtt
 }
 
-/// The rate that the windows allow an upload here, over that which was measured.
+/// The upload rate that the windows allow here, divided by the measured rate.
 fn of_upload(result: &Value) -> f64 {
     let predicted = predicted(result, &result["endpoint"]["upload_windows"]);
     let upload = &result["endpoint"]["versions"][0]["uploads"][0];
@@ -35,8 +35,8 @@ fn of_download(result: &Value) -> f64 {
     predicted(result, &facts["client_windows"]) / measured.expect("a rate")
 }
 
-/// Probes a URL of this machine's through a link until the measured rate is within 15 % of the predicted one, which
-/// other work on the machine may prevent.
+/// Probes a URL on this machine through a link until the measured rate is within 15 % of the predicted one, which other work
+/// on the machine may prevent.
 fn behind(
     home: &TempDir,
     link: &str,
@@ -57,7 +57,7 @@ fn behind(
     }
     let share = predicted_over_measured(&last);
     assert!(other_work.disturbs_a_second(), "{share} at {last}");
-    // Window updates that are late make every rate smaller.
+    // Late window updates lower every rate.
     say_disturbed(&format!("predicted over measured: {share}"));
     last
 }
@@ -101,7 +101,7 @@ fn rate_through_the_load_balancer_is_predicted_and_named() {
     assert!(fix.starts_with("AWS ALB"), "{fix}");
 }
 
-/// Probes a long download with this setting of the client, and returns its only fault.
+/// Probes a long download with this client setting, and returns its only fault.
 fn held_up_by(setting: &str) -> Value {
     let home = home();
     let server = Serving::start(home.path(), &["--h2c", "0"]);

@@ -1,5 +1,5 @@
 //! `squall probe` against real servers with their own defaults, 30 or 50 ms away: what it recognises, and whether uploads are
-//! as fast as the windows that it found allow.
+//! as fast as the windows it found allow.
 //!
 //! All speak HTTP/2 in cleartext here; their windows are the same over TLS. `real_servers` has what is expected of each. With
 //! `--nocapture` the tests print the table of docs/PROBE.md. A program that is missing skips its test, unless
@@ -24,9 +24,10 @@ use crate::support::{
 
 /// Longer than any program takes to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Probes at most, until one was not disturbed by other work.
+/// The most probes to make until one is not disturbed by other work.
 const ATTEMPTS: usize = 3;
-/// The upload before the long one. Some servers have not given it back when the long one begins.
+/// The size of the short upload before the long one. Some servers have not returned it to the window when the long one
+/// begins.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
 
 /// The certificate of a [`Bench::secure`] and its key, in its folder.
@@ -110,7 +111,7 @@ impl Bench {
         daemon
     }
 
-    /// Probes the server of this name, as [`probe_fairly`] does, and checks everything that is known of it.
+    /// Probes the server of this name, as [`probe_fairly`] does, and checks everything that is known about it.
     pub(super) fn probe(&self, name: &str) -> ProbeResult {
         let expected = expected(name);
         let (way, is_limited) = (&expected.way, expected.is_limited);
@@ -132,8 +133,8 @@ impl Bench {
     }
 }
 
-/// Probes a server of this machine from afar, until its upload is as fast as its windows allow. If `is_limited`, windows must
-/// be what limits it.
+/// Probes a server on this machine through a link, until its upload is as fast as its windows allow. If `is_limited`, windows
+/// must be what limits it.
 pub(super) fn probe_fairly(home: &Path, url: &str, way: &Way<'_>, is_limited: bool) -> ProbeResult {
     let mut seen = probe_once(home, url, way);
     for _ in 1..ATTEMPTS {
@@ -178,7 +179,7 @@ pub(super) fn write_certificate(folder: &Path, name: &str, extension: &str) {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// The program of scripts/peers, otherwise that of the system.
+/// The program that scripts/peers installed, otherwise the system's.
 fn found(program: &str) -> PathBuf {
     let own = peers().join("bin").join(program);
     let system = Path::new("/usr/sbin").join(program);
@@ -227,7 +228,7 @@ impl ProbeResult {
         nanos.as_u64().expect("a time") as f64 / 1e9
     }
 
-    /// Bytes per second: what the windows allow at most, and what is expected by the server's window updates.
+    /// Bytes per second: the most that the windows allow, and what to expect given how the server updates them.
     fn predicted(&self) -> (f64, f64) {
         let largest = ["largest_stream_bytes", "largest_connection_bytes"];
         let most = largest.map(|name| self.number(name)).into_iter().min();
@@ -288,7 +289,7 @@ impl ProbeResult {
         expected / most
     }
 
-    /// Checks the rate, which window updates that a busy machine sends late make smaller.
+    /// Checks the rate. A busy machine sends window updates late, which lowers it.
     pub(super) fn check_rate(&self, is_limited: bool, other_work: &OtherWork) {
         if self.agrees(is_limited) {
             return;
@@ -297,7 +298,7 @@ impl ProbeResult {
         say_disturbed("no rate to check");
     }
 
-    /// Checks everything but the rate that is known of a server.
+    /// Checks everything that is known about a server except the rate.
     fn check(&self, expected: &Expected) {
         let said = format!("{}: {}", expected.name, self.0);
         assert_eq!(self.product(), expected.product, "{said}");
@@ -374,7 +375,7 @@ pub(crate) fn nginx_with(bench: &Bench, server: &str) -> Daemon {
     bench.start("nginx", &arguments)
 }
 
-/// It stores uploads, and opens the window to its maximum when it begins to read one.
+/// nginx stores uploads, and opens the window to its maximum when it begins to read one.
 #[test]
 fn nginx_that_stores_uploads_opens_the_window_fully() {
     if !have(&["nginx"]) {
@@ -401,7 +402,7 @@ fn nginx_that_streams_uploads_is_limited_by_its_preread_size() {
     };
     assert_eq!(small.first_fault(), "stream_window", "{}", small.0);
     assert!(small.fix().contains("http2_body_preread_size"));
-    // What it names as the fix is one.
+    // The fix that it names works.
     let bench = Bench::new();
     let _nginx = nginx(&bench, "http2_body_preread_size 1m;", streaming);
     let large = bench.probe("nginx, the same with http2_body_preread_size 1m");
@@ -439,8 +440,8 @@ backend back
     assert!(seen.fix().contains("initial-window-size"));
 }
 
-/// Both of its windows have 65,535 bytes, and it gives back halves. So it keeps some of each window: about three eighths if it
-/// reads whole DATA frames.
+/// Both of its windows are 65,535 bytes, and it returns half a window at a time. So part of each window stays unused: about
+/// three eighths if it reads whole DATA frames.
 #[test]
 fn nghttpx_gives_back_half_a_window_at_a_time() {
     if !have(&["nghttpx"]) {
@@ -461,7 +462,7 @@ fn nghttpx_gives_back_half_a_window_at_a_time() {
 }
 
 #[test]
-fn nghttpd_that_echoes_uploads_has_a_rate() {
+fn nghttpd_that_echoes_uploads_is_limited_by_its_stream_window() {
     if !have(&["nghttpd"]) {
         return;
     }
@@ -480,7 +481,7 @@ fn nghttpd_that_echoes_uploads_has_a_rate() {
 
 /// Go's server has a window of 1 MiB for a stream, which limits a long upload from farther away.
 #[test]
-fn caddy_is_not_taken_for_other_programs_in_go() {
+fn caddy_is_told_apart_from_other_go_servers() {
     if !have(&["caddy"]) {
         return;
     }
@@ -505,7 +506,7 @@ fn caddy_is_not_taken_for_other_programs_in_go() {
 }
 
 #[test]
-fn envoy_limits_no_upload() {
+fn envoy_does_not_limit_uploads() {
     if !have(&["envoy"]) {
         return;
     }

@@ -11,7 +11,7 @@ use super::probe_servers::{Bench, CERTIFICATE, Daemon, KEY, ProbeResult};
 use crate::real_servers::{GRPC, USUAL};
 use crate::support::{have, python_with, quiet_seat, stderr};
 
-/// The programs of the servers.
+/// Where the server programs are.
 const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers");
 /// Where Debian's libtomcat10-java puts its classes.
 const JARS: &str = "/usr/share/java";
@@ -77,9 +77,9 @@ ProxyPass / http://{}/
     bench.probe("Apache httpd");
 }
 
-/// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window with the first DATA).
+/// Its SETTINGS give each stream 16 MiB (2.2.5; later versions raise the window at the first DATA).
 #[test]
-fn h2o_limits_no_upload() {
+fn h2o_does_not_limit_uploads() {
     if !have(&["h2o", "openssl"]) {
         return;
     }
@@ -156,7 +156,7 @@ fn tomcat() -> Option<String> {
     None
 }
 
-/// It gives back what its application has read, of windows of 65,535 bytes.
+/// Its windows are 65,535 bytes, and it returns what its application has read.
 #[test]
 fn tomcat_is_limited_by_its_stream_window() {
     if !have(&["java", "openssl"]) {
@@ -173,8 +173,8 @@ fn tomcat_is_limited_by_its_stream_window() {
     assert_eq!(seen.first_fault(), "stream_window", "{}", seen.0);
 }
 
-/// Both of its windows have 1 MiB. Whether 2 MB at 30 ms wait for them longer than for the congestion window varies, so the
-/// first fault is not asserted.
+/// Both of its windows are 1 MiB. Whether an upload of 2 MB at 30 ms waits longer for them than for the congestion window
+/// varies, so the first fault is not asserted.
 #[test]
 fn hyper_has_windows_of_one_mebibyte() {
     let Some(python) = python_with("granian") else {
@@ -184,14 +184,14 @@ fn hyper_has_windows_of_one_mebibyte() {
     let bench = Bench::new();
     let _hyper = serve_python(&bench, &python, "hyper_server.py");
     let seen = bench.probe("hyper (granian)");
-    // Less the short upload before, if the server has not given it back.
+    // Less the short upload before, if the server has not returned it.
     let connection_bytes = seen.number("largest_connection_bytes");
     assert!((1 << 20) - 1_000 <= connection_bytes, "{}", seen.0);
 }
 
 /// A gRPC server answers only its own methods. The probe says so and does not judge the server, but shows what it announces.
 #[test]
-fn grpc_server_that_answers_no_get_is_not_judged() {
+fn grpc_server_that_does_not_answer_get_is_not_judged() {
     let Some(python) = python_with("grpc") else {
         return;
     };

@@ -1,6 +1,7 @@
-//! The bundled recipe whose published figures are rates through a window: on a busy machine, window updates are late.
+//! The bundled recipe whose published figures are rates through a window. It needs a quiet machine, because a busy one sends
+//! window updates late.
 //!
-//! What is checked is in `recipes_quick`, which has the other recipes.
+//! The check itself is in `recipes_quick`, which has the other recipes.
 
 use crate::recipes_quick::check_shopgun_windows;
 use crate::support::quiet_seat;

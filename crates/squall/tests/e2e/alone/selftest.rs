@@ -60,7 +60,7 @@ fn exactness_has_all_rows_and_meets_its_targets() {
     rows.check_within(TRACE_BY_ITS_READER, 0.0, 100.0);
 }
 
-/// The kernel's timers: a loss at the end waits for at least 200 ms.
+/// Without later segments, a lost one waits for the kernel's timer, which is at least 200 ms.
 #[test]
 fn repairs_have_all_rows_and_plausible_costs() {
     let _seat = quiet_seat();

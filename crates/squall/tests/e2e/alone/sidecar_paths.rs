@@ -18,14 +18,14 @@ use crate::support::{
     run_until_valid, say_disturbed, seat, summary_of,
 };
 
-/// What holds back requests that share a connection with losses.
-const OF_THE_CONNECTION: [Cause; 3] = [Cause::Cwnd, Cause::Loss, Cause::Hol];
+/// What delays requests that share a lossy connection.
+const CONNECTION_CAUSES: [Cause; 3] = [Cause::Cwnd, Cause::Loss, Cause::Hol];
 
 #[test]
-fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts() {
+fn requests_sharing_one_connection_between_sidecars_wait_for_it_not_for_hosts() {
     let _seat = quiet_seat();
     let home = TempDir::new().expect("a temporary folder");
-    // Two of its paths at 3 %, for a shorter time.
+    // The recipe of the case, with two of its paths, only 3 % loss, and a shorter time.
     let changes = [
         ("warmup = \"2s\"", "warmup = \"500ms\""),
         ("duration = \"10s\"", "duration = \"2s\""),
@@ -77,7 +77,7 @@ fn requests_behind_one_connection_between_sidecars_wait_for_it_and_not_for_hosts
 }
 
 #[test]
-fn recipe_of_all_six_paths_is_understood() {
+fn recipe_of_all_six_paths_plans_fourteen_trials() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let recipe = text("six-paths", "six.toml", &[]);
@@ -115,8 +115,8 @@ fn share(run: &FinishedRun, trial: &TrialFiles, causes: &[Cause]) -> f64 {
     part as f64 / total as f64
 }
 
-/// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known. `run_until_valid` has
-/// checked that each hop spoke its protocol, without which no trial is valid.
+/// Checks what holds on every path: which programs ran, the round trip, and that nearly all causes are known.
+/// `run_until_valid` has checked that each hop spoke its protocol, without which no trial is valid.
 fn check_path(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
     let variant = &trial.record.trial.variant;
     let name = &variant.name;
@@ -143,8 +143,8 @@ fn check_path(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
     ensure(unknown < 0.2, || format!("{name}: {unknown}"))
 }
 
-/// Checks that these causes have more than this share of the time, that the hosts have little of it, and that this finding
-/// says so. Returns the names of all findings.
+/// Checks that these causes have more than this share of the time, the hosts have little of it, and this finding states that.
+/// Returns the names of all findings.
 fn check_explained(
     run: &FinishedRun,
     trial: &TrialFiles,
@@ -171,11 +171,11 @@ fn check_explained(
 
 /// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them.
 fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Result<Vec<String>, String> {
-    check_explained(run, trial, (&OF_THE_CONNECTION, 0.5), "single_connection")
+    check_explained(run, trial, (&CONNECTION_CAUSES, 0.5), "single_connection")
 }
 
-/// Checks a path on which each request waits only for its own losses, over HTTP/1.1 or HTTP/3. FINDINGS.md has 10 to 33 % of
-/// the time for them.
+/// Checks a path on which each request waits only for its own losses, over HTTP/1.1 or HTTP/3. In FINDINGS.md these take 10
+/// to 33 % of the time.
 fn check_own_losses(run: &FinishedRun, trial: &TrialFiles) -> Result<(), String> {
     check_explained(run, trial, (&[Cause::Loss], 0.02), "own_loss").map(drop)
 }
@@ -211,7 +211,7 @@ fn all_paths_of_the_case_run_with_real_programs_and_are_explained() {
     );
 }
 
-/// A recipe like that of the case, with this path only.
+/// The recipe of the case, with only this path.
 fn with_path(name: &str, path: &str, more: &str) -> String {
     let whole = short();
     let (start, _) = whole.split_once("[[variant]]").expect("variants");

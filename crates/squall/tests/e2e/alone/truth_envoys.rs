@@ -1,7 +1,7 @@
 //! Constructed holds between two Envoys: windows, buffers, losses, a capped congestion window, and two of them at once.
 //!
-//! `truth_holds` defines a hold and how its known wait is checked. These tests need a quiet machine: an Envoy that waits for a
-//! processor adds to the time of the hosts, and no trial is invalid for it.
+//! `truth_holds` defines a hold and how its known wait is checked. These tests need a quiet machine: an Envoy that waits for
+//! a processor adds to the time of the hosts, and that does not make a trial invalid.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The first walkthrough of docs/TUTORIAL.md: its commands run in order in an empty folder, and the files and
 //! output that it shows match.
 //!
-//! Two things are not repeated. This test program's own build replaces the lines that build squall. Of the bundled run
-//! only the plan is made, because `recipes_quick` runs the recipe exactly as shown.
+//! Two things are not repeated: this test program's own build replaces the lines that build squall, and the bundled run is
+//! only planned, because `recipes_quick` runs the recipe exactly as shown.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -9,7 +9,7 @@ use crate::hostile_servers::SETTINGS;
 use crate::stand_ins::answering;
 use crate::support::seat;
 
-/// The command of the cases, with what it sends and receives. A lost server ends it.
+/// The command of the cases. `-v` prints what it sends and receives; the timeout ends it if the server is lost.
 const FETCH: [&str; 4] = ["fetch", "-v", "--timeout", "20s"];
 
 /// Sends one request to a server that answers it with these pieces.
@@ -23,7 +23,7 @@ fn fetch(home: &TempDir, pieces: Vec<Vec<u8>>, path: &str, arguments: &[&str]) -
 }
 
 #[test]
-fn folds_of_responses_are_replaced_with_spaces() {
+fn folded_response_fields_are_joined_with_spaces() {
     const LENGTH: &str = "Content-Length: 10\r\n\r\n0123456789";
     const CHUNK: &str = "Transfer-Encoding: chunked\r\n\r\nA\r\n0123456789\r\n0\r\n";
     let _seat = seat();

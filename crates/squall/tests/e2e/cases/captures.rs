@@ -237,7 +237,7 @@ fn other_text_protocols_have_no_exchanges() {
 }
 
 #[test]
-fn connection_is_read_from_the_first_packet_that_begins_something() {
+fn connection_is_read_from_the_first_packet_that_starts_a_request() {
     const OPEN_BEFORE: &str = "it was open before the capture began";
     const RECORD: &[u8] = b"\x17\x03\x03\x00\x05abcde";
     const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";

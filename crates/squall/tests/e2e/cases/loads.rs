@@ -1,4 +1,4 @@
-//! Rates of few requests, and connections of few requests each.
+//! The rate of loads of few requests, and connections that carry few requests each.
 
 use std::path::Path;
 use std::thread;
@@ -22,12 +22,12 @@ fn figures(home: &Path, arguments: &[&str], url: &str) -> (Ended, Value) {
 }
 
 #[test]
-fn few_requests_are_not_faster_than_asked() {
+fn few_requests_do_not_exceed_the_requested_rate() {
     alone_if_it_fails(seat(), || {
         let home = TempDir::new().expect("a temporary folder");
         let server = Serving::start(home.path(), &["--h1", "0"]);
         let url = server.url(Protocol::H1);
-        // Each with the rate that was asked for, in a second, and the requests.
+        // The flags, the rate per second that they set, and the number of requests.
         let rows: [(&[&str], f64, u64); 7] = [
             // rate-above-asked.
             (&["--rate", "1", "-D", "5s"], 1.0, 5),
@@ -67,7 +67,7 @@ fn few_requests_are_not_faster_than_asked() {
 }
 
 #[test]
-fn each_connection_carries_as_many_requests_as_asked() {
+fn each_connection_carries_the_configured_number_of_requests() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let listeners = [

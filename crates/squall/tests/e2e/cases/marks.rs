@@ -1,5 +1,5 @@
-//! Byte order marks, as editors on Windows put them at the start of a file in UTF-8: no file that a user names is read
-//! differently for one. A key log with one is in `captures`.
+//! Byte order marks, which editors on Windows put at the start of UTF-8 files: a mark does not change how any file that a
+//! user names is read. A key log with one is in `captures`.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn mark(home: &Path, name: &str, text: &str) {
 }
 
 #[test]
-fn marked_files_are_read_as_others() {
+fn files_with_byte_order_marks_are_read_like_others() {
     const REPLAY: &[&str] = &["load", "--script", "s.json"];
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
@@ -75,7 +75,7 @@ fn marked_files_are_read_as_others() {
 }
 
 #[test]
-fn marked_key_logs_lose_no_line_wherever_the_marks_are() {
+fn key_logs_lose_no_lines_to_byte_order_marks() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();
@@ -119,7 +119,7 @@ fn marked_key_logs_lose_no_line_wherever_the_marks_are() {
 }
 
 #[test]
-fn scripts_and_pages_come_from_stdin_too() {
+fn scripts_and_pages_can_be_read_from_stdin() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);

@@ -64,7 +64,7 @@ fn run_with(home: &Path, arguments: &[&str], stdin: &[u8]) -> Ended {
     }
 }
 
-/// A case that no test reads would show nothing.
+/// A case that no test reads would prove nothing.
 #[test]
 fn each_case_and_each_of_its_inputs_is_in_a_test() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -55,7 +55,8 @@ fn merge(into: &mut Value, other: &Value) {
     }
 }
 
-/// A HAR file of this program with these entries, of which the JSON is what differs from a GET that was sent.
+/// A HAR file as this program would write it. Each of `others` is the JSON in which an entry differs from a GET that was
+/// sent.
 fn har(creator: &str, others: &[&str]) -> Vec<u8> {
     let parsed = others
         .iter()
@@ -116,7 +117,7 @@ const NO_HTTP: &str = "not http or https";
 const WORKER: &str = "service worker";
 const WHOLE: &str = "requests at their times: 2, of 2 kinds";
 
-/// Who wrote a recording, its entries after the first, the targets that are kept, and what is said.
+/// The program that wrote a recording, its entries after the first, the targets that are kept, and part of the message.
 type Recording = (
     &'static str,
     &'static [&'static str],
@@ -220,7 +221,7 @@ fn fields_of_other_browsers_show_which_requests_were_sent() {
 }
 
 #[test]
-fn size_of_a_body_comes_from_whatever_states_it() {
+fn body_size_is_taken_from_whichever_field_is_present() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for (request, body) in [
@@ -341,7 +342,7 @@ fn load_goes_to_the_hosts_that_the_command_selects() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();
-    // It ends at once, so that what is sent to it fails.
+    // It exits at once, so requests sent there fail.
     let third_party = Serving::start(home, &["--h1", "0"]).address("h1");
     let third_party = &third_party.to_string();
     let server = Serving::start(home, &["--h1", "0", "--https", "0"]);

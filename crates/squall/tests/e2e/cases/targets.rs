@@ -9,7 +9,7 @@ use super::{Ended, run_with, text};
 use crate::loads_targets::recording_server;
 use crate::support::seat;
 
-/// Sends as many requests of these targets, which come from stdin. `URL` in them is the server's. Returns the requests that
+/// Sends `count` requests to these targets, which come from stdin. `URL` in them is the server's. Returns the requests that
 /// the server received, and how the load ended.
 fn load(home: &Path, targets: &str, count: &str, more: &[&str]) -> (Vec<Vec<u8>>, Ended) {
     let (address, requests) = recording_server();

@@ -21,7 +21,7 @@ fn advertised_http3_alternative_is_used() {
         "--http auto: HTTP/3, at 127.0.0.1:{port} (127.0.0.1:{port}), because {url} says alt-svc: h3=\":{port}\"; ma=2592000\n"
     );
     assert!(load.stderr.contains(&said), "{load:?}");
-    // The load resumes no TLS session of the connections that discovered the alternative.
+    // The load does not resume a TLS session of the connections that discovered the alternative.
     let printed = String::from_utf8_lossy(&load.stdout);
     assert!(printed.contains("\nhandshakes 1 full\n"), "{printed}");
 

@@ -14,8 +14,8 @@ use crate::support::{alone_if_it_fails, seat};
 /// Everything that Debian's curl speaks.
 const OF_CURL: [Http; 4] = [Http::H1, Http::H1s, Http::H2c, Http::H2];
 
-/// Larger than any client's windows, than the pattern that `squall serve` keeps in memory, and than its file read size.
-const SOME: usize = 5_000_000;
+/// A body larger than any client's windows, than the pattern that `squall serve` keeps in memory, and than its file reads.
+const BODY: usize = 5_000_000;
 
 /// Uses the client that speaks this HTTP version.
 fn fetch(http: Http, request: &Request) -> Answer {
@@ -76,12 +76,12 @@ fn query_sets_body_size_and_status() {
         return;
     }
     let server = squall::serve(&[]);
-    let body = pattern(SOME);
+    let body = pattern(BODY);
     for http in Http::ALL {
         let get = |target: &str| fetch(http, &Request::get(&server.url(http, target)));
         let version = http.version();
         get("/").check(200, version, &pattern(1024));
-        get(&format!("/?size={SOME}")).check(200, version, &body);
+        get(&format!("/?size={BODY}")).check(200, version, &body);
         get("/?size=0").check(200, version, b"");
         get("/?status=503&size=3").check(503, version, b"abc");
         get("/?status=204").check(204, version, b"");
@@ -133,7 +133,7 @@ fn files_are_served_with_types_and_ranges() {
     if !have(&["curl", "pycurl", "openssl"]) {
         return;
     }
-    let (page, file, some) = (b"<p>index</p>", content(1000), content(SOME));
+    let (page, file, some) = (b"<p>index</p>", content(1000), content(BODY));
     let server = squall::serve_files(&[
         ("index.html", page),
         ("style.css", b"p {}"),

@@ -77,7 +77,7 @@ pub(crate) fn visit(
             "--no-proxy-server",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        // Files that it leaves behind go with the profile.
+        // Files that it leaves behind are removed with the profile.
         .env("TMPDIR", profile.path())
         .arg(format!(
             "--ignore-certificate-errors-spki-list={}",
