@@ -47,7 +47,10 @@ fn h2load_lines_become_rows() {
     assert!(rows[1].error.is_some());
     assert_eq!((rows[2].status, rows[2].succeeded()), (Some(404), false));
     // What h2load writes for `HTTP/1.1 200 ` without a reason phrase, and something it never writes.
-    for (status, says) in [("0", "without a reason phrase"), ("7", "another version")] {
+    for (status, says) in [
+        ("0", "without a reason phrase"),
+        ("7", "a different version"),
+    ] {
         let log = format!("1795344945698130\t{status}\t592\n");
         let error = read(RowFormat::H2load, Protocol::H1, log.as_bytes()).expect_err("no status");
         assert!(error.to_string().contains(says), "{error}");
@@ -123,7 +126,7 @@ fn k6_lines_become_rows() {
     assert!(
         error
             .to_string()
-            .contains("it spoke HTTP/2.0, and h1s was asked for"),
+            .contains("it spoke HTTP/2.0, and h1s was requested"),
         "{error}"
     );
 }
@@ -236,7 +239,7 @@ fn lines_that_no_browser_can_report_are_refused() {
     for (change, says) in [
         (
             ("\"h2\"", "\"http/1.1\""),
-            "it spoke http/1.1, and h2 was asked for",
+            "it spoke http/1.1, and h2 was requested",
         ),
         (
             ("\"status\":200", "\"status\":0"),

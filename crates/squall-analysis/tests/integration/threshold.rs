@@ -125,7 +125,7 @@ fn mistakes_are_reported_with_their_column_and_an_example() {
         ("p(0)<1", 2, "min or max"),
         ("p(99.12345)<1", 2, "four decimals"),
         ("rate<0.01", 0, "errors:rate<0.01"),
-        ("service_time:count<1", 13, "of what"),
+        ("service_time:count<1", 13, "what is counted"),
         ("errors:p(99)<1", 7, "errors:count==0"),
         ("p(99)<", 6, "milliseconds"),
         ("p(99)< 5 parsecs", 7, "milliseconds"),

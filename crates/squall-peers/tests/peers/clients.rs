@@ -423,7 +423,11 @@ fn impossible_loads_are_refused() {
         ("fortio", &pipelined, "1 stream"),
         ("curl", &pipelined, "1 request at a time"),
         ("curl", &order(folder, "c", H1, rate(2)), "1 connection"),
-        ("curl", &order(folder, "c", H1, forever), "no duration"),
+        (
+            "curl",
+            &order(folder, "c", H1, forever),
+            "cannot limit the duration",
+        ),
         ("curl", &order(folder, "c", H2, closed(301, 1)), "300"),
         ("curl", &braces, "braces"),
         (

@@ -472,7 +472,7 @@ fn load_generator_accepts_a_number_of_connections() {
 fn response_is_refused_if_the_server_is_a_program_of_the_recipe() {
     let response = "[response]\nbody = \"1KiB\"";
     let found = refusal("client ~h1~> mine", response);
-    let said = "`mine` is a program, which cannot be given `response`: its answer";
+    let said = "`mine` is a program, which cannot be given `response`: its response";
     assert!(found.starts_with(said), "{found}");
     variant(
         "client ~h1~> mine -h1-> server",

@@ -576,7 +576,7 @@ fn pages_out_of_order_are_reported_at_the_request() {
     refused(
         "[load]\nkind = \"page\"\nduration = \"1s\"\n[[load.page]]\ntarget = \"/\"\nafter = 3",
         "6:1: request 0 of the page waits for request 3, which does not come before it: expected `after` with the \
-         place of an earlier request, counted from 0",
+         index of an earlier request, counted from 0",
     );
 }
 

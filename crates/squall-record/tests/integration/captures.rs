@@ -170,7 +170,7 @@ fn errors_say_what_to_do() {
     assert!(said(&radio).contains("link type 127"));
     let mut long = pcap(0xA1B2_C3D4, u32::to_le_bytes, 1, &ethernet());
     long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(said(&long).contains("byte 40: a block has 4294967295 bytes"));
+    assert!(said(&long).contains("byte 40: a block has an impossible length of 4294967295 bytes"));
     let mut stray = pcapng();
     let at = stray
         .windows(4)

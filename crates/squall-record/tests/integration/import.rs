@@ -233,7 +233,7 @@ fn vegeta_targets_are_read_as_vegeta_reads_them() {
             "not a header field",
         ),
         (b"GET http://a/\n@", "line 2", "file name after @"),
-        (b"CONNECT http://a/", "line 1", "no method"),
+        (b"CONNECT http://a/", "line 1", "not a method"),
         (b"GET data:,", "line 1", "not http"),
         (b"\n#\n", "no request", ""),
     ] {
@@ -326,7 +326,11 @@ fn vegeta_json_targets_include_their_bodies() {
             "line 1",
             "base64",
         ),
-        (br#"{"method":"","url":"http://a/"}"#, "line 1", "no method"),
+        (
+            br#"{"method":"","url":"http://a/"}"#,
+            "line 1",
+            "not a method",
+        ),
     ] {
         let said = said(parse_vegeta_json(text));
         assert!(said.contains(place) && said.contains(fault), "{said}");
@@ -361,7 +365,7 @@ fn script_round_trips_and_is_checked() {
         (
             with(|s| s.requests[2].method = "GET /".into()),
             "requests[2]",
-            "no method",
+            "not a method",
         ),
         (
             with(|s| s.requests[0].headers[0].1 = "a\r\nb".into()),

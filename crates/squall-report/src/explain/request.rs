@@ -55,11 +55,7 @@ fn title(context: &ExplanationContext, it: &Explanation) -> String {
         "request {}: {ending} {} ms, {} at {}; {place}{error}",
         it.request,
         millis(it.latency),
-        if context.is_capture() {
-            "sent"
-        } else {
-            "wanted"
-        },
+        if context.is_capture() { "sent" } else { "due" },
         context.time(it.intended),
     )
 }

@@ -379,7 +379,7 @@ mod tests {
         let (chosen, said) = accepting(1);
         assert_eq!(
             (chosen, said.concat().as_str()),
-            (all[1], "[::1]:80 does not accept (refused), ")
+            (all[1], "[::1]:80 does not accept connections (refused), ")
         );
         let (chosen, said) = choose(&all, |_| Err("no".to_owned()));
         assert_eq!((chosen, said.len()), (all[0], 4));

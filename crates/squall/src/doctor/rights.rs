@@ -287,7 +287,7 @@ mod tests {
         let check = congestion_controls(Some(Ok(inside)), &outside, known, Some("bbr"));
         assert_eq!(check.state, State::Ok);
         for part in [
-            "take cubic reno bbr in recipes",
+            "recipes can use cubic reno bbr",
             "set to reno bbr;",
             "default bbr",
         ] {

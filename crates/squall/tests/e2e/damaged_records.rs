@@ -163,7 +163,7 @@ fn compare_names_the_keys_in_which_the_plans_differ() {
     let output = run_squall(home.path(), ["compare", runs[0], runs[1]]);
     let said = stderr(&output);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
-    for words in ["h1 has other settings", "other requests than before"] {
+    for words in ["h1 has different settings", "other requests than before"] {
         assert!(said.contains(words), "{words}: {said}");
     }
     for key in [

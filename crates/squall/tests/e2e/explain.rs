@@ -276,7 +276,7 @@ fn check_refusals(run: &FinishedRun) {
     let (code, said) = refused(&run.folder, &["5"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("2 trials are meant") && said.contains(&trial.name()),
+        said.contains("2 trials match") && said.contains(&trial.name()),
         "{said}"
     );
     let (code, said) = refused(&run.folder, &["--variant", "h9"]);

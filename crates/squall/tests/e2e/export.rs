@@ -320,7 +320,7 @@ fn check_captures(run: &FinishedRun) {
 
 fn check_refusals(run: &FinishedRun) {
     let several = refused(&run.folder, &["--to", "har"]);
-    assert!(several.contains("3 trials are meant"), "{several}");
+    assert!(several.contains("3 trials match"), "{several}");
     let part = refused(
         &run.folder,
         &["--variant", "h1", "--to", "har", "--hop", "1"],

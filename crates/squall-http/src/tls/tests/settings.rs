@@ -34,7 +34,7 @@ fn impossible_settings_are_refused_by_name() {
     };
     assert!(refused(&versions, &[], &Trust::Anyone).contains("from 1.3 to 1.2"));
     assert!(refused(&settings, &["h2", ""], &Trust::Anyone).contains("\"\""));
-    assert!(refused(&settings, &[], &Trust::Pem(Vec::new())).contains("no certificate"));
+    assert!(refused(&settings, &[], &Trust::Pem(Vec::new())).contains("certificates are empty"));
     for bytes in [0, 16_385] {
         let settings = with_records(TlsVersion::Tls13, RecordSizes::Fixed(Bytes::new(bytes)));
         assert!(refused(&settings, &[], &Trust::Anyone).contains("expected 1 to 16,384"));
