@@ -56,7 +56,7 @@ pub(crate) fn answer(
         .filter(|(at, it)| at.condition == condition.condition && !is_leading(it))
         // Keep what bears on the question: comparisons by the leading measure, and other measures of the leading variant.
         .filter(|(_, it)| it.measure == leading.measure || it.variant == leading.variant)
-        // Without a pair of valid trials there is nothing to say for each measure.
+        // If no pair of trials is valid, say so once, not for each measure.
         .filter(|(_, it)| {
             it.has_valid_pair() || it.requested_measure() == leading.requested_measure()
         })
@@ -172,8 +172,8 @@ impl<'a> ComparedCell<'a> {
 
     /// The finding that best explains why this cell is slower than `faster`. If one cause leads where the two are compared, it
     /// is the worst finding about that cause, preferably one that costs response time. Otherwise it is the finding whose cost
-    /// in response time exceeds its cost to `faster` by most. If no finding costs more time here, it is the worst one whose
-    /// other share, such as one of packets, is larger here. Minor findings explain nothing.
+    /// in response time exceeds its cost to `faster` by most. If no finding costs more response time here, it is the worst
+    /// finding with a larger share of something else, such as packets, than in `faster`. Minor findings explain nothing.
     fn explanation_against(
         &self,
         faster: &ComparedCell<'_>,
@@ -441,9 +441,9 @@ fn how_sure(comparison: &Comparison) -> String {
     }
 }
 
-/// How often each cell must be repeated for the comparison to have a chance of being decided: as often as a proof takes, or
-/// twice as often as before if that was not enough. Disturbed trials are repeated anyway. `None` if it is decided, or if
-/// something other than chance hides the difference.
+/// How many repetitions each cell needs for the comparison to have a chance of being decided: as many as a proof takes, or
+/// twice as many as before if those were not enough. Disturbed trials are repeated anyway. `None` if the comparison is
+/// decided, or if something other than chance hides the difference.
 fn repetitions_to_decide(condition: &ConditionSummary, comparison: &Comparison) -> Option<u64> {
     let fewest = pairs_needed(comparison.comparisons.max(1));
     let needed = match comparison.finding {
@@ -492,7 +492,7 @@ fn why(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// `h2c x1 cannot carry the load under 1 of 2 conditions.`, for each variant that cannot somewhere.
+/// `h2c x1 cannot carry the load under 1 of 2 conditions.`, for each variant that is overloaded under some condition.
 fn overloads(names: &[String], conditions: &[ConditionSummary]) -> impl Iterator<Item = String> {
     let tried = || conditions.iter().filter(|it| !it.is_untried());
     let all = figure::counted(tried().count() as u64, "condition", "conditions");

@@ -16,7 +16,7 @@ use crate::wire::UDP;
 /// The most intervals: about two pixels for each in a small graph.
 const INTERVALS_AT_MOST: u64 = 150;
 
-/// The shortest interval: ten times as long as the link is usually late.
+/// The shortest interval: ten times the link's usual lateness.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Bytes of the headers of IPv4 (without options) and UDP.
@@ -59,8 +59,8 @@ pub struct BulkPhase {
 }
 
 impl BulkPhase {
-    /// From when the first measured request had its connection to the end of the last one. `None` unless the measured
-    /// requests have large bodies in one direction, on average.
+    /// From when the first measured request had its connection to the end of the last measured request. `None` unless the
+    /// measured requests have large bodies in one direction, on average.
     pub fn of(record: &TrialRecord, requests: &[RequestRecord]) -> Option<BulkPhase> {
         let measured = || requests.iter().filter(|row| row.phase == Phase::Measure);
         let start = measured().map(had_connection).min()?;
@@ -114,14 +114,14 @@ pub struct Delivery {
     pub hop: u8,
     /// The direction of the bodies.
     pub direction: Direction,
-    /// From when the first measured request had its connection to the end of the last one. All times here count from its
-    /// beginning.
+    /// From when the first measured request had its connection to the end of the last measured request. All times here
+    /// count from the beginning of this span.
     pub span: Duration,
     /// The length of an interval.
     pub interval: Duration,
     /// Bytes of payload that were delivered, by interval; at most 150 intervals.
     pub bytes: Vec<u64>,
-    /// How many packets carried them.
+    /// How many packets carried these bytes.
     pub packets: u64,
     /// Some of the packets, in order of time: of each interval the first, the last, the smallest and the largest one.
     pub samples: Vec<PacketSample>,
@@ -260,8 +260,8 @@ impl DeliveryCounter {
     }
 }
 
-/// Counters for one trial of each cell: of its valid trials, the middle one by mean response time. Cells are left out if
-/// `phases`, those of the run's trials, do not have that trial. All have the same interval, so that they can be compared.
+/// Counters for one trial of each cell: of its valid trials, the middle one by mean response time. A cell is left out if
+/// `phases`, those of the run's trials, lack that trial. All counters have the same interval, so that they can be compared.
 pub fn delivery_counters(
     condition: &ConditionSummary,
     phases: &[BulkPhase],
@@ -303,7 +303,7 @@ mod tests {
     use crate::load::requests::{answered, at, ms};
     use crate::trial::{TrialStats, trial_stats};
 
-    /// A repetition whose only request begins at 10 ms and uploads a MiB in this time.
+    /// A repetition whose only request begins at 10 ms and uploads a MiB in `took_ms`.
     fn upload(repetition: u32, took_ms: u64) -> (TrialRecord, RequestRecord) {
         let mut record = made_trial(Protocol::H1);
         record.trial.index = repetition;
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn only_payload_that_arrived_across_the_link_in_time_counts() {
+    fn only_payload_delivered_across_the_link_within_the_span_counts() {
         let good = segment(15_000, 100);
         let found = delivered(&[
             good,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_of_quic_is_the_datagram() {
+    fn quic_payload_is_the_whole_datagram() {
         let found = delivered(&[LinkPacket {
             length: 1_228,
             protocol: UDP,

@@ -1,10 +1,10 @@
 //! Compares a run with an earlier one: what changed in the cells that both have, and how certain that is.
 //!
 //! Cells are matched by variant name and condition. Where the repetitions of both runs share their seeds, trials are
-//! compared as pairs, and a pair with a doubtful trial counts as within a run (`verdict`). Otherwise the valid trials of the
-//! runs are compared as two groups, which takes more trials to show the same change. Doubtful trials are not among them,
-//! because only for a pair is it known how far squall's lateness may have changed a difference. Figures that are limits of the
-//! emulated path are left out.
+//! compared as pairs, and a pair with a doubtful trial counts as it does within a run (`verdict`). Otherwise the
+//! valid trials of the runs are compared as two groups, which takes more trials to show the same change. Doubtful trials are
+//! not among them, because only for a pair is it known how far squall's lateness may have changed a difference. Figures that
+//! are limits of the emulated path are left out.
 //!
 //! Holm's correction covers each figure separately, since a reader looks at one. `verdict` says what makes a verdict.
 //! Whether the two runs were made on comparable machines is left to the caller.
@@ -352,7 +352,7 @@ impl FigureChange {
         let effect = logs.and_then(|logs| Effect::of_pairs(&logs));
         let seed = seed_of(compared.trials.iter().map(|(after, _)| *after));
         (change.finding, change.p) = Difference::of(&compared.pairs, effect.as_ref(), seed);
-        // A hidden value has no ratio.
+        // If nothing can be concluded, there is no ratio either.
         if !matches!(change.finding, Difference::Unknown(_)) {
             change.ratio = Ratio::of(&compared.pairs, effect.as_ref());
         }

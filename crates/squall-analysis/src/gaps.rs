@@ -1,7 +1,7 @@
 //! The gaps between arrivals of a trial's response bodies as figures of a measure.
 //!
-//! The client summed them up while it ran (`GapFigures`), because a trial has no row for each. This module only decides which
-//! figures have enough gaps to be reported.
+//! The client summed them up while it ran (`GapFigures`), because a trial has no row for each gap. This module only
+//! decides which figures have enough gaps to be reported.
 
 use squall_base::Duration;
 use squall_base::record::GapFigures;
@@ -10,8 +10,8 @@ use crate::figures::Figures;
 use crate::quantile::{Quantile, suffices};
 use crate::threshold::Percentile;
 
-/// The figures of a trial's gaps. They are exact, even if requests failed: a response that was cut off has a gap up to
-/// then.
+/// The figures of a trial's gaps. They are exact, even if requests failed: if a response was cut off, its last gap
+/// ends there.
 pub(crate) fn figures(gaps: &GapFigures) -> Figures {
     let quantile = |share, value| known(gaps, share, value);
     let range = suffices(gaps.count, 0.75).then(|| Quantile::Exact(gaps.p75 - gaps.p25));
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_need_as_many_gaps_as_percentiles_of_requests_need_requests() {
+    fn percentiles_of_gaps_need_as_many_values_as_those_of_requests() {
         let ms = Duration::from_millis;
         let gaps = GapFigures {
             count: 367,

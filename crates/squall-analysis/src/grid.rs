@@ -68,7 +68,7 @@ pub enum FieldOutcome {
     Undecided,
     /// There is no pair of valid trials.
     Invalid,
-    /// They are not compared under this condition, or there are no trials yet.
+    /// The two variants are not compared under this condition, or there are no trials yet.
     NotCompared,
 }
 

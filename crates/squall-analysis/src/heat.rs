@@ -18,7 +18,7 @@ const COLUMNS: u64 = 60;
 /// The number of rows between two powers of ten. The times of a row are a third longer than those of the row below it.
 const ROWS_PER_DECADE: u32 = 8;
 
-/// Where the lowest row begins. It also has all shorter requests.
+/// Where the lowest row begins. That row also holds all shorter requests.
 const SHORTEST: Duration = Duration::from_micros(1);
 
 /// A row of a heat map.
@@ -87,7 +87,7 @@ impl HeatMap {
         }
     }
 
-    /// The map of trials under the same load together; `None` if they have no requests.
+    /// The sum of the maps of trials under the same load; `None` if they have no requests.
     pub fn sum(maps: &[&HeatMap]) -> Option<HeatMap> {
         let (first, others) = maps.split_first()?;
         let mut sum = HeatMap::clone(first);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn columns_are_times_of_arrival_and_powers_of_ten_begin_a_row() {
         let at = |due_ms: u64, took_us: u64| answered(due_ms * 1_000, took_us);
-        // The last one is due when the load ends.
+        // The last request is due when the load ends.
         let requests = [at(0, 1_000), at(16, 999), at(17, 10_000), at(1_000, 0)];
         let map = HeatMap::of(&record(), &requests);
         let fields: Vec<(HeatRow, u32)> = map.counts.into_keys().collect();

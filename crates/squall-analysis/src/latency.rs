@@ -29,7 +29,7 @@ pub(crate) fn transfer_time(request: &RequestRecord) -> Quantile {
 }
 
 /// From when a request was due to the first bytes of its response's body, or to its end if it has no body. An unfinished
-/// request has one too, if its status is below 400. `None` if its client does not record arrivals.
+/// request has such a time too, if its status is below 400. `None` if its client does not record arrivals.
 pub(crate) fn first_chunk_time(request: &RequestRecord) -> Option<Quantile> {
     let is_good = request.status.is_some_and(|status| status < 400);
     let is_unfinished = request.outcome == Outcome::Censored && is_good;

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_surrounded_by_half_of_what_lies_beyond_it() {
+    fn half_the_share_beyond_a_percentile_is_taken_on_either_side_of_it() {
         let sorted: Vec<u32> = (0..1_000).collect();
         assert_eq!(around(&sorted, 0.1), &sorted[850..950]);
         assert_eq!(around(&sorted, 0.01), &sorted[985..995]);

@@ -8,7 +8,7 @@
 pub struct Thinned<T> {
     /// The entries that were kept.
     pub kept: Vec<T>,
-    /// How many there were.
+    /// How many entries the list had.
     pub all: u64,
 }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_are_kept_however_few_entries_are() {
+    fn peaks_survive_however_few_entries_are_kept() {
         let mut values: Vec<u64> = (0..10_000).map(|n| 100 + n % 3).collect();
         values[4_321] = 900;
         values[7_654] = 1;

@@ -205,7 +205,7 @@ pub enum Difference {
     WithinNoise,
     /// No difference that chance would not show as well.
     NoDifference,
-    /// Part of a value is hidden or infinite, and the pairs disagree on the direction.
+    /// Some values are only bounds or infinite, so the pairs show only a direction, and they disagree on it.
     Disagree,
     /// Nothing can be concluded.
     Unknown(UnknownReason),
@@ -458,7 +458,7 @@ impl Comparison {
             variant.bound() < baseline.bound() && variant.bound().is_some()
         });
         let tail = match measure {
-            // The requests of all targets explain no subset of targets.
+            // The causes are those of requests to all targets; they would not explain a subset of the targets.
             Measure::ResponseTime(statistic, Targets::ALL) => {
                 let tails = trials.iter().map(|(a, b)| {
                     let (a, b) = (a.tails.at(statistic), b.tails.at(statistic));

@@ -1,6 +1,6 @@
 //! The numbers by which protocols name packets and frames on the wire, as far as analysis reads them.
 //!
-//! Only numbers, and the question that several readers ask of a frame: what else it means is worked out where it is read.
+//! Only numbers, and one question that several readers ask about a frame; its other meanings are worked out by its readers.
 //! Frames are written and parsed in squall-http.
 
 use squall_base::record::{FrameFacts, FrameLayer, Way};

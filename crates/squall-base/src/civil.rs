@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn date_and_days_since_1970_are_inverse_to_each_other() {
+    fn conversions_between_dates_and_days_since_1970_are_inverse() {
         for day in (0..100_000).step_by(13) {
             let CivilTime {
                 year,

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_exact() {
+    fn decimal_quantities_are_exact() {
         for (text, count) in [
             ("8.2MB", 8_200_000),
             ("1.001kB", 1_001),

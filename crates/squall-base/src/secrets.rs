@@ -98,8 +98,8 @@ pub fn is_redacted(headers: &[(String, String)], url: &str) -> bool {
     url.contains(REDACTED) || headers.iter().any(|(_, value)| value == REDACTED)
 }
 
-/// A text of any kind without the secrets in it: the part of each URL before its host, the values of query parameters, and
-/// those of header fields that are written as `name: value`, up to a quote or the end of the line.
+/// A text of any kind without the secrets in it: the part of each URL before its host, the values of query parameters, and the
+/// values of header fields that are written as `name: value`, up to a quote or the end of the line.
 pub fn redacted_text(text: &str) -> Cow<'_, str> {
     let secrets: Vec<Range<usize>> = users(text)
         .chain(parameters(text))
@@ -181,14 +181,14 @@ fn is_name(c: char) -> bool {
 }
 
 impl RequestTemplate {
-    /// Whether its header fields or its target have a secret.
+    /// Whether the request's header fields or target have a secret.
     pub fn has_secrets(&self) -> bool {
         has_credentials(&self.headers) || matches!(redacted_text(&self.target), Cow::Owned(_))
     }
 }
 
 impl Plan {
-    /// Whether a request of its loads has a secret.
+    /// Whether any request of the plan has a secret.
     pub fn has_secrets(&self) -> bool {
         self.requests.iter().any(RequestTemplate::has_secrets)
     }
@@ -202,7 +202,7 @@ impl Plan {
         plan
     }
 
-    /// Whether secrets were taken out of it, so that it cannot run.
+    /// Whether secrets were taken out of the plan, so that it cannot run.
     pub fn is_redacted(&self) -> bool {
         let mut requests = self.requests.iter();
         requests.any(|request| is_redacted(&request.headers, &request.target))

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_mark_is_removed() {
+    fn only_the_first_byte_order_mark_is_removed() {
         assert_eq!(without_bom("\u{feff}a\u{feff}"), "a\u{feff}");
         assert_eq!(without_bom("a"), "a");
         let marked = "\u{feff}a".as_bytes();

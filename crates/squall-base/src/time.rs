@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_damaged_records_end_at_the_largest_time() {
+    fn sums_beyond_the_largest_time_saturate() {
         let most = Duration::from_nanos(u64::MAX);
         assert_eq!(most + Duration::from_nanos(1), most);
         assert_eq!((Time::from_nanos(1) + most).as_nanos(), u64::MAX - 1);
@@ -231,7 +231,7 @@ mod tests {
             "7ns",
             "0ms",
             "1.001us",
-            // More digits than an `f64` has.
+            // This has more digits than an `f64`.
             "9007199.254740993s",
         ] {
             assert_eq!(text.parse::<Duration>().unwrap().to_string(), text);

@@ -56,7 +56,7 @@ pub trait StreamIo {
 
 /// An engine over a byte stream: HTTP/1.1 or HTTP/2, one side of one connection.
 pub trait Engine: StreamIo {
-    /// What its inbox holds.
+    /// The events that the engine reports.
     type Event;
 
     /// Takes bytes from the peer. After an error the connection stays failed and its exchanges in flight are lost;
@@ -80,9 +80,9 @@ pub trait Engine: StreamIo {
     /// connection.
     fn set_manual_consumption(&mut self) {}
 
-    /// A client: false once it can never take another request. If it has taken the last one that its settings allow, it
-    /// stays open until all requests have ended: the client itself ends it then. A server: false once no more requests
-    /// can arrive and every response has been written.
+    /// Whether the connection can still be used. A client's cannot once it can take no further request, except that after
+    /// the last request that its settings allow it stays usable until all requests have ended: the client itself ends it
+    /// then. A server's cannot once no more requests can arrive and every response has been written.
     fn is_open(&self) -> bool;
 
     /// How many bytes wait here: output, streamed bodies and an incomplete head. Bodies that were passed whole are

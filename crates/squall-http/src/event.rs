@@ -158,7 +158,7 @@ pub enum ServerEvent {
         method: String,
         /// The path and query.
         target: String,
-        /// The other fields without pseudo-header fields, if the inbox wants them; `:authority` appears as `host`.
+        /// The header fields, if the inbox wants them: without pseudo-header fields, but `:authority` appears as `host`.
         fields: Vec<Field>,
         /// HTTP/2 and HTTP/3: whether the client may wait for a 100 (Continue) before it sends the body, which the owner must
         /// then send ([`crate::ServerStreams::inform`]). HTTP/1.1: false, because the engine sends it by itself.

@@ -38,23 +38,23 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Offset of the byte after its last one.
+    /// Offset of the byte after the frame's last one.
     pub const fn end(&self) -> u64 {
         self.offset + FRAME_HEADER_BYTES as u64 + self.length_bytes as u64
     }
 
-    /// Its length in bytes, header and payload.
+    /// The frame's length in bytes, header and payload.
     const fn len(&self) -> usize {
         FRAME_HEADER_BYTES + self.length_bytes as usize
     }
 
-    /// Whether it ends its sender's side of the stream.
+    /// Whether the frame ends its sender's side of the stream.
     pub const fn ends_stream(&self) -> bool {
         matches!(self.kind, FrameKind::DATA | FrameKind::HEADERS)
             && self.flags & FLAG_END_STREAM != 0
     }
 
-    /// Whether it completes a header section.
+    /// Whether the frame completes a header section.
     pub const fn ends_headers(&self) -> bool {
         matches!(self.kind, FrameKind::HEADERS | FrameKind::CONTINUATION)
             && self.flags & FLAG_END_HEADERS != 0
@@ -94,12 +94,12 @@ pub struct Step {
 }
 
 impl FrameWalker {
-    /// For the client's direction, in which `offset` bytes of HTTP/1.1 precede the preface.
+    /// A walker for the client's direction, in which `offset` bytes of HTTP/1.1 precede the preface.
     pub fn of_client(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, CLIENT_PREFACE.len() as u64)
     }
 
-    /// For the server's direction, in which `offset` bytes of HTTP/1.1 precede the first frame.
+    /// A walker for the server's direction, in which `offset` bytes of HTTP/1.1 precede the first frame.
     pub fn of_server(offset: u64) -> FrameWalker {
         FrameWalker::new(offset, 0)
     }

@@ -31,7 +31,7 @@ pub struct ServerTransport {
     pub initial_max_stream_data_bytes: u64,
     /// initial_max_streams_bidi: how many requests the client may begin at first.
     pub initial_max_streams_bidi: u64,
-    /// max_udp_payload_size, in bytes: what it accepts.
+    /// max_udp_payload_size, in bytes: the largest UDP payload that the server accepts.
     pub max_udp_payload_bytes: u64,
     /// ack_delay_exponent.
     pub ack_delay_exponent: u64,
@@ -41,7 +41,7 @@ pub struct ServerTransport {
     pub active_connection_id_limit: u64,
     /// disable_active_migration.
     pub disables_active_migration: bool,
-    /// Whether it validated the client's address with a Retry first. Only then does it announce
+    /// Whether the server first validated the client's address with a Retry. Only then does it announce
     /// retry_source_connection_id.
     pub used_retry: bool,
 }

@@ -51,12 +51,12 @@ impl<E> Inbox<E> {
         }
     }
 
-    /// What it collects in addition to events.
+    /// What the inbox collects in addition to events.
     pub fn wants(&self) -> InboxOptions {
         self.wants
     }
 
-    /// Whether it holds no events and no frames.
+    /// Whether the inbox holds no events and no frames.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.frames.is_empty()
     }
@@ -136,7 +136,7 @@ impl Inbox<ClientEvent> {
 }
 
 impl Inbox<ServerEvent> {
-    /// Adds body bytes of a request, as for responses.
+    /// Adds body bytes of a request, merging events as for responses.
     pub(crate) fn push_body(&mut self, of: StreamId, bytes: &[u8]) {
         self.keep_body(bytes);
         match self.events.last_mut() {

@@ -16,13 +16,13 @@ use crate::{h1, h2, h3};
 
 /// The client or the server of a connection: its events and its engines.
 pub trait Side: Sized {
-    /// What its inbox holds.
+    /// The events that the side's engines report.
     type Event;
-    /// Its side of an HTTP/1.1 connection.
+    /// The side's engine for HTTP/1.1.
     type H1: Engine<Event = Self::Event>;
-    /// Its side of an HTTP/2 connection.
+    /// The side's engine for HTTP/2.
     type H2: Engine<Event = Self::Event>;
-    /// Its side of an HTTP/3 connection.
+    /// The side's engine for HTTP/3.
     type H3: StreamIo;
 
     /// A new HTTP/1.1 engine.
@@ -106,7 +106,7 @@ pub enum ConnectionStreams<'a, S: Side> {
     H2(&'a mut S::H2),
     /// Over HTTP/3.
     H3(&'a mut S::H3),
-    /// There are none: the connection has no protocol yet, or is gone.
+    /// No streams: the connection has no protocol yet, or is gone.
     None,
 }
 
@@ -136,7 +136,7 @@ impl<S: Side> ConnectionStreams<'_, S> {
     }
 }
 
-/// Without streams, a body has no room and nothing else happens.
+/// Without streams, there is no room for a body, and every other call does nothing.
 impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
     fn body_room(&self, stream: StreamId) -> usize {
         self.common().map_or(0, |streams| streams.body_room(stream))
@@ -178,7 +178,7 @@ impl<S: Side> StreamIo for ConnectionStreams<'_, S> {
 }
 
 impl h3::Client {
-    /// Its streams.
+    /// The connection's streams.
     pub fn streams(&mut self) -> ClientStreams<'_> {
         ConnectionStreams::H3(self)
     }

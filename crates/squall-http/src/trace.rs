@@ -47,7 +47,7 @@ pub enum Beginning {
 /// A timestamped frame as `nghttp -v` prints it: several lines, with no newline after the last.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
-    /// When it was sent or received, since the start.
+    /// When the frame was sent or received, since the start.
     pub at: Duration,
     /// The frame.
     pub frame: &'a FrameFacts,

@@ -9,7 +9,7 @@ use squall_base::record::Fate;
 use crate::component::{Component, Exit, Packet};
 use crate::settings::{Blackout, LaneSettings};
 
-/// The windows of one direction.
+/// The blackouts of one direction.
 #[derive(Debug)]
 pub(crate) struct Blackouts {
     start: Time,
@@ -17,7 +17,7 @@ pub(crate) struct Blackouts {
 }
 
 impl Blackouts {
-    /// Windows that count from `start`.
+    /// Blackouts whose times count from `start`.
     pub(crate) fn new(start: Time, windows: &[Blackout]) -> Blackouts {
         Blackouts {
             start,

@@ -1,8 +1,8 @@
 //! The bottleneck: a queue, and a capacity that empties it, one packet at a time.
 //!
-//! Which packets the queue drops is up to its discipline (`queue`), how long a packet takes is up to the capacity
-//! (`capacity`). A packet that is being sent no longer waits and counts towards no limit. Without a capacity, packets pass
-//! at once and no queue forms.
+//! Which packets the queue drops is up to its discipline (`queue`), how long a packet takes is up to the capacity (`capacity`).
+//! A packet that is being sent no longer waits, and does not count towards any limit. Without a capacity, packets pass at once
+//! and no queue forms.
 
 use squall_base::Time;
 
@@ -137,7 +137,7 @@ impl Component for Bottleneck {
         }
     }
 
-    /// Restarts a trace, also for the packet being sent.
+    /// Restarts a trace, even for the packet being sent.
     fn begin(&mut self, now: Time) {
         if let settings::Capacity::Trace(_) = self.capacity_settings {
             self.change_capacity(now, &self.capacity_settings.clone());

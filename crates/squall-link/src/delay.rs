@@ -1,12 +1,12 @@
 //! Delay: a packet leaves one delay after it arrived; jitter varies the delay, and some packets are held back.
 //!
-//! The planned time is the time of entry plus the delay, never "now" plus something, so one packet's lateness does not move
-//! the next. Order is kept across all flows unless the settings allow packets to overtake: a packet that would leave too
-//! soon leaves together with the one before it. That also holds when the delay gets shorter; a change applies to packets
-//! that arrive after it.
+//! The planned time is the time of entry plus the delay, never "now" plus something, so one packet's lateness does not move the
+//! next. Order is kept across all flows unless the settings allow packets to overtake: if a packet would leave too soon, it
+//! leaves together with the one before it. That also holds when the delay gets shorter; a change applies to packets that arrive
+//! after it.
 //!
-//! A packet that is held back leaves later by that time than it would have in order; packets after it do not wait for it.
-//! How long a delay with jitter is, is decided in `jitter`.
+//! A held-back packet leaves that much later than it would have in order, and packets after it do not wait for it. How long a
+//! delay with jitter is, is decided in `jitter`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -343,8 +343,9 @@ mod tests {
             let held_ms = if is_held_back(number) { 3 } else { 0 };
             assert_eq!(*at, (u64::from(*number) + 10 + held_ms) * MS);
         }
-        // Except those whose two followers are held back as well, and the last ones: with 3 ms, a packet is overtaken by
-        // the two after it, while the third one arrives in the same moment and leaves after it.
+        // A packet held back by 3 ms is overtaken by the two packets after it; the third one arrives in the same moment and
+        // leaves after it. So packets are not overtaken if both of their followers are held back as well, nor are the last
+        // ones.
         let is_passed = |number: &&u32| {
             (**number + 1..count.min(**number + 3)).any(|behind| !is_held_back(&behind))
         };
@@ -353,7 +354,8 @@ mod tests {
         assert_binomial(held_back.len(), count, share);
     }
 
-    /// It is held back slightly less than jitter would have made it wait, and still stays after those before it.
+    /// A packet is held back for slightly less time than jitter would have made it wait, and still leaves after those before
+    /// it.
     #[test]
     fn a_held_back_packet_does_not_overtake() {
         let settings = LaneSettings {

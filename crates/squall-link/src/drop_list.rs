@@ -56,7 +56,7 @@ impl Component for DropList {
         let bytes = self.bytes_of(&packet.record);
         let mut is_named = false;
         for rule in &mut self.rules {
-            // Every rule must count, regardless of what the others decide.
+            // Every rule must count the packet, whatever other rules decide.
             is_named |= rule.names(&packet.record, bytes.as_ref());
         }
         if is_named {
@@ -263,7 +263,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nth_counts_packets_of_each_flow() {
+    fn nth_counts_packets_separately_for_each_flow() {
         let mut case = Case::new(&[nth(2, None, None)]);
         assert_eq!(case.fates(&connection(1, 7)), ".x....");
         assert_eq!(case.fates(&connection(2, 7)), ".x....");
@@ -289,7 +289,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nth_of_a_flow_leaves_the_others_alone() {
+    fn nth_of_one_flow_drops_nothing_in_other_flows() {
         let mut case = Case::new(&[nth(3, None, Some(1))]);
         assert_eq!(case.fates(&connection(1, 7)), "......");
         assert_eq!(case.fates(&connection(2, 7)), "..x...");
@@ -303,7 +303,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_counts_over_all_flows() {
+    fn every_counts_packets_over_all_flows_together() {
         let every = |n, class| DropRule::Every { n, class };
         let mut case = Case::new(&[every(4, None)]);
         assert_eq!(case.fates(&connection(1, 7)), "...x..");

@@ -1,7 +1,7 @@
 //! Flows in the order in which the link first saw them, and how many packets of each class they have sent.
 //!
-//! A flow is identified by its order of appearance, not by its ports, because the kernel picks different ports in every
-//! run. A client that opens its connections one after the other then meets the same fates again. A client's SYN with a new
+//! A flow is identified by its order of appearance, not by its ports, because the kernel picks different ports in every run. A
+//! client that opens its connections one after the other then meets the same fates in every run. A client's SYN with a new
 //! sequence number begins a new flow, even if its port was used before. Flows are never forgotten: a trial has thousands at
 //! most.
 

@@ -311,7 +311,7 @@ mod tests {
 
     /// The bound is 5 standard errors of a mean. The deviations are spread/sqrt(3), spread and spread*sqrt(3) by shape.
     #[test]
-    fn means_match_the_settings() {
+    fn mean_delays_match_the_settings() {
         for (shape, mean, deviation) in [
             (JitterShape::Uniform, 0.0, 3_f64.sqrt().recip()),
             (JitterShape::Normal, 0.0, 1.0),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_do_not_advance_the_series() {
+    fn copies_do_not_advance_the_series_of_their_flow() {
         let (mut one, mut other) = (
             variation(JitterShape::Normal, 0.9, 7),
             variation(JitterShape::Normal, 0.9, 7),

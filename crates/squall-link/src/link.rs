@@ -32,7 +32,7 @@ impl Departure {
         }
     }
 
-    /// Whether it is to be delivered.
+    /// Whether the packet is to be delivered.
     pub fn is_release(&self) -> bool {
         !self.record.fate.is_drop()
     }
@@ -41,7 +41,7 @@ impl Departure {
 /// A scheduled event.
 #[derive(Debug)]
 enum Event {
-    /// The times of the settings start to count.
+    /// The times in the settings start to count.
     Beginning,
     Change(Change),
 }
@@ -69,8 +69,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// An empty link that begins at `start`: the times of its settings, which are those of the schedule, blackouts, weather
-    /// and traces, count from then.
+    /// An empty link that begins at `start`: the times in its settings (schedule, blackouts, weather and traces) count from
+    /// then.
     pub fn new(settings: &LinkSettings, start: Time) -> Link {
         Link {
             flows: Flows::default(),

@@ -118,7 +118,7 @@ impl Stretch {
 /// One direction of a stretch. The fields are in the order in which a packet meets the components.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LaneSettings {
-    /// Windows in which nothing passes.
+    /// Time windows in which nothing passes.
     pub blackouts: Vec<Blackout>,
     /// Packets that are dropped by name.
     pub drops: Vec<DropRule>,
@@ -208,7 +208,7 @@ pub struct Change {
     pub setting: Setting,
 }
 
-/// A window in which nothing enters the link.
+/// A time window in which nothing enters the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blackout {
     /// When it first begins, from the link's start.
@@ -300,8 +300,8 @@ impl GilbertElliott {
     }
 }
 
-/// Also two states, but they change with time, regardless of the traffic: the length of each spell is exponentially
-/// distributed. At the link's start, the probability of the bad state is its long-run share.
+/// This model has two states, too, but they change with time, regardless of the traffic: the length of each spell is
+/// exponentially distributed. At the link's start, the probability of the bad state is its long-run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weather {
     /// Mean length of a good spell; more than 0.

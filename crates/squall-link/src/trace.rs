@@ -158,7 +158,7 @@ impl Trace {
     }
 
     fn period_ms(&self) -> u64 {
-        // Not empty and not 0, by `parse`.
+        // `parse` ensures that the list is not empty and its last time is not 0.
         u64::from(self.opportunities_ms[self.opportunities_ms.len() - 1])
     }
 }

@@ -466,7 +466,7 @@ fn any_queue() -> impl Strategy<Value = Setting> {
             discipline,
             limit_packets,
             limit_bytes,
-            // The others never drop early, so there is nothing to mark.
+            // Drop-tail and drop-head never drop early, so there is nothing to mark.
             marks_ecn: marks_ecn
                 && !matches!(discipline, Discipline::DropTail | Discipline::DropHead),
         })

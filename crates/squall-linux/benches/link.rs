@@ -62,7 +62,7 @@ impl Joint {
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     packets_per_s: f64,
-    /// Of the forwarding thread; 0 if there is no such thread.
+    /// Processor time of the forwarding thread per packet; 0 if there is no such thread.
     ns_per_packet: f64,
     mbit_per_s: f64,
 }

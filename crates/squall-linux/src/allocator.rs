@@ -3,7 +3,7 @@
 //! mimalloc does this itself, a second after memory was freed, but only while the program keeps freeing memory. So this module
 //! asks mimalloc to do it; in a program with another allocator, that has no effect. The caller decides when.
 
-// Has the function below; its own declaration of it would take another crate.
+// Contains the function below; using its own declaration would take another crate.
 use libmimalloc_sys as _;
 
 unsafe extern "C" {
@@ -11,7 +11,8 @@ unsafe extern "C" {
     fn mi_collect(force: bool);
 }
 
-/// Returns what was freed at least a second ago. Takes longer the more there is, so call it while nothing is measured.
+/// Returns memory that was freed at least a second ago. The more there is, the longer this takes, so call it while nothing is
+/// measured.
 pub fn return_freed_memory() {
     // SAFETY: the declaration is that of mimalloc.h; the function takes no pointers, and any thread may call it at any
     // time.

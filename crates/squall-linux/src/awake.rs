@@ -1,8 +1,8 @@
 //! Keeps processors awake while something is measured.
 //!
-//! An idle processor sleeps, and its wake-up time is part of every measured time; the kernel counts the end of it as work
-//! of the thread it woke (benches/RESULTS.md has figures). This module chooses neither how processors sleep nor how fast they
-//! run: that is up to the administrator (`squall doctor` checks it).
+//! An idle processor sleeps, and its wake-up time is part of every measured time; the kernel counts the end of the wake-up as
+//! work of the woken thread (benches/RESULTS.md has figures). This module chooses neither how processors sleep nor how fast
+//! they run: that is up to the administrator (`squall doctor` checks it).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -53,7 +53,7 @@ impl BareForwarder {
         Ok(BareForwarder { handle, stop })
     }
 
-    /// Stops it at once.
+    /// Stops the forwarder at once.
     pub fn stop(self) -> Result<ForwarderReport, SetupError> {
         self.stop.request()?;
         returned(self.handle.join())

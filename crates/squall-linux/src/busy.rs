@@ -48,8 +48,9 @@ pub(crate) struct BusyMeter {
     run_bytes: [u64; 2],
     /// The processor time that the thread had used at the last heartbeat.
     processor_time: Duration,
-    /// Since that heartbeat: how long it worked in total; then when it worked without a pause, and the bytes written meanwhile.
+    /// How long the thread has worked in total since that heartbeat.
     worked: Duration,
+    /// When the thread worked without a pause since that heartbeat, and the bytes written meanwhile.
     found: FullTime,
     full: FullTime,
 }

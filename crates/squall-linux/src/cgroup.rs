@@ -15,7 +15,7 @@ pub(crate) fn throttled() -> Option<Duration> {
     add_up(&folders("cpu"), "cpu.stat", parse_throttled).map(Duration::from_nanos)
 }
 
-/// How often a group reached its limit of memory. memory.events counts the groups below as well, the local file does not.
+/// How many times a group reached its memory limit. memory.events counts the groups below as well, the local file does not.
 pub(crate) fn memory_limit_reached() -> Option<u64> {
     add_up(
         &folders("memory"),
@@ -67,7 +67,7 @@ fn parse_throttled(stat: &str) -> Option<u64> {
     }
 }
 
-/// Times above memory.high, and times at memory.max.
+/// How many times a group was above memory.high, plus how many times it was at memory.max.
 fn parse_memory_limit(events: &str) -> Option<u64> {
     Some(value(events, "high")? + value(events, "max")?)
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parent_groups_are_read_too() {
+    fn limits_of_parent_cgroups_are_read_too() {
         let of = |groups, controller| -> Vec<String> {
             let folders = parse_groups(groups, controller).into_iter();
             folders
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn times_at_a_limit_of_memory_are_read() {
+    fn counts_of_reached_memory_limits_are_read() {
         let events = "low 9\nhigh 3\nmax 12\noom 1\noom_kill 0\n";
         assert_eq!(parse_memory_limit(events), Some(15));
         assert_eq!(parse_memory_limit("low 0\n"), None);

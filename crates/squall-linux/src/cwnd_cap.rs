@@ -40,7 +40,8 @@ fn end_a_connection(own: Ipv4Addr, peer: Ipv4Addr, segments: u32) -> io::Result<
     drop(far);
     near.read_to_end(&mut Vec::new())?;
     drop(near);
-    // Its source address differs from that of the kernel's route, so removing the address would not remove it.
+    // The route's source address differs from that of the kernel's own route, so removing the address would not remove the
+    // route.
     netlink::remove_route(&route)?;
     for address in [own, peer] {
         netlink::remove_address(LOOPBACK_INDEX, address, PREFIX_LEN)?;

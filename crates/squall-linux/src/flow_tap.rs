@@ -105,7 +105,7 @@ impl FlowTap {
                 // A device that went away is reported once.
                 Err(Errno::EINTR | Errno::ENETDOWN) => {}
                 Err(error) => return Err(error.into()),
-                // On loopback the same packet arrives, too.
+                // Skipped, because on loopback the same packet also arrives.
                 Ok((_, _, LOOPBACK, true)) => {}
                 Ok(received) => break received,
             }

@@ -216,7 +216,7 @@ mod tests {
     const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     const DATAGRAM: [u8; 1_200] = [7; 1_200];
     const BURST: usize = 2_000;
-    /// What the kernel accounts for each.
+    /// How much memory the kernel accounts for each datagram.
     const KERNEL_BYTES: usize = 2_304;
 
     /// How many datagrams arrive before none has arrived for a second.

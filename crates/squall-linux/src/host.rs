@@ -18,10 +18,10 @@ use crate::{netlink, sysctl, user_namespace};
 
 /// Sysctls that every host gets, so that trials do not depend on the machine or on each other.
 const FIXED_SYSCTLS: [(&str, &str); 4] = [
-    // Otherwise stray ICMPv6 packets shift "packet n".
+    // Without these, stray ICMPv6 packets shift the numbers of packets.
     ("net.ipv6.conf.all.disable_ipv6", "1"),
     ("net.ipv6.conf.default.disable_ipv6", "1"),
-    // Otherwise one connection's cwnd and RTT leak into the next.
+    // Without this, one connection's cwnd and RTT leak into the next.
     (NO_METRICS_SAVE, "1"),
     // All unprivileged ports: thousands of connections must not run out of ports.
     ("net.ipv4.ip_local_port_range", "1024 65535"),

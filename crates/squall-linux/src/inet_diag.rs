@@ -198,7 +198,7 @@ mod tests {
         );
         assert_eq!(found.congestion_control, "reno");
         let mut buffer = [0; TCP_INFO_BYTES];
-        // The same state (established), the same window scales, and the same length.
+        // Both have the same state (established), window scales and length.
         let own = tcp_info(&client, &mut buffer).unwrap();
         assert_eq!(found.info.len(), own.len());
         assert_eq!(found.info[..8], own[..8]);

@@ -58,7 +58,7 @@ pub struct LinkDevices {
     pub server: Tun,
 }
 
-/// How often packets of one direction crossed the devices: once per packet, or less often with offloads. This matches the
+/// How many times packets of one direction crossed the devices: once per packet, or fewer times with offloads. This matches the
 /// kernel's counters of the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossings {
@@ -87,7 +87,7 @@ pub struct LinkReport {
     pub start_delay: Duration,
     /// Whether both hosts had fallen silent when it stopped, so that the kernel's counters are final.
     pub is_silent: bool,
-    /// How often packets crossed the devices, by direction.
+    /// How many times packets crossed the devices, by direction.
     pub crossings: [Crossings; 2],
     /// The devices, still open: closing them would discard their counters.
     pub devices: LinkDevices,
@@ -276,7 +276,7 @@ impl Driver {
             next_hand_on: now + HAND_ON_EVERY,
             wakeups: DurationHistogram::new(),
             late: LateSpans::default(),
-            // The thread replaces it when it begins to run: processor time is its own.
+            // The thread replaces this when it begins to run, because its processor time is its own.
             busy: BusyMeter::new(now, Duration::ZERO),
             arrived: Vec::new(),
             finished: Vec::new(),

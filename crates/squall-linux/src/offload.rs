@@ -1,7 +1,7 @@
 //! Super-packets: packets of up to 64 KiB that a device with offloads exchanges with the host in place of wire packets.
 //!
 //! Pure functions on bytes. `split` turns a super-packet into the packets that the kernel would have sent; `join` combines
-//! consecutive packets into a super-packet again. No I/O, no clock, no decision about any packet, and no input can cause a
+//! consecutive packets back into a super-packet. No I/O, no clock, no decision about any packet, and no input can cause a
 //! panic. IPv4 only, like all of squall. This file has what both need: the driver's header, the layout of a packet, and
 //! checksums. The user is `port`.
 

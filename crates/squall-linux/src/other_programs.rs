@@ -73,7 +73,7 @@ struct Process {
 }
 
 impl Process {
-    /// The processes that are visible. Those that end meanwhile are left out.
+    /// All visible processes, except those that end while this reads them.
     fn read_all() -> Option<Vec<Process>> {
         let entries = fs::read_dir("/proc").ok()?.flatten();
         let read = |entry: fs::DirEntry| {
@@ -89,7 +89,7 @@ impl Process {
     fn parse(stat: &str) -> Option<Process> {
         let (id, _) = stat.split_once(' ')?;
         let (_, after_name) = stat.rsplit_once(')')?;
-        // From field 3 on, the state.
+        // The first of these is field 3, the state.
         let fields: Vec<&str> = after_name.split_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         Some(Process {
@@ -166,7 +166,7 @@ mod tests {
             process(30, 20, 10),
             process(31, 20, 100),
             process(40, 30, 10_000),
-            // Its number is smaller than its parent's.
+            // This process has a smaller number than its parent.
             process(5, 40, 100_000),
             process(50, 1, 3),
             process(51, 50, 4),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn use_by_others_is_counted_in_ticks() {
+    fn processor_time_of_others_is_counted_in_ticks() {
         let at = |others| ProcessorUse {
             others,
             processors: 2,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_are_counted() {
+    fn processors_in_use_are_counted() {
         let stat = "cpu  1 2 3 4 5 6 7 8\ncpu0 1 2 3 4 5 6 7 8\ncpu1 1 2 3 4 5 6 7 8\nintr 5\n";
         assert_eq!(count_processors(stat), 2);
     }

@@ -1,8 +1,8 @@
 //! A TUN device as the link's driver uses it: wire packets come out of one host, wire packets go into another.
 //!
 //! Without offloads each packet is one read and one write. With them a read may return a super-packet, which is split here
-//! before the link sees it. Packets that leave the link together are joined again if they are still consecutive
-//! (`offload`). The link therefore decides about each packet as it would be on the wire. Nothing is decided here.
+//! before the link sees it. Packets that leave the link together are rejoined if they are still consecutive (`offload`). The
+//! link therefore decides about each packet as it would be on the wire. Nothing is decided here.
 
 use std::io::{self, IoSlice};
 

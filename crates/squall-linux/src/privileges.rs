@@ -23,7 +23,7 @@ use crate::error::SetupError;
 pub struct Rights(CapabilitySet);
 
 impl Rights {
-    /// Nothing.
+    /// No rights.
     pub const NONE: Rights = Rights(CapabilitySet::empty());
 
     /// To read files of every user.

@@ -47,7 +47,7 @@ pub fn tun_offloads(host: &Host) -> Result<(), SetupError> {
     host.run(|| tun::try_offloads(DEVICE))
 }
 
-/// Makes a PID namespace, in which all processes that a thread starts end together.
+/// Makes a PID namespace: when its first process ends, all others in it end, too.
 pub fn pid_namespace() -> Result<(), SetupError> {
     on_own_thread(|| {
         unshare(CloneFlags::CLONE_NEWPID).map_err(SetupError::system("make a PID namespace"))
@@ -169,14 +169,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_are_counted_and_never_early() {
+    fn sleeps_are_counted_and_never_end_early() {
         let found = wake_ups(20).expect("a thread may sleep");
         assert_eq!(found.lateness.count, 20);
         assert!(found.lateness.p50 <= found.lateness.p99);
     }
 
     #[test]
-    fn room_is_reported_for_existing_folders_only() {
+    fn free_space_is_reported_only_for_existing_folders() {
         let here =
             folder_space(&std::env::temp_dir()).expect("there is a folder for temporary files");
         assert!(here.is_writable);

@@ -306,13 +306,13 @@ pub fn start_tied(
 }
 
 impl TiedProgram {
-    /// Its process id.
+    /// The program's process id.
     pub fn id(&self) -> u32 {
         self.leader.as_raw() as u32
     }
 
     /// The processors that the threads of its group may run on, combined and in order, from sched_getaffinity(2) for each
-    /// thread (`Cpus_allowed_list` of /proc/PID/status). Threads that end meanwhile are left out.
+    /// thread (`Cpus_allowed_list` of /proc/PID/status). Threads that end while this reads them are left out.
     pub fn processors(&self) -> io::Result<Vec<usize>> {
         let mut found = BTreeSet::new();
         for process in numbers_in("/proc")? {
@@ -355,7 +355,8 @@ impl TiedProgram {
         while waitpid(self.leader, None) == Err(Errno::EINTR) {}
     }
 
-    /// Whether its group is gone. Call it after `reap`; other members are reaped by the process that inherits them.
+    /// Whether the program's process group is gone. Call it after `reap`; other members are reaped by the process that inherits
+    /// them.
     pub fn is_group_gone(&self) -> bool {
         killpg(self.leader, None) == Err(Errno::ESRCH)
     }

@@ -76,7 +76,7 @@ impl Reactor {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)
             .map_err(SetupError::system("make a timer"))?;
-        // Edge-triggered, so the timer need not be read; arming it again resets it.
+        // Edge-triggered, so the timer need not be read; rearming it resets it.
         let often = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), often)
             .map_err(SetupError::system("watch a timer"))?;

@@ -75,9 +75,9 @@ fn set_policy(policy: libc::c_int, priority: i32) -> bool {
     unsafe { libc::sched_setscheduler(0, policy, &parameters) == 0 }
 }
 
-/// Requests the shortest slice, 0.1 ms. A thread that wakes up with a shorter slice than the running one does not wait for
-/// that slice to end (kernel 6.12, sched_setattr's sched_runtime for SCHED_OTHER; PREEMPT_SHORT in kernel/sched/fair.c).
-/// Needs no privilege; older kernels ignore it.
+/// Requests the shortest slice, 0.1 ms. If a thread wakes up with a shorter slice than the running thread has, it does not wait
+/// for the running slice to end (kernel 6.12, sched_setattr's sched_runtime for SCHED_OTHER; PREEMPT_SHORT in
+/// kernel/sched/fair.c). Needs no privilege; older kernels ignore it.
 fn request_short_slices() {
     const SLICE_NS: u64 = 100_000;
     // SAFETY: sched_attr consists of plain numbers, for which zero is valid.

@@ -18,7 +18,7 @@ use crate::{cgroup, sysctl};
 pub struct SocketMemory {
     /// Pages in use.
     pub in_use_pages: u64,
-    /// Once above `pressure_pages`, the kernel saves memory until no more than this is in use: the first number of
+    /// Once memory pressure has begun at `pressure_pages`, it lasts until no more than this is in use: the first number of
     /// net.ipv4.tcp_mem and net.ipv4.udp_mem.
     pub low_pages: u64,
     /// Above this, the kernel shrinks the receive windows and send buffers of every socket of the protocol: the second
@@ -27,7 +27,7 @@ pub struct SocketMemory {
 }
 
 impl SocketMemory {
-    /// Whether the kernel saves memory.
+    /// Whether the protocol's sockets are under memory pressure now.
     pub fn is_pressed(&self) -> bool {
         self.in_use_pages > self.pressure_pages
     }
@@ -78,7 +78,7 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// Reads it in the calling thread's network namespace. The limits are visible only in the machine's own.
+    /// Reads the state in the calling thread's network namespace. The limits are visible only in the machine's own.
     pub fn read() -> SharedState {
         let sockets = fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
         let memory = |protocol, limits| {
@@ -106,12 +106,12 @@ pub struct SharedCounters {
     pub throttled: Option<Duration>,
     /// How long this machine's processors, all together, were ready while the hypervisor ran something else.
     pub stolen: Option<Duration>,
-    /// How often this process's cgroup or one above it reached its limit of memory (memory.high, memory.max).
+    /// How many times this process's cgroup or one above it reached its memory limit (memory.high, memory.max).
     pub memory_limit_reached: Option<u64>,
 }
 
 impl SharedCounters {
-    /// Reads them.
+    /// Reads the counters.
     pub fn read() -> SharedCounters {
         SharedCounters {
             throttled: cgroup::throttled(),

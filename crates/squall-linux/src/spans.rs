@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_every_span_within_the_resolution() {
+    fn counts_include_every_span_within_the_resolution() {
         let ms = Duration::from_millis;
         let mut spans = DurationHistogram::new();
         for span in [20, 20, 60] {

@@ -30,11 +30,11 @@ pub const PACKET_BYTES: usize = 65_536;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// How long the kernel may take to start timestamping packets: usually some milliseconds, more on a busy machine.
 const TIMESTAMPS_WITHIN: Duration = Duration::from_secs(5);
-/// How long after sending it a probe packet is read. Without timestamping, its timestamp would be the time of the read.
+/// The delay between sending a probe packet and reading it. Without timestamping, its timestamp would be the time of the read.
 const READ_AFTER: Duration = Duration::from_millis(1);
 /// Two clocks read within this span count as read at the same moment: it is the time of a few readings.
 const SAME_MOMENT: Duration = Duration::from_micros(2);
-/// How often to try for that. A thread that is interrupted every time uses the best try.
+/// How many times to try to read both clocks at the same moment. A thread that is interrupted every time uses the best try.
 const READINGS: usize = 20;
 
 /// An open tap.

@@ -199,7 +199,7 @@ fn driver_advice(error: &io::Error) -> &'static str {
             "This user may not open it: run as root, or allow all users with `sudo chmod 666 /dev/net/tun`"
         }
         io::ErrorKind::NotFound => {
-            "The driver is not loaded: load it with `sudo modprobe tun`; in a container, add --device /dev/net/tun"
+            "There is no such device: load its driver with `sudo modprobe tun`; in a container, add --device /dev/net/tun"
         }
         _ => "Check whether the kernel has CONFIG_TUN; in a container, add --device /dev/net/tun",
     }

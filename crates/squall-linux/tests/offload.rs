@@ -1,4 +1,4 @@
-//! Super-packets are split into what the wire would have shown, and only packets that belong together are joined again.
+//! Super-packets are split into what the wire would have shown, and only packets that belong together are rejoined.
 //!
 //! Expected packets are built from scratch here, with an independent checksum after RFC 1071.
 
@@ -103,7 +103,7 @@ fn split_all(header: VirtioHeader, packet: &[u8]) -> Result<Vec<Vec<u8>>, SplitE
     Ok(all)
 }
 
-/// Joins as many packets as fit into one run, starting with the first, and splits the result again.
+/// Joins as many packets as fit into one run, starting with the first, and splits the result.
 fn join_and_split(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut run = PacketRun::begin(&packets[0]).expect("the first packet may be in a run");
     let more = packets[1..]
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn joining_and_splitting_again_restores_the_same_packets(
+    fn joining_and_splitting_restores_the_same_packets(
         (protocol, options, payload, size) in super_packets(),
         id in any::<u16>(), seq in any::<u32>(), last_flags in prop_oneof![Just(0), Just(FIN), Just(PSH)]
     ) {
@@ -221,7 +221,7 @@ fn a_partial_checksum_is_completed() {
         payload: b"odd",
     };
     let right = packet(TCP, 3, part);
-    // As the kernel leaves it: only the sum of the pseudo-header.
+    // The checksum as the kernel leaves it: only the sum of the pseudo-header.
     let mut partial = right.clone();
     partial[36..38].copy_from_slice(&[0, 0]);
     let pseudo = [0, TCP].into_iter().chain(35_u16.to_be_bytes());

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_connection_makes_room_for_another() {
+    fn a_closed_connection_lets_another_be_opened() {
         let mut pool = pool(Connections::OnDemand { at_most: 1 }, PoolOrder::LastUsed, 0);
         assert_eq!(pool.choose(), Choice::Open(ConnectionId(0)));
         pool.closed(ConnectionId(0));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_picks_the_connection_it_prescribes() {
+    fn every_pool_order_picks_the_connection_it_prescribes() {
         let ready = |order| {
             let mut pool = pool(Connections::Fixed(3), order, 3);
             for (id, in_flight) in pool.open_in_advance().into_iter().zip([2, 0, 1]) {

@@ -1,6 +1,6 @@
 //! HPACK (RFC 7541) on its own: the encoder for the header sections of one direction.
 //!
-//! It knows no frames: the caller splits its output into HEADERS and CONTINUATION frames. An nghttp2 session has its own
+//! It does not know frames: the caller splits its output into HEADERS and CONTINUATION frames. An nghttp2 session has its own
 //! encoder and does not need this one. [`Inflater`](crate::Inflater) is the decoder.
 
 use std::fmt;

@@ -36,7 +36,7 @@ pub trait Http2Session<H> {
     /// gone. Fails if the window would exceed [`crate::MAX_WINDOW_BYTES`].
     fn submit_window_update(&mut self, stream: u32, increment: u32) -> Result<(), Error>;
 
-    /// How much DATA the peer's windows let us send on a stream: the smaller one of its window and the connection's. A
+    /// How much DATA the peer's windows let us send on a stream: the smaller of the stream's window and the connection's. A
     /// stream that is still to be opened has the window that it will begin with, if that is known. For a stream that is
     /// gone, the result has no meaning.
     fn send_window(&self, stream: u32) -> usize;

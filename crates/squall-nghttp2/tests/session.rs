@@ -143,7 +143,7 @@ fn a_reset_ends_a_streamed_body() {
     assert_eq!(server.bodies().room(1), 0);
     assert_eq!(server.send_body(1, b"x"), Ok(0));
     server.end_body(1, None).unwrap();
-    // Between the request to reset a stream and the frame, its body is not needed either.
+    // Once a reset is queued, the stream's body is not needed, even before the frame is sent.
     server.submit_reset(3, 8).unwrap();
     server.send_body(3, b"x").unwrap();
     server.end_body(3, None).unwrap();

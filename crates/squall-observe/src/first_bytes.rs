@@ -35,7 +35,7 @@ pub(crate) fn guess_protocol(first: &[u8]) -> Result<ProtocolGuess, OpaqueReason
     }
     match request_line(first) {
         RequestLine::Whole => Ok(ProtocolGuess::Http1),
-        // The parser refuses it.
+        // The HTTP/1 parser refuses a request line this long.
         RequestLine::Partial if first.len() >= MAX_LINE_BYTES => Ok(ProtocolGuess::Http1),
         RequestLine::Partial => Ok(ProtocolGuess::Unclear),
         RequestLine::Wrong => Err(OpaqueReason::NotHttp),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_an_endless_first_line_is_not_awaited() {
+    fn first_line_without_an_end_is_not_awaited_forever() {
         let long = [b"GET /", &[b'a'; MAX_LINE_BYTES][..]].concat();
         let judged = guess_protocol(&long[..MAX_LINE_BYTES]);
         assert_eq!(judged, Ok(ProtocolGuess::Http1));

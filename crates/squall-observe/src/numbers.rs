@@ -10,8 +10,8 @@ use squall_base::record::Direction;
 
 use crate::packet::FlowKey;
 
-/// How many connections may wait for the second end to ask: more than are opened while a packet crosses any link,
-/// unless all are refused.
+/// How many connections may wait for the second end to ask for their number. Only if all connections are refused are
+/// more of them opened while a packet crosses a link.
 const MAX_AWAITED: usize = 1 << 16;
 
 type ConnectionKey = (FlowKey, Option<u32>);

@@ -30,7 +30,7 @@ const MAX_OPEN: usize = 1 << 17;
 pub(crate) struct Tap {
     /// Which end: packets in this direction are sent by it.
     end: Direction,
-    /// How many connections it follows at a time.
+    /// How many TCP connections it follows at a time.
     most_open: usize,
     flows: BTreeMap<FlowKey, Flow>,
     /// Flows in the order in which they began; some have ended meanwhile.
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_of_too_many_open_connections_end() {
+    fn oldest_connections_end_if_too_many_are_open() {
         let (log, mut rows) = (KeyLog::default(), Observations::default());
         let mut numbers = ConnectionNumbers::default();
         let mut tap = Tap {

@@ -33,7 +33,8 @@ pub trait Driver: Installable {
         Ok(())
     }
 
-    /// What it takes to start this version as ordered. For orders that have passed `check`.
+    /// The files, arguments and environment with which this version starts as ordered. Only for orders that have passed
+    /// `check`.
     fn configure(&self, order: &Order, version: &find::Version) -> Result<Invocation, Refusal>;
 
     /// How to find out that it is ready.

@@ -229,7 +229,7 @@ fn version_output(path: &Path, arguments: &[&str]) -> Result<String, String> {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(_) => break,
             None if Instant::now() > give_up => {
-                // It may have ended just now.
+                // Killing fails if the program has just ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("it did not end within {} s", PATIENCE.as_secs()));
@@ -267,7 +267,7 @@ impl Version {
         })
     }
 
-    /// Whether it is this version or a later one.
+    /// Whether the version is this one or a later one.
     pub fn is_at_least(&self, numbers: [u32; 3]) -> bool {
         self.numbers >= numbers
     }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn program_without_a_version_is_reported_as_broken() {
+    fn program_that_prints_no_version_is_reported_as_broken() {
         let search = SearchPath::only(vec![PathBuf::from("/bin"), PathBuf::from("/usr/bin")]);
         let found = find_program("true", "apt install coreutils", Some(&[]), &search);
         assert!(matches!(found, Err(FindError::Broken { .. })), "{found:?}");

@@ -128,7 +128,7 @@ pub(crate) fn secret_and_other_fields(headers: &[(String, String)]) -> (Fields, 
 }
 
 impl Order {
-    /// Whether it passes requests on.
+    /// Whether the station passes requests on.
     pub fn is_proxy(&self) -> bool {
         !self.upstreams.is_empty()
     }

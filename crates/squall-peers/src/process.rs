@@ -135,7 +135,7 @@ impl Process {
         let log = launch.folder.join(format!("{}.log", launch.name));
         let open = || OpenOptions::new().create(true).append(true).open(&log);
         let unwritten = |source| StartError::Write(log.clone(), source);
-        // Two handles of one file, both in append mode.
+        // stdout and stderr get two handles of one file, both in append mode.
         let (out, err) = (open().map_err(unwritten)?, open().map_err(unwritten)?);
         let is_conversation = launch.piped_streams == PipedStreams::Conversation;
         let mut command = if is_conversation {
@@ -206,12 +206,12 @@ impl Process {
         &self.log
     }
 
-    /// Its pipes, on the first call.
+    /// The program's pipes, on the first call.
     pub(crate) fn take_pipes(&mut self) -> Pipes {
         std::mem::take(&mut self.pipes)
     }
 
-    /// How it ended, if it has.
+    /// How the program ended, if it has.
     pub(crate) fn has_ended(&self) -> Option<ExitReport> {
         self.ended.get().map(|end| ExitReport {
             status: end.status,
@@ -220,7 +220,7 @@ impl Process {
         })
     }
 
-    /// Waits for its end until `deadline`.
+    /// Waits until `deadline` for the program to end.
     pub(crate) fn wait_until(&self, deadline: Instant) -> Option<ExitReport> {
         while self.ended.get().is_none() && Instant::now() < deadline {
             thread::sleep(PAUSE);
@@ -228,7 +228,7 @@ impl Process {
         self.has_ended()
     }
 
-    /// Stops it with its group: SIGTERM, then SIGKILL for the processes that remain after a while. Returns immediately
+    /// Stops the program with its group: SIGTERM, then SIGKILL for the processes that remain after a while. Returns immediately
     /// if it is already stopped.
     pub(crate) fn stop(&mut self) {
         let Some(release) = self.release.take() else {
@@ -238,13 +238,13 @@ impl Process {
             self.tied_program.terminate();
             self.wait_until(Instant::now() + GRACE);
         }
-        // Another process has reaped it, so its process id may have been reused.
+        // The program is not killed if another process has reaped it, because its process id may have been reused.
         if self.ended.get().is_none_or(|end| end.status.is_some()) {
             self.tied_program.kill();
         }
         drop(release);
         if let Some(supervisor) = self.supervisor.take() {
-            // It cannot panic, and cannot wait for long after SIGKILL.
+            // The supervisor cannot panic, and cannot wait for long after SIGKILL.
             let _ = supervisor.join();
         }
         let give_up = Instant::now() + LAST_GRACE;
@@ -295,7 +295,7 @@ fn supervise(
     let _ = start_sender.send(Ok((Arc::clone(&tied_program), pipes)));
     let status = tied_program.wait_for_end();
     let at = clock::now();
-    // Nothing else sets it.
+    // Nothing else sets `ended`.
     let _ = ended.set(ProcessEnd { status, at });
     // An error means that the process is to be reaped now; nothing is ever sent.
     let _ = released.recv();

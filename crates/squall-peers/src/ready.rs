@@ -157,7 +157,7 @@ fn expect(stream: &mut TcpStream, request: &[u8], beginning: &[u8; 7]) -> io::Re
         .ok_or_else(|| unexpected(&answer))
 }
 
-/// A program that is not up yet accepts no connection, so one that closes it has read the request as well.
+/// A program that is not up yet accepts no connection, so a program that closes the connection has read the request, too.
 fn refuses_version(stream: &mut TcpStream, server_name: &str) -> io::Result<()> {
     let request = format!("GET / HTTP/9.9\r\nhost: {server_name}\r\n\r\n");
     match expect(stream, request.as_bytes(), b"HTTP/1.") {

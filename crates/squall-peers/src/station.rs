@@ -49,7 +49,7 @@ impl Station {
         })
     }
 
-    /// Runs it on these processors only; on all processors if the list is empty.
+    /// Makes the program run on these processors only; on all processors if the list is empty.
     pub fn pinned(mut self, processors: Vec<usize>) -> Station {
         self.processors = processors;
         self
@@ -110,7 +110,7 @@ impl RunningStation {
         self.process.log()
     }
 
-    /// Waits until it is up. `host` is where it was started.
+    /// Waits until the station is up. `host` is where it was started.
     pub fn wait_ready(&self, host: Option<&Host>, deadline: Instant) -> Result<(), ReadinessError> {
         let began = Instant::now();
         loop {
@@ -160,12 +160,12 @@ impl RunningStation {
             .map_err(|error| error.to_string())
     }
 
-    /// How it ended, if it has: "ended with signal 9 (SIGKILL); its last output: ...".
+    /// How the program ended, if it has: "ended with signal 9 (SIGKILL); its last output: ...".
     pub fn has_ended(&self) -> Option<ExitReport> {
         self.process.has_ended()
     }
 
-    /// Stops it with its process group: SIGTERM, and SIGKILL after two seconds.
+    /// Stops the program with its process group: SIGTERM, and SIGKILL after two seconds.
     pub fn stop(&mut self) {
         self.process.stop();
     }

@@ -194,7 +194,7 @@ fn chromium_lines_become_rows_and_pages() {
             ("\"has_ended\":true", "\"has_ended\":false"),
             ("\"status\":200", "\"status\":0"),
         ]),
-        // It ended before it was requested: the browser uses several clocks.
+        // This request ended before it was requested: the browser uses several clocks.
         browser_request(&[("\"end_ns\":8000", "\"end_ns\":0")]),
         BROWSER_PAGE.to_owned(),
     ]

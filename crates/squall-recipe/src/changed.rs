@@ -15,7 +15,7 @@ use crate::read::program_setting;
 use crate::recipe::{MAX_TRIALS, ManyTrials};
 use crate::settings::{self, SettingError};
 
-/// The settings of the host of a program.
+/// The settings of a program's host.
 const HOST_SETTINGS: [&str; 5] = [
     "tcp.congestion_control",
     "tcp.max_cwnd",
@@ -43,7 +43,7 @@ pub enum ChangeError {
     /// A setting of connections at the server's side.
     #[error("`{0}` belongs to the client's side of a hop")]
     OfClient(String),
-    /// A setting of a link's hosts on a hop inside one.
+    /// A setting of a link's hosts, on a hop inside one host.
     #[error("`{setting}` belongs to a hop across a link, and hop {hop} is inside a host")]
     InsideHost {
         /// The setting.

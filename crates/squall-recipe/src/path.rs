@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_points_at_its_own_bytes() {
+    fn each_mistake_in_a_path_has_its_own_byte_range() {
         use PathMistake::*;
         let unknown = |found: &str| UnknownStation(found.to_owned());
         let misplaced = |found: &str, due| WrongPlace {

@@ -19,7 +19,7 @@ pub enum RepetitionsError {
          not {asked}"
     )]
     Fewer {
-        /// How many each cell has at least.
+        /// The number of repetitions that each cell has at least.
         planned: u32,
         /// The requested number.
         asked: u32,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_follow_the_trials_of_fixes() {
+    fn added_repetitions_follow_the_trials_of_fixes() {
         let mut plan = planned("all", 1);
         let last = plan.trials.len() as u32 + 1;
         let of_fix = Trial {

@@ -267,7 +267,7 @@ impl<'d> Field<'d> {
         if range.contains(&found) {
             return Ok(found);
         }
-        // As it was written: `25h`, not `1500min`.
+        // The message shows the value as it was written: `25h`, not `1500min`.
         Err(self.out_of_range(self.text()?.value, expected))
     }
 

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_near_words_are_suggested() {
+    fn only_similar_words_are_suggested() {
         let keys = ["delay", "loss"];
         assert_eq!(
             did_you_mean("dleay", keys).as_deref(),

@@ -14,7 +14,7 @@ use squall_base::Bytes;
 /// O_NONBLOCK of Linux, on every architecture that squall runs on (x86-64 and 64-bit ARM).
 const O_NONBLOCK: i32 = 0o4000;
 
-/// How long to wait before a pipe or terminal is looked at again.
+/// How long to wait before a pipe or terminal is read again.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Reads a whole file of at most `limit` bytes. A pipe or device is read until its end.
@@ -23,7 +23,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
 /// The operating system's error, or one of squall's own if there are more than `limit` bytes or the pipe has no writer.
 pub fn read_at_most(path: impl AsRef<Path>, limit: Bytes) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
-    // Opening a pipe would wait for a writer, perhaps forever.
+    // Without O_NONBLOCK, opening a pipe would wait for a writer, perhaps forever.
     let file = options
         .read(true)
         .custom_flags(O_NONBLOCK)
@@ -74,7 +74,7 @@ fn too_large(limit: Bytes) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, said)
 }
 
-/// A file that does not block, read as if it did.
+/// A file opened for non-blocking reads, read as if it blocked.
 struct Patient(File);
 
 impl Read for Patient {
@@ -109,7 +109,7 @@ mod tests {
         assert!(said(&path, 4).contains("more than 4B"));
         assert!(said(Path::new("/dev/zero"), 1 << 20).contains("more than 1MiB"));
         assert!(said(Path::new("/dev/urandom"), 1 << 20).contains("more than 1MiB"));
-        // Sparse: a terabyte that takes no room on the disk.
+        // Sparse: a terabyte that takes no space on the disk.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert!(said(&path, 1 << 30).contains("more than 1GiB"));
         assert!(read_at_most(folder.path(), Bytes::new(5)).is_err());
@@ -144,7 +144,7 @@ mod tests {
             .unwrap();
         let read = path.clone();
         let reader = thread::spawn(move || read_at_most(read, Bytes::new(10)));
-        // What is written before the reader has opened the pipe is lost with the writer.
+        // Data written before the reader has opened the pipe would be lost when the writer closes it.
         while opened_times(&path) < 2 && !reader.is_finished() {
             thread::sleep(PAUSE);
         }

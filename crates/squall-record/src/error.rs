@@ -64,11 +64,11 @@ pub enum RecordError {
     TooManyRows {
         /// The file.
         path: PathBuf,
-        /// How many rows it says it has.
+        /// How many rows the file says it has.
         rows: u64,
-        /// What they would take.
+        /// The memory that the rows would take.
         needed_bytes: u64,
-        /// What the machine has left.
+        /// The memory that the machine has left.
         available_bytes: u64,
     },
     /// A Parquet file is so damaged that its decoder panicked.

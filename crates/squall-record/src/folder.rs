@@ -285,7 +285,7 @@ impl TrialFiles {
         self.capture_of(0)
     }
 
-    /// The packets of a link, by its place among the links of the path, from 0: `link-2.pcapng` is that of the second.
+    /// The packets of a link, by its place among the links of the path, from 0: the second link's file is `link-2.pcapng`.
     pub fn capture_of(&self, link: usize) -> PathBuf {
         self.root.join(match link {
             0 => "link.pcapng".to_owned(),
@@ -666,7 +666,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = run_in(&folder);
         assert!(run.failed_attempts().unwrap().is_empty());
-        // Complete, partial, and from a worker that died before it had a folder.
+        // Three attempts: a complete one, a partial one, and one of a worker that died before it had a folder.
         let complete = make(&run, "a");
         fs::create_dir(complete.stations()).unwrap();
         fs::write(complete.stations().join("nginx.log"), "it hurts").unwrap();

@@ -6,7 +6,7 @@
 const OWN_CHECKSUM: &str = ",\n  \"crc32\": ";
 const END: &str = "\n}\n";
 
-/// Adds its own checksum to an indented JSON object, as its last field, and ends the line.
+/// Adds the checksum of an indented JSON object to that object, as its last field, and ends the line.
 pub(crate) fn seal(mut object: String) -> String {
     let open = object.trim_end();
     let content = open.strip_suffix('}').unwrap_or(open).trim_end().len();

@@ -36,7 +36,7 @@ pub(crate) fn bars(
     let names: Vec<String> = cells.iter().map(|cell| printable(&cell.variant)).collect();
     let longest = names.iter().map(|name| width_of(name)).max();
     let longest = longest.unwrap_or(0);
-    // A name that leaves no room for a bar has a line of its own.
+    // If a name leaves no room for a bar, it has a line of its own.
     let is_beside = 2 + longest + 2 + BAND + 2 + BAR <= width;
     let name_width = if is_beside { longest } else { 0 };
     for (cell, name) in cells.iter().zip(&names) {
@@ -46,7 +46,7 @@ pub(crate) fn bars(
         let label = if is_beside { name.as_str() } else { "" };
         for (place, label) in [(0, label), (BANDS.len() - 1, "")] {
             let band = &cell.bands[place];
-            // Too few requests have no slowest hundredth.
+            // With too few requests, there is no slowest hundredth to show.
             if place > 0 && band.spans.total().is_zero() {
                 continue;
             }
@@ -91,14 +91,14 @@ fn push_bar(
     }
 }
 
-/// The bar of a band: pieces of causes that fill it together, and the causes in words.
+/// The bar of a band: a piece for each cause, which together fill it, and the causes in words.
 struct Bar {
     pieces: Vec<(Option<Cause>, usize)>,
     named: Vec<String>,
 }
 
 impl Bar {
-    /// `None` without any time.
+    /// `None` if the band has no time.
     fn of(band: &BandTime, length: usize) -> Option<Bar> {
         let total = band.spans.total().as_nanos();
         if total == 0 {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bar_has_the_letters_of_its_causes_and_their_colours_only_if_asked_for() {
+    fn bar_always_has_letters_of_causes_but_colours_only_if_asked_for() {
         let text = bars(&[cell("h1")], 100, Colour::Plain, &Translator::english());
         let bar = "LLLLLLLLLLLLLLLLLLDDDDDD  L loss 75 %, D distance 25 %\n";
         let expected = format!("  h1  all          {bar}      slowest 1 %  {bar}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn legend_that_does_not_fit_beside_its_bar_is_below_it() {
+    fn legend_is_printed_below_its_bar_if_it_does_not_fit_beside_it() {
         let text = bars(&[cell("h1")], 60, Colour::Plain, &Translator::english());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");

@@ -49,7 +49,7 @@ pub fn changes_in(language: Language, changes: &Changes, width: usize) -> String
     text
 }
 
-/// A sentence about these changes in a language, such as that of a limit or of what else differs.
+/// A sentence about these changes in a language, such as one about a limit or about another difference.
 pub fn change_sentence_in(language: Language, changes: &Changes, sentence: &str) -> String {
     Translator::of_changes(language, changes).say(sentence)
 }
@@ -72,7 +72,7 @@ fn trials(cell: &CellChange) -> String {
 fn table(cell: &CellChange, width: usize, translator: &Translator) -> String {
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(cell.figures.iter().map(row));
-    // The last column has words, which are aligned left.
+    // The last column has words, so it is aligned left and laid out apart from the others.
     let mut said: Vec<String> = rows.iter_mut().filter_map(Vec::pop).collect();
     for title in TITLES {
         // A column without any figure is left out.

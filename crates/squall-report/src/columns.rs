@@ -49,7 +49,7 @@ pub(crate) fn push_piece(
     while width_of(line) + width_of(rest) > width {
         let part = within(rest, width.saturating_sub(width_of(line)));
         if part.is_empty() {
-            // Not even an empty line has room for the next character.
+            // Not even an empty line has room for the next character, so the rest goes into one overlong line.
             break;
         }
         line.push_str(part);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_longer_than_a_line_are_cut() {
+    fn words_longer_than_a_line_are_cut() {
         let lines = chinese_lines("地址 abcdefghijklmn 无效", 8, "");
         assert_eq!(lines, ["地址", "  abcdef", "  ghijkl", "  mn 无", "  效"]);
     }

@@ -66,9 +66,9 @@ fn in_words(fix: &Fix) -> String {
 
 /// The same finding in all cells that have it.
 struct MergedFinding<'a> {
-    /// Where it is worst.
+    /// Where the finding is worst.
     worst: &'a RunFinding,
-    /// The smallest share that it costs in a cell.
+    /// The smallest share that the finding costs in any of these cells.
     least: f64,
     cells: Vec<&'a CellFindings>,
     fixes: BTreeSet<&'a Fix>,
@@ -290,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_finding_of_several_cells_is_printed_once() {
+    fn finding_in_several_cells_is_printed_once() {
         let mut cells = cells();
         cells.push(cells[0].clone());
         cells[1].variant = "h2c x8".to_owned();

@@ -1,4 +1,4 @@
-//! What a run gained from the fixes that it tried, as text for the terminal, and the wording of the same for the page.
+//! What a run gained from the fixes that it tried, as text for the terminal, and their wording for the page.
 //!
 //! It judges nothing: the results come from squall-analysis. `html/tried` prints the same on the page.
 
@@ -55,7 +55,7 @@ pub(crate) fn tried(summary: &RunSummary, fix: &TriedFix, result: &TriedConditio
     format!("{}{at}: {}: {}", fix.variant, fix.what(), result.sentence)
 }
 
-/// `Not tried for h2, as no setting of a recipe does this: nginx: http2_body_preread_size (Stream window too small)`.
+/// `Not tried for h2, as no recipe setting does this: nginx: http2_body_preread_size (Stream window too small)`.
 pub(crate) fn not_tried(fix: &UntriedFix) -> String {
     format!(
         "Not tried for {}, as {}: {}: {} ({})",

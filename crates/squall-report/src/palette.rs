@@ -86,7 +86,7 @@ const LOOKS: [CauseLook; Cause::ALL.len()] = [
         Cause::Distance,
         'D',
         (0x577995, 67),
-        "The delay that the link is configured to have. No protocol can save it.",
+        "The delay that the link is configured to have. No protocol can avoid it.",
     ),
     look(
         Cause::Loss,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_has_the_colours_of_the_page() {
+    fn terminal_colours_are_close_to_those_of_the_page() {
         let (_, full) = VISIONS[0];
         for look in LOOKS {
             let apart = distance(look.colour, of_terminal(look.terminal), full);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn table_has_the_order_of_the_causes() {
+    fn looks_are_in_the_order_of_the_causes() {
         assert_eq!(LOOKS.map(|look| look.cause), Cause::ALL);
     }
 

@@ -18,7 +18,7 @@ use crate::points::{DRAWN_AT_MOST, DrawnTrial, Point, PointMark, TrialPoints};
 /// The fewest points of a trial that are drawn, however little room there is.
 const DRAWN_AT_LEAST: usize = 400;
 
-/// A linear axis that reaches up to this multiple of the smallest median still shows that median: in a small plot of 150
+/// If a linear axis reaches up to this multiple of the smallest median, that median is still visible: in a small plot of 150
 /// pixels it is 5 pixels above the bottom, about the size of a point.
 const LINEAR_UP_TO: f64 = 30.0;
 
@@ -226,7 +226,7 @@ impl Plotted<'_> {
 /// A limit below `at_most` with which trials of these lengths keep this share of their points, or a little less.
 fn fewer(lengths: &[usize], at_most: usize, share: f64) -> usize {
     let drawn = |at_most: usize| -> usize { lengths.iter().map(|&len| len.min(at_most)).sum() };
-    // Fewer points take more room each, because they are less alike.
+    // The fewer points, the more bytes each takes, because they are less alike.
     let wanted = drawn(at_most) as f64 * share * 0.95;
     let (mut low, mut high) = (0, at_most - 1);
     while low < high {
@@ -335,13 +335,13 @@ pub(crate) fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The place of a mark among the manifest's.
+/// The place of a mark among the manifest's marks.
 pub(crate) fn mark_code(mark: PointMark) -> u8 {
     let place = PointMark::all().position(|other| other == mark);
     place.unwrap_or_default() as u8
 }
 
-/// 0 if the cause is unknown, otherwise one more than its place among the manifest's.
+/// 0 if the cause is unknown, otherwise one more than its place among the manifest's causes.
 pub(crate) fn cause_code(cause: Option<Cause>) -> u8 {
     cause.map_or(0, |cause| cause as u8 + 1)
 }
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_may_be_below_the_ones_before() {
+    fn request_numbers_may_decrease_from_one_row_to_the_next() {
         let mut columns = Vec::new();
         extend_numbers(&mut columns, [5, 2, u64::MAX, 3].into_iter());
         let mut number = 0_u32;
@@ -366,8 +366,8 @@ mod tests {
     }
 
     #[test]
-    fn limit_gives_trials_their_share_of_points_and_falls_with_every_attempt() {
-        // Only the long trial has points to lose.
+    fn limit_keeps_the_share_of_points_and_falls_with_every_attempt() {
+        // Only the long trial has more points than a limit may leave.
         let lengths = [100, 100, 10_000];
         let limit = fewer(&lengths, DRAWN_AT_MOST, 0.5);
         assert!((4_500..=4_750).contains(&limit), "{limit}");

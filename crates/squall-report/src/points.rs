@@ -23,12 +23,12 @@ use crate::html::trial_markup::TrialMarkup;
 /// The most points in one plot: as many as a browser redraws without stutter while zooming.
 pub(crate) const DRAWN_AT_MOST: usize = 40_000;
 
-/// How many of the points that are drawn are the slowest requests.
+/// How many of the drawn points are the slowest requests.
 const fn slowest_of(drawn: usize) -> usize {
     drawn / 4
 }
 
-/// The most drops that are marked beside this many points: of `DRAWN_AT_MOST`, more than a plot has pixels across.
+/// The most drops that are marked beside this many points: for `DRAWN_AT_MOST` points, more than a plot is pixels wide.
 const fn marked_beside(drawn: usize) -> usize {
     drawn / 10
 }
@@ -217,12 +217,12 @@ impl TrialPoints {
         self
     }
 
-    /// Adds some of its requests in full. `record` is the trial's.
+    /// Adds some of the trial's requests in full. `record` is the trial's.
     pub fn add_detail(&mut self, record: &TrialRecord, detail: &TrialDetail) {
         self.detail = Some(TrialMarkup::of(record, detail));
     }
 
-    /// Its name among others: its variant, and the number of its repetition if it is a trial.
+    /// The trial's name among others: its variant, and the number of its repetition unless it is a load without trials.
     pub(crate) fn title(&self) -> String {
         if self.is_load {
             return self.variant.clone();
@@ -450,7 +450,7 @@ mod tests {
         let twice = thinned(&once, all.len(), 4_000);
         assert_eq!(twice.len(), 4_000);
         let slow = twice.iter().filter(|point| point.request < 20_000).count();
-        // The slowest thousand, and of the 3,000 others the share of 19,000 of 199,000.
+        // The slowest thousand, and of the 3,000 others a share of 19,000 in 199,000.
         assert!((slow as i64 - 1_286).abs() < 20, "{slow}");
     }
 

@@ -11,7 +11,7 @@ use crate::text::clock;
 /// How lines about the progress of a run are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressLines {
-    /// What they are written in.
+    /// The language of the lines.
     pub language: Language,
     /// The columns of the terminal on which the line of a trial is redrawn; `None` for lines of any length.
     pub columns: Option<usize>,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_fits_the_terminal_whatever_characters_names_and_texts_have() {
+    fn a_line_with_any_characters_fits_the_terminal() {
         let left = Duration::from_secs(65);
         for title in [TITLE, "[1/9] 两个代理之间的连接, delay 25ms, loss 3%"] {
             for language in [Language::En, Language::Zh] {

@@ -1,4 +1,4 @@
-//! A cell as the reports show it: if none of its trials is valid, with the figures of the others.
+//! A cell as the reports show it: if none of its trials is valid, with the figures of its other trials.
 //!
 //! It computes no figure. `terminal` and `html::section` mark the figures that are doubtful, or limits.
 
@@ -14,7 +14,7 @@ pub(crate) struct ShownCell<'a> {
     pub(crate) doubt: Option<&'a str>,
     /// Whether the figures are limits: the link itself was the bottleneck.
     pub(crate) is_limit: bool,
-    /// Whether they are those of doubtful trials.
+    /// Whether the figures are those of doubtful trials.
     pub(crate) is_doubtful: bool,
 }
 

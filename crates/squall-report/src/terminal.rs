@@ -21,7 +21,7 @@ use crate::text::{Colour, Style, WIDTH_AT_LEAST, printable, wrapped};
 pub enum Detail {
     /// The answer.
     Brief,
-    /// The answer, one table, the causes where the answer was found, and the findings in a line each.
+    /// The answer, one table, the causes under the answer's condition, and the findings in a line each.
     #[default]
     Usual,
     /// The answer with all other differences between its variants, every condition with its comparisons and causes, and every
@@ -156,7 +156,7 @@ impl TerminalWriter {
         self.causes(text, summary, tried, "where the time went");
     }
 
-    /// One table of all conditions, and below it the causes where the answer was found.
+    /// One table of all conditions, and below it the causes under the answer's condition.
     fn all_conditions(
         &self,
         text: &mut String,
@@ -173,7 +173,7 @@ impl TerminalWriter {
         }
         let result = (summary.answer.as_ref()).and_then(|answer| answer.result.as_ref());
         let primary = summary.primary.as_ref().map(|primary| &primary.condition);
-        // Without an answer, every condition is of interest.
+        // Without an answer or a primary comparison, the causes of every condition are shown.
         let at = result.map(|result| &result.condition).or(primary);
         let is_shown =
             |one: &&TriedCondition<'_>| at.is_none_or(|at| *at == one.condition.condition);

@@ -71,7 +71,7 @@ pub(crate) fn unbroken_words(sentence: &str) -> Vec<String> {
 }
 
 /// Words as lines of at most `width` columns. Lines begin with `indent`, and all but the first with two more spaces. A word
-/// that is longer than a line is broken. `shown` makes of a word what its line shows.
+/// that is longer than a line is broken. `shown` turns a word into what its line shows.
 pub(crate) fn wrapped<W: AsRef<str>>(
     words: impl IntoIterator<Item = W>,
     width: usize,
@@ -154,11 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_longer_than_a_line_are_broken() {
+    fn words_longer_than_a_line_are_broken() {
         let broken = lines("at abcdefghijklmn too", 8, "");
         assert_eq!(broken, ["at", "  abcdef", "  ghijkl", "  mn too"]);
         assert_eq!(lines("abcdefghij", 8, "  "), ["  abcdef", "    ghij"]);
-        // Two columns each.
+        // Each character takes two columns.
         assert_eq!(lines("一二三四五", 6, ""), ["一二三", "  四五"]);
     }
 }

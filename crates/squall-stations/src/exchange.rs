@@ -16,7 +16,7 @@ pub(crate) struct MessageMarks {
 }
 
 impl MessageMarks {
-    /// Notes that its first byte passed, at `offset`, carried by `wire`.
+    /// Notes that the message's first byte passed, at `offset`, carried by `wire`.
     pub(crate) fn begin(&mut self, now: Time, offset: u64, wire: Option<WireExtent>) {
         self.first = Some(now);
         self.extent = Some(Extent {
@@ -29,7 +29,7 @@ impl MessageMarks {
         });
     }
 
-    /// Notes that its last byte passed, before `end`, carried by `wire`.
+    /// Notes that the message's last byte passed, before `end`, carried by `wire`.
     pub(crate) fn end(&mut self, now: Time, end: u64, wire: Option<WireExtent>) {
         self.last = Some(now);
         self.is_whole = true;
@@ -40,7 +40,7 @@ impl MessageMarks {
         }
     }
 
-    /// Its extent, once all of it has passed.
+    /// The message's extent, once all of it has passed.
     pub(crate) fn extent(&self) -> Option<Extent> {
         self.extent.filter(|_| self.is_whole)
     }

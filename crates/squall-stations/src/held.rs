@@ -25,9 +25,9 @@ const MAX_SPARE: usize = 16;
 pub(crate) struct PendingBatch<E> {
     batch: Batch,
     marks: Inbox<E>,
-    /// When it may be sent; `None` if there is no batch.
+    /// When the batch may be sent; `None` if there is no batch.
     release: Option<Time>,
-    /// How many of its bytes have been sent.
+    /// How many bytes of the batch have been sent.
     sent: usize,
 }
 
@@ -45,7 +45,7 @@ impl<E> PendingBatch<E> {
         self.release.is_none()
     }
 
-    /// When it may be sent.
+    /// When the batch may be sent.
     pub(crate) fn release(&self) -> Option<Time> {
         self.release
     }
@@ -90,8 +90,8 @@ impl<E> PendingBatch<E> {
         Ok(true)
     }
 
-    /// Moves to `inbox` what the engine received while it was asked: only events about sent bytes wait for the batch to
-    /// leave.
+    /// Moves to `inbox` what the engine received while it was asked for the batch: only events about sent bytes wait for
+    /// the batch to leave.
     pub(crate) fn take_received(&mut self, is_sent: impl Fn(&E) -> bool, inbox: &mut Inbox<E>) {
         let events = self.marks.events.extract_if(.., |event| !is_sent(event));
         inbox.events.extend(events);
@@ -112,7 +112,7 @@ impl<E> PendingBatch<E> {
 /// Batches that are not due yet, by due time; `S` identifies the connection of each.
 pub(crate) struct DelayedBatches<S, E> {
     waiting: BTreeMap<(Time, u64), (S, PendingBatch<E>)>,
-    /// How many batches there have been: among equal times, the first to arrive leaves first.
+    /// How many batches there have been: of batches that are due at the same time, the first to arrive leaves first.
     count: u64,
     /// Empty batches whose memory is reused.
     spare: Vec<PendingBatch<E>>,
@@ -127,7 +127,7 @@ impl<S, E> DelayedBatches<S, E> {
         }
     }
 
-    /// When the first of them may be sent.
+    /// When the first of the batches may be sent.
     pub(crate) fn release(&self) -> Option<Time> {
         self.waiting.keys().next().map(|(release, _)| *release)
     }

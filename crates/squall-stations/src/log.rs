@@ -128,7 +128,7 @@ impl StationLog {
         }
     }
 
-    /// The hop that it belongs to.
+    /// The hop that the log belongs to.
     pub(crate) fn hop(&self) -> u8 {
         self.hop
     }

@@ -50,7 +50,7 @@ impl WakePolicy {
         }
     }
 
-    /// Whether the thread, after a step, leaves the rest to those that poll.
+    /// Whether the thread, after a step, leaves the rest to the threads that poll.
     const fn may_rest_at(self, waiting: usize) -> bool {
         match self {
             WakePolicy::Early => waiting <= self.wakes_at() / 2,
@@ -63,10 +63,10 @@ impl WakePolicy {
 
 /// Work for time that a thread would otherwise sleep.
 pub trait SpareTime: Send + Sync {
-    /// Whether there is any, as far as can be seen without a lock.
+    /// Whether there is work, as far as can be seen without a lock.
     fn has_work(&self) -> bool;
 
-    /// Does one step of it, of some microseconds. Returns whether there was one to do.
+    /// Does one step of the work, of some microseconds. Returns whether there was one to do.
     fn work(&self) -> bool;
 
     /// Whether so much has piled up that it must be worked off now, although something else could be done: without a
@@ -212,7 +212,7 @@ impl<T> Iterator for RowReceiver<T> {
     }
 }
 
-/// Some rows. Their memory returns to the senders.
+/// A chunk of rows, whose memory returns to the senders.
 #[derive(Debug)]
 pub struct Chunk<T> {
     rows: Vec<T>,
@@ -255,18 +255,18 @@ impl<T> RowBacklog<T> {
         self.0.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the thread that is woken may leave the rest to those that poll: there are still senders, which wake it
-    /// again if the polling threads fall behind.
+    /// Whether the background thread may leave the rest to the threads that poll: there are still senders, which wake it
+    /// again if those fall behind.
     pub fn can_wait(&self) -> bool {
-        // A thread that the last sender did not wake, because it did not know of it yet, sees here that the sender is
-        // gone.
+        // If the last sender did not know of the background thread yet, it could not wake it. The thread then sees here
+        // that the sender is gone.
         fence(Ordering::SeqCst);
         let waiting = self.0.waiting.load(Ordering::Relaxed);
         self.0.senders.load(Ordering::Relaxed) > 0 && self.0.wake_policy.may_rest_at(waiting)
     }
 
-    /// Whether so much waits that the polling threads must write it immediately, because the thread that is woken is of
-    /// no help.
+    /// Whether so many chunks wait that the polling threads must write them immediately, because the background thread is
+    /// of no help.
     pub fn is_urgent(&self) -> bool {
         self.0.wake_policy == WakePolicy::Late
             && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_WAKE / 2
@@ -305,7 +305,7 @@ struct QueueState<T> {
     /// Chunks that were sent and are not emptied yet.
     waiting: AtomicUsize,
     senders: AtomicUsize,
-    /// The thread that is woken when they pile up, and when that is.
+    /// The thread that is woken when chunks pile up, and when that is.
     thread: OnceLock<Thread>,
     wake_policy: WakePolicy,
 }

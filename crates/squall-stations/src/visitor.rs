@@ -71,7 +71,7 @@ impl Visitor {
             let _ = self.engine.receive(bytes, server, local, &mut self.inbox);
         }
         let now = clock::instant_of(clock::now());
-        // An error of a timer shows there too.
+        // A timer's error shows in `closing` too.
         let _ = self.engine.on_timeout(now);
         let mut batch = h3::Batch::new();
         while self.engine.output(now, &mut batch, &mut self.inbox) {
@@ -82,7 +82,7 @@ impl Visitor {
     }
 
     /// Sends the first part of a request's head, within one HEADERS frame. The rest follows only in further turns, once the
-    /// server has acknowledged what it has.
+    /// server has acknowledged what it has received.
     pub(crate) fn begin_head(&mut self) {
         // An X takes eight bits in the Huffman code, too (RFC 7541, appendix B).
         let fields = [("x-long".to_owned(), "X".repeat(LONG_HEAD_BYTES))];

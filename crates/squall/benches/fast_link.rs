@@ -1,5 +1,6 @@
-//! What one TCP flow gets of a trial's link, and what super-packets at its devices do to acknowledgements: `cargo bench -p
-//! squall --bench fast_link`, as root, on a quiet machine. (`cargo bench -p squall-linux` has the costs of a link alone.)
+//! The throughput of one TCP flow over a trial's link, and how super-packets at the link's devices change its acknowledgements:
+//! `cargo bench -p squall --bench fast_link`, as root, on a quiet machine. (`cargo bench -p squall-linux` has the costs of a
+//! link alone.)
 //!
 //! Contenders run in turns, so that a slow machine slows all alike: a veth pair, and a link whose packets are written to a
 //! table by a thread in the background, as in a trial, once with super-packets (`fast`) and once packet by packet. No
@@ -40,7 +41,7 @@ const PORT: u16 = 9;
 const BLOCK_BYTES: usize = 256 * 1024;
 const RUNS: usize = 5;
 const RUN: Duration = Duration::from_secs(2);
-/// Rates that packet by packet carries (docs/LINK.md, Limits).
+/// Rates that a link can carry packet by packet (docs/LINK.md, Limits).
 const RATES_MBIT: [u64; 3] = [50, 200, 500];
 /// Kinds of link differ by less than this where they should not differ.
 const TENTH: f64 = 0.1;
@@ -192,7 +193,7 @@ fn run(joint: Joint, rate: Option<BitRate>) -> Result<Figures> {
     })
 }
 
-/// What the table of a link's packets says.
+/// Sums over the table of a link's packets.
 #[derive(Default)]
 struct PacketSums {
     data: u64,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn host_that_stole_more_than_a_hundredth_is_busy() {
+    fn host_is_busy_if_it_stole_more_than_one_percent() {
         let times = |busy, steal| ProcessorTimes {
             busy,
             idle: 10_000,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn asleep_keeps_no_processor_awake() {
+    fn user_can_let_processors_sleep_for_any_measurement() {
         for kind in [MeasurementKind::Throughput, MeasurementKind::Timed] {
             let kept =
                 keep(Some(IdleProcessors::Asleep), kind).expect("nothing is asked of the kernel");

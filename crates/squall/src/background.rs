@@ -21,8 +21,8 @@ pub(crate) fn start<T: Send + 'static>(
         .context("cannot start a thread that writes records")
 }
 
-/// Waits for a thread that has been given all of its work. It first gets ordinary priority, if the kernel permits that, so that
-/// busy programs do not hold it up.
+/// Waits for a thread that has been given all of its work. The thread first gets ordinary priority, if the kernel permits
+/// that, so that busy programs do not hold it up.
 pub(crate) fn join<T>(thread: JoinHandle<T>) -> thread::Result<T> {
     scheduling::make_ordinary(&thread);
     thread.join()

@@ -12,7 +12,7 @@ const LEFT_OUT: &str = "...";
 const LONG: [&str; 3] = ["--header", "--data-text", "--form"];
 const SHORT: [char; 2] = ['H', 'F'];
 
-/// Short flags without a value, which may stand before another in the same argument.
+/// Short flags without a value, which may stand before another short flag in the same argument.
 const SWITCHES: [char; 6] = ['k', '4', '6', 'q', 'v', 'h'];
 
 /// This process's command line.

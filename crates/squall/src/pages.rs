@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn request_that_takes_nearly_as_long_as_the_held_one_has_waited() {
+    fn request_nearly_as_slow_as_the_held_one_has_waited_for_it() {
         let ms = Duration::from_millis;
         let said = |other| held(&[(0, ms(100)), (1, ms(other))]).unwrap();
         assert!(said(90).ends_with(": the second request waited for the first"));

@@ -126,7 +126,7 @@ pub(crate) enum OutsideFiles {
 }
 
 impl OutsideFiles {
-    /// Root can read every file, so it must be asked for (`--allow-files`).
+    /// Root can read every file, so root must allow it (`--allow-files`).
     pub(crate) fn allowed_if(is_asked: bool) -> OutsideFiles {
         if is_asked || process::effective_ids().0 != ROOT {
             OutsideFiles::Announced
@@ -444,7 +444,7 @@ mod tests {
         }
         assert!(is_inside(&absolute(&own.join("t.tsv"))));
         assert!(!is_inside("../missing") && !is_inside("/missing/too"));
-        // A recipe in the working folder has no other folder in its path.
+        // The path of a recipe in the working folder has an empty parent.
         assert!(outside(Path::new(""), "missing.txt").is_none());
         assert!(outside(Path::new(""), "Cargo.toml").is_none());
         assert!(outside(Path::new(""), "/").is_some());

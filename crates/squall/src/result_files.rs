@@ -89,7 +89,7 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A job's summary is appended to, because other commands of the job write to it, too.
+/// Writes Markdown to a file. A job's summary is appended to, because other commands of the job write to it, too.
 fn write_markdown(path: &Path, text: &str) -> Result<()> {
     let summary = std::env::var_os("GITHUB_STEP_SUMMARY");
     if summary.is_none_or(|summary| Path::new(&summary) != path) {

@@ -19,7 +19,7 @@ pub(crate) struct SavePace {
 }
 
 impl SavePace {
-    /// The pace of something that begins to be written at `now`.
+    /// The pace for writing that begins at `now`.
     pub(crate) fn new(now: Time) -> SavePace {
         SavePace {
             next: now + PAUSE_AT_LEAST,

@@ -1,5 +1,5 @@
-//! Which requests of a script are sent, by their hosts: for `squall load` and for recipes. For `squall load` also where they
-//! go: to the host of the URL in the command, or to the recorded one.
+//! Which requests of a script are sent, by their hosts: for `squall load` and for recipes. For `squall load` also where the
+//! requests go: to the host of the URL in the command, or to the recorded one.
 //!
 //! A browser's recording names every host that a page needed. Without a choice, a replay would put load on other people's
 //! servers, or send their requests to the page's server. This module only decides: `load/plan` makes requests of the result
@@ -70,7 +70,7 @@ impl Wanted<'_> {
 #[derive(Debug)]
 struct UnknownHost {
     name: String,
-    /// The hosts that it has requests to.
+    /// The hosts to which the script has requests.
     known: String,
 }
 
@@ -300,7 +300,7 @@ fn known_servers(shares: &[Share]) -> String {
 }
 
 /// The recording's own server: the host of its first request, over http and https. A page that was requested over http is
-/// often redirected to https. With several ports for one scheme, these are different servers, and the first one counts.
+/// often redirected to https. If one scheme has several ports, they are different servers, and only the first one counts.
 fn own_servers(first: &Server, shares: &[Share]) -> Vec<Server> {
     let mut own: Vec<Server> = Vec::new();
     for server in iter::once(first).chain(shares.iter().map(|share| &share.server)) {
@@ -321,7 +321,7 @@ fn target_of(url: &str) -> String {
     }
 }
 
-/// The steps whose requests have a new place.
+/// The steps whose requests are kept, with the new places of these requests.
 pub(crate) fn remapped(steps: &[ScriptStep], places: &[Option<u32>]) -> Vec<ScriptStep> {
     let remap = |step: &ScriptStep| {
         let request = places[step.request as usize]?;
@@ -338,7 +338,8 @@ pub(crate) fn counted(requests: usize) -> String {
     }
 }
 
-/// The servers that are kept, or those that are not, with their numbers of requests. Beyond `at_most`, only their number.
+/// The servers that are kept, or those that are not, with their numbers of requests. Beyond `at_most`, servers are only
+/// counted.
 fn listed(shares: &[Share], is_kept: bool, at_most: usize) -> String {
     let shares: Vec<&Share> = (shares.iter())
         .filter(|share| share.is_kept == is_kept)
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn another_port_is_another_host_but_another_scheme_is_not() {
+    fn another_port_of_one_scheme_is_another_host_but_another_scheme_is_not() {
         let urls = ["http://127.0.0.1:18080/app", "http://127.0.0.1:18090/third"];
         let (sent, said) = routed(&urls, Some("127.0.0.1:1"), &[], false).unwrap();
         assert_eq!(sent, ["/app"]);

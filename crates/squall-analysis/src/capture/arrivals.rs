@@ -1,11 +1,11 @@
-//! When the bytes of a stream were complete and in order at the end that received them.
+//! When the bytes of a stream were complete and in order at their receiver.
 //!
-//! Rows may come in any order. Nothing after bytes that never arrived counts as complete.
+//! Rows may come in any order. Bytes after a gap that was never filled do not count as complete.
 
 use squall_base::Time;
 use squall_base::record::Direction;
 
-/// The bytes of one direction of a TCP connection, or of a QUIC stream: connection, stream, direction.
+/// Names one direction of a TCP connection, or of a QUIC stream: connection, stream, direction.
 pub(super) type StreamKey = (u32, Option<u64>, Direction);
 
 /// Bytes of one direction of a connection, or of a stream, with their arrival times.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_complete_when_the_last_one_before_them_arrives() {
+    fn bytes_are_complete_once_all_bytes_before_them_have_arrived() {
         let at = Time::from_nanos;
         let mut arrivals = Arrivals::default();
         arrivals.add(10, 20, at(5));

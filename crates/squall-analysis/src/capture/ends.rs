@@ -11,7 +11,7 @@ use squall_base::{Duration, Time};
 
 use super::round_trips::RoundTrips;
 
-/// A packet as it left its sender, or would have.
+/// A packet as it left its sender; packets that the capture lacks are included.
 pub(super) struct RankedPacket {
     pub(super) row: PacketRecord,
     /// The order among packets that left at the same time.
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_takes_half_of_both_round_trips_from_end_to_end() {
+    fn a_packet_takes_half_of_each_round_trip_from_end_to_end() {
         let trips = RoundTrips {
             client: Some(Duration::from_millis(2)),
             server: Some(Duration::from_millis(20)),

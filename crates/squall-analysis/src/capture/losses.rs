@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-/// If no round trip is known, bytes that arrive later than this after bytes that follow them in the stream were lost.
+/// The limit for reordering if no round trip is known, in nanoseconds: if bytes arrive later than this after the bytes that
+/// follow them in the stream, they were lost.
 const OVERTAKEN_WITHIN: u64 = 3_000_000;
 
 /// A range of bytes that was seen.
@@ -144,7 +145,7 @@ impl LossTracker {
                 continue;
             };
             if before == place {
-                // This sighting is the one that shows the hole.
+                // This sighting itself revealed the hole, so it does not fill it.
                 self.holes.insert(start, (end, before, since));
                 continue;
             }
@@ -172,7 +173,7 @@ impl LossTracker {
         }
     }
 
-    /// Notes which of its bytes were seen before, and makes it their latest sighting.
+    /// Notes which bytes of this sighting were seen before, and makes it the latest sighting of all its bytes.
     fn repeat(&mut self, place: usize, own: &Sighting) {
         let within = self.latest.range(..own.end);
         let hit: Vec<u64> = within
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_that_is_filled_a_round_trip_later_was_lost_before_the_point() {
+    fn bytes_that_fill_a_hole_a_round_trip_later_were_lost_before_the_point() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (30, 40, 2), (10, 20, 801)]);
         let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
         let missing = MissingBytes {
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_that_is_filled_sooner_was_overtaken() {
+    fn bytes_that_fill_a_hole_sooner_were_only_overtaken() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (10, 20, 600)]);
         let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
         assert!(judgement.missing.is_empty());
@@ -273,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_that_is_never_filled_is_not_a_loss() {
+    fn a_hole_never_filled_is_not_a_loss() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (30, 40, 5_000)]);
         let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
         assert!(judgement.missing.is_empty() && lost(&judgement).is_empty());
     }
 
     #[test]
-    fn a_packet_that_fills_a_hole_and_repeats_is_judged_for_each_part() {
+    fn a_packet_that_fills_a_hole_and_repeats_bytes_is_judged_part_by_part() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (5, 30, 900)]);
         let judgement = judge(&all, WHOLE, |(place, ..)| place == 1);
         assert_eq!(lost(&judgement), [(1, 20, 30)]);

@@ -1,4 +1,4 @@
-//! Reconstructs both ends from a capture of one point of the path: delays and losses beyond the point.
+//! Reconstructs both ends from a capture at one point of the path: delays and losses beyond the point.
 //!
 //! An import has, for both sides, the times at which packets passed the point. First the minimum round trip between the
 //! point and each end is found (`round_trips`), and each end is placed half of it away (`ends`, the only place that shifts
@@ -161,8 +161,8 @@ impl Capture {
         }
     }
 
-    /// Restores the numbers that packets have in the capture. A packet that the capture lacks gets the number of the one
-    /// that shows that it is missing: the next that was captured.
+    /// Restores the numbers that packets have in the capture. A packet that the capture lacks gets the number of the packet
+    /// that reveals the gap: the next one that was captured.
     fn restore_numbers(&self, explanation: &mut Explanation) {
         let names = [&mut explanation.responsible];
         let waited_for = explanation.waited_for.iter_mut().map(|it| &mut it.packet);
@@ -223,8 +223,8 @@ fn numbered(mut placed: Vec<RankedPacket>) -> (Vec<PacketRecord>, [Vec<u64>; 2])
     (rows.collect(), numbers)
 }
 
-/// Moves the marks of exchanges and requests to the ends. A receiver got bytes that were lost beyond the point only when they
-/// arrived the second time.
+/// Moves the marks of exchanges and requests to the ends. Bytes lost beyond the point reached their
+/// receiver only with the retransmission.
 struct MarkShifter<'a> {
     ends: &'a Ends,
     arrivals: &'a BTreeMap<StreamKey, Arrivals>,

@@ -1,9 +1,10 @@
 //! Turns a QUIC connection that was seen at one point into datagrams that left one end and reached the other.
 //!
 //! Everything is derived from its frames, which the observer has decrypted. Each packet counts as one datagram, even if a
-//! capture has several in one (UDP_SEGMENT). A packet number is never used twice, so losses show in the streams: bytes that
-//! were sent again were lost beyond the point; bytes that came after later ones were lost before it, if a packet number is
-//! missing there too. The record has only the largest number of each ACK, so only that packet is known to be acknowledged.
+//! capture has several in one (UDP_SEGMENT). A packet number is never used twice, so losses show in the streams: if bytes
+//! were retransmitted, they were lost beyond the point; if bytes came after later ones and a packet number is missing there
+//! too, they were lost before it. The record has only the largest number of each ACK, so only that packet is known to be
+//! acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +21,8 @@ use super::tcp::{at_ends, lost};
 use crate::causes::quic::least_datagram_bytes;
 use crate::wire::quic::{ACKS, STREAM};
 
-/// How far below a packet its missing neighbour is searched for: more packets than are lost in a row and repaired one by
-/// one.
+/// How far below a packet's number a missing number is searched for: farther than any number of packets that are lost in a
+/// row and repaired one by one.
 const NEIGHBOURS: u64 = 256;
 
 /// A packet that was seen.
@@ -42,7 +43,7 @@ struct MissingStreamBytes {
     stream: u64,
     start: u64,
     end: u64,
-    /// The position of the packet that shows it.
+    /// The position of the packet that reveals the gap.
     before: usize,
     /// The packet number that is missing.
     number: u64,
@@ -72,7 +73,7 @@ impl ObservedDirection {
         let (mut acknowledged, mut named) = (Vec::<Ack>::new(), BTreeSet::new());
         for (time, largest) in acks {
             named.insert(largest);
-            // One past the packet's number, as one past a byte.
+            // Exclusive, like the end of a range of bytes.
             let to = largest.saturating_add(1);
             if acknowledged.last().is_none_or(|last| last.to < to) {
                 acknowledged.push(Ack { time, to });
@@ -102,7 +103,7 @@ impl ObservedDirection {
         of_largest.min()
     }
 
-    /// Whether packet `place` was lost, given that its bytes were sent again at `again`. It was lost if no ACK named it, and
+    /// Whether packet `place` was lost, given that its bytes were retransmitted at `again`. It was lost if no ACK named it, and
     /// either a later packet was acknowledged by then, or none was before the second copy can have been acknowledged.
     fn is_lost(&self, place: usize, again: u64, trip: u64) -> bool {
         let number = self.packets[place].number;

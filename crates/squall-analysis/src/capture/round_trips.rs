@@ -1,7 +1,7 @@
 //! The minimum round trip between the capture's point and an end of a connection.
 //!
 //! A round trip lasts from when bytes were first seen until they were seen acknowledged. Measured from the first sighting,
-//! a sample is never too short, however often the bytes were sent again (RFC 6298, section 3, takes no sample of them for
+//! a sample is never too short, however often the bytes were retransmitted (RFC 6298, section 3, takes no sample of them for
 //! the same reason). Delayed acknowledgements and queues only make it longer, so the minimum is closest to the bare path.
 
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// From the round trip to the end that receives in each direction.
+    /// Takes the round trip of each direction from `to_receiver`: that between the point and the direction's receiver.
     pub(super) fn of(to_receiver: impl Fn(Direction) -> Option<Duration>) -> RoundTrips {
         RoundTrips {
             client: to_receiver(Direction::Down),
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(minimum_round_trip(&[], &[ack(3, 5)]), None);
     }
 
-    /// Whatever an acknowledgement waits for, and however late its packet is.
+    /// This holds whatever an acknowledgement waits for, and however late its packet is.
     #[test]
     fn the_minimum_is_never_below_the_true_round_trip() {
         const WAY: u64 = 20_000;

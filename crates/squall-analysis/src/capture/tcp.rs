@@ -1,8 +1,8 @@
 //! Turns a TCP connection that was seen at one point into packets that left one end and reached the other.
 //!
-//! Sequence numbers count from the first one that was seen in each direction, as the observer counts them. A connection whose
-//! SYNs were not seen gets them, at the time of its first packet, so that its bytes have a position. `losses` judges what was
-//! lost, and `causes` works out what that cost.
+//! Sequence numbers count from the first one that was seen in each direction, as the observer counts them. If a
+//! connection's SYNs were not seen, they are added at the time of its first packet, so that its bytes have a position.
+//! `losses` judges what was lost, and `causes` works out what that cost.
 
 use std::collections::BTreeMap;
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_beginning_was_missed_gets_syns() {
+    fn syns_are_added_to_a_connection_whose_beginning_was_missed() {
         let rows = [
             row(Down, 0, (900, 50), 70, ACK),
             row(Up, 500, (70, 30), 950, ACK),

@@ -2,7 +2,7 @@
 //!
 //! At the point, a window update passes half a round trip before its receiver has it, and data passes half a round trip
 //! after its sender sent it. A window that was exhausted at the sender therefore never looks exhausted at the point. So each
-//! frame's change to its window is taken from the row before, and applied again in the order of the ends. QUIC's windows are
+//! frame's change to its window, compared with the row before, is re-applied in the order of the ends. QUIC's windows are
 //! limits carried in the frames; they need only the order.
 
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ struct Window {
 }
 
 impl Window {
-    /// How much it changed up to this row, including whatever else changed it since the last one.
+    /// How much the window changed since the last row, including by anything other than this row's frame.
     fn change(&mut self, seen: i64, own: i64) -> i64 {
         let Some(before) = self.seen.replace(seen) else {
             self.now = seen.saturating_sub(own);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_exhausted_at_its_sender_is_exhausted_again() {
+    fn a_window_exhausted_at_its_sender_is_exhausted_after_reordering() {
         // Seen: data, an update, data. The sender sent both before the update came.
         let mut frames = [
             row(10, Way::Sent, DATA, 60, 40),

@@ -8,7 +8,7 @@ use super::hops::{PathInputs, PathShape};
 use super::near::PathConnections;
 use crate::wire::UDP;
 
-/// The packets and frames of a trial, for the beginnings of its connections.
+/// Collects from packets and frames how the connections of a trial began.
 #[derive(Debug)]
 pub struct PathBeginnings {
     inputs: PathInputs,
@@ -16,7 +16,7 @@ pub struct PathBeginnings {
 }
 
 impl PathBeginnings {
-    /// Without records.
+    /// A collector without records.
     pub fn new(shape: PathShape) -> PathBeginnings {
         PathBeginnings {
             inputs: PathInputs::new(shape),
@@ -31,7 +31,7 @@ impl PathBeginnings {
         self.inputs.add_beginning(row);
     }
 
-    /// Whether it also needs the frames, which number QUIC connections. To be called after the last packet.
+    /// Whether the frames are needed too: only they say which QUIC connection is which. Call this after the last packet.
     pub fn needs_frames(&self) -> bool {
         self.has_quic
     }
@@ -44,7 +44,7 @@ impl PathBeginnings {
         }
     }
 
-    /// The connections. To be called after the last row.
+    /// Returns the connections. Call this after the last row.
     pub fn connections(self) -> PathConnections {
         let links = self.inputs.into_links().into_iter();
         let known = links.map(|link| {

@@ -57,7 +57,7 @@ projection! {
 }
 
 impl PacketCells {
-    /// What identifies it among the packets of all links.
+    /// The packet's identity among the packets of all links.
     #[inline]
     pub(super) fn name(&self) -> PacketRef {
         PacketRef {
@@ -67,7 +67,7 @@ impl PacketCells {
         }
     }
 
-    /// When it reached a receiver that accepts it. A corrupted packet fails TCP's or UDP's checksum, or its AEAD.
+    /// When the packet reached its receiver undamaged. A corrupted packet fails TCP's or UDP's checksum, or its AEAD.
     #[inline]
     pub(super) fn got_through(&self) -> Option<Time> {
         self.released.filter(|_| !self.is_corrupted)
@@ -88,7 +88,7 @@ projection! {
 }
 
 impl FirstFrameCells {
-    /// Whether it can be the first frame that a side sent on a QUIC connection.
+    /// Whether this row can be the first frame that a side sent on a QUIC connection.
     pub(super) fn is_first(&self) -> bool {
         self.way == Way::Sent && self.layer == FrameLayer::Quic
     }

@@ -1,9 +1,10 @@
 //! Connections as both sides and the link know them, under one number.
 //!
-//! The client numbers its connections as it opens them. With TCP this is the order of their first packets on the link. With
-//! QUIC it need not be, because opening a connection sends nothing by itself: there the order in which connections sent
-//! their first frames is that of the first datagrams. The server numbers its connections as it accepts them, which is the
-//! order in which the end of TCP's handshake, or QUIC's first datagram, reached its host. Neither is recorded anywhere else.
+//! The client numbers its connections as it opens them. With TCP this is the order of their first packets on the link.
+//! With QUIC it need not be, because opening a connection sends nothing by itself. There the records of the first frames
+//! have the numbers, and the order of these frames is that of the first datagrams. The server numbers its connections as
+//! it accepts them, which is the order in which the end of TCP's handshake, or QUIC's first datagram, reached its host.
+//! Neither order is recorded anywhere else.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub(super) struct Handshake {
     pub(super) lost_tls: Vec<(PacketRef, Span)>,
 }
 
-/// The transport that carries it.
+/// The transport of a connection.
 #[derive(Debug)]
 pub(super) enum Carrier {
     Tcp(TcpConnection),
@@ -41,11 +42,11 @@ pub(super) enum Carrier {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) flow: u32,
-    /// The server's number for it, if it got there.
+    /// The server's number for the connection, if it reached the server.
     pub(super) server: Option<u32>,
     pub(super) handshake: Handshake,
     pub(super) carrier: Carrier,
-    /// What each side recorded of it.
+    /// What each side recorded of the connection.
     pub(super) sides: [Option<SideRecords>; 2],
     /// Whether its packets were captured somewhere between its ends, so that the times at the ends are estimates.
     has_estimated_times: bool,
@@ -119,7 +120,7 @@ enum ConnectionStart {
 /// A connection's flow, when it was opened, when it was accepted, and its beginning.
 type StartedConnection = (u32, u64, u64, ConnectionStart);
 
-/// More connections than any capture has.
+/// No capture has this many connections: a higher flow number comes from a damaged record.
 const MAX_CAPTURED: u32 = 1 << 22;
 
 /// All connections by the client's number. They are built one at a time, because their bytes take the most memory.
@@ -127,8 +128,7 @@ pub(super) struct Connections {
     flows: Flows,
     /// Their numbers, unless these are 0, 1, 2 and so on.
     numbers: Option<Vec<u32>>,
-    /// By place: the stream offsets at which the records of a connection begin. The records of other connections begin with
-    /// the connection.
+    /// By place: the stream offsets at which a connection's records begin, if they do not begin with the connection.
     resumed: Vec<Option<[u64; 2]>>,
     beginnings: Vec<(u32, Option<ConnectionStart>)>,
     opened: Vec<u64>,
@@ -202,8 +202,8 @@ impl Connections {
         }
     }
 
-    /// Puts each connection at the place of its flow's number and leaves other places empty. Connections with a number that
-    /// no capture reaches come from damaged records and are left out.
+    /// Puts each connection at the place of its flow's number and leaves other places empty. Connections with numbers
+    /// from [`MAX_CAPTURED`] on come from damaged records and are left out.
     fn numbered_by_flow(
         flows: Flows,
         mut all: Vec<StartedConnection>,
@@ -359,9 +359,9 @@ impl Connections {
     }
 }
 
-/// Sorts connections, which come in the order of their first packets, by the client's numbers. `first_sent` has the times
-/// at which QUIC connections sent their first frames, and their numbers, in the order of these times. If a connection is
-/// missing from it, the order stays.
+/// Sorts connections, which come in the order of their first packets, by the client's numbers. `first_sent` has the time
+/// of each QUIC connection's first frame and the connection's number, in the order of time. If a connection is missing
+/// from it, the order stays.
 fn by_number(all: Vec<StartedConnection>, first_sent: &[(u64, u32)]) -> Vec<StartedConnection> {
     let numbers = first_sent.iter().map(|(_, number)| *number);
     let count = all.len();

@@ -1,8 +1,8 @@
 //! One request's time in full: what it waited for and when, where its bytes were, whose bytes went ahead of them.
 //!
-//! It is the same walk that makes the request's row of causes.parquet, before anything is added up. Only chosen requests
-//! keep it, because it takes many times the space. `explain` prepares it for a reader. Both modules also show times that are
-//! added up by cause, each as a `CauseTime`.
+//! A course is the same walk that makes the request's row of causes.parquet, before its spans are added up. It takes many
+//! times the space of the row, so only chosen requests keep theirs. `explain` prepares courses for a reader. Both modules
+//! also show times that are added up by cause, each as a `CauseTime`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -55,8 +55,8 @@ pub struct Course {
     pub up: Option<Passage>,
     /// The passage of the response.
     pub down: Option<Passage>,
-    /// On a path of several hops, all of them, beginning at the client; `up` and `down` are then those of the hop across the
-    /// first link.
+    /// On a path of several hops: the request on each hop, beginning at the client. `up` and `down` are then its passages
+    /// on the hop across the first link.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopCourse>,
 }
@@ -66,7 +66,7 @@ pub struct Course {
 pub struct HopCourse {
     /// The hop, from 1 at the client.
     pub hop: u8,
-    /// Whether its exchange was seen there. If not, the time is how long the hop before waited for it.
+    /// Whether the request's exchange was seen on this hop. If not, its time is how long the previous hop waited for it.
     pub is_joined: bool,
     /// The connection of its client side.
     pub connection: Option<u32>,
@@ -77,7 +77,7 @@ pub struct HopCourse {
     /// What its time was spent on, in order and without gaps; empty if it had no time. `server` here is what the next hop
     /// was doing.
     pub stages: Vec<Stage>,
-    /// The passage of the request over this hop's link, if the path has crossed another link before.
+    /// The passage of the request over this hop's link, if the path crosses another link before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<Passage>,
     /// The passage of the response over that link.
@@ -197,11 +197,11 @@ impl ServerTimes {
 pub struct Passage {
     /// Its own bytes, as `[start, end)` of its direction's TCP payload or of its QUIC stream.
     pub own: Vec<(u64, u64)>,
-    /// One past the last byte that must have arrived before its last one can be read: the end of its TLS record.
+    /// One past the last byte that must arrive before the message's last byte can be read: the end of its TLS record.
     pub needed: u64,
-    /// Whether more of it was to come when the record ended.
+    /// Whether more of the message was still to come when the records ended.
     pub is_open: bool,
-    /// The packets with bytes of its own, in the order of sending.
+    /// The packets that carried bytes of the message, in the order of sending.
     pub packets: Vec<MessagePacket>,
     /// When flow control held back the message or its connection, within the request's time.
     pub held: Vec<Stage>,
@@ -223,7 +223,7 @@ pub struct SendQueue {
     pub to: Time,
     /// Packets with new bytes that left in that time, its own included.
     pub packets: u64,
-    /// The fewest and the most packets that were in flight when one left: what the congestion window allowed.
+    /// The fewest and the most packets in flight when one of these packets left: what the congestion window allowed.
     pub in_flight: (u64, u64),
     /// Packets that left in that time and were lost.
     pub losses: u64,
@@ -238,7 +238,7 @@ pub struct MessagePacket {
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// Whether some of them had been sent before.
+    /// Whether some of these bytes had been sent before.
     pub is_again: bool,
     /// When it reached the link.
     #[serde(rename = "sent_ns")]
@@ -355,7 +355,7 @@ fn packets(stream: &Stream, message: &Message, end: u64) -> Vec<MessagePacket> {
         .collect()
 }
 
-/// When the last of its own bytes was first sent; `None` if not all were sent.
+/// When the last of the message's bytes was first sent; `None` if not all of them were sent.
 fn last_sent(stream: &Stream, message: &Message) -> Option<u64> {
     if message.is_open || message.end() > stream.end() {
         return None;

@@ -57,8 +57,8 @@ impl Victims {
 /// The messages of one direction of a connection, searchable by their bytes.
 #[derive(Debug, Default)]
 pub(super) struct MessageIndex<'a> {
-    /// Start, request and message, sorted by start and request; `reaches` has, for each, the largest end of it and those
-    /// before.
+    /// Start, request and message, sorted by start and request. For each entry, `reaches` has the largest `needed` among
+    /// the messages up to it.
     messages: Vec<(u64, u64, &'a Message)>,
     reaches: Vec<u64>,
 }
@@ -214,7 +214,7 @@ fn fill_packet_drop(
     index: &RequestIndex<'_>,
 ) {
     if joined.has_crypto {
-        // Which bytes of the handshake came later is not tracked.
+        // When the bytes of the handshake arrived after all is not tracked.
         row.repair = Repair::Unknown;
     }
     for chunk in &joined.chunks {
@@ -241,8 +241,8 @@ fn fill_packet_drop(
     row.carried.dedup();
 }
 
-/// Fills in how the bytes of a lost transmission arrived after all, up to the last of them. The kind of repair is that of
-/// the first bytes that were sent again, which is what the sender decided; the others may follow in a separate packet.
+/// Fills in how the bytes of a lost transmission arrived in the end, up to the last of them. The kind of repair is that
+/// of the bytes retransmitted first, which is what the sender decided; the others may follow in a separate packet.
 fn fill_repair(
     row: &mut DropRecord,
     stream: &Stream,

@@ -29,12 +29,12 @@ impl Extents {
         self.0[direction as usize].extent()
     }
 
-    /// Which fields both have, [`EXTENT_BITS`] bits each.
+    /// Which fields the two extents have, in [`EXTENT_BITS`] bits each.
     fn mask(&self) -> u64 {
         u64::from(self.0[0].has) | u64::from(self.0[1].has) << EXTENT_BITS
     }
 
-    /// Codes them relative to the row before; their mask is coded already.
+    /// Codes the extents relative to those of the row before; their mask has already been coded.
     #[inline]
     fn code(&mut self, coder: &mut impl Coder, mask: u64, before: &Extents) {
         // Not in a loop: an array of masks that is written byte by byte and moved as a whole stalls the processor.
@@ -55,8 +55,8 @@ struct PackedExtent {
     has: u8,
 }
 
-/// Bits of `has`: there is an extent; its offsets on the wire equal those of the plaintext, because it is not encrypted; and
-/// one bit for each of the other fields.
+/// Bits of `has`: there is an extent; its offsets on the wire equal those of the plaintext, because nothing is encrypted;
+/// and one bit for each of the other fields.
 const EXTENT: u8 = 1;
 const CLEAR: u8 = 1 << 1;
 const WIRE: [u8; 2] = [1 << 2, 1 << 3];
@@ -270,8 +270,8 @@ impl ConnectionExchanges {
         Some(&row.extents)
     }
 
-    /// What the server recorded of a stream. Usually it responded in the order in which the requests ended, which is that
-    /// of their `place`s.
+    /// What the server recorded of a stream. Usually the server responded in the order in which the requests ended, and
+    /// then its row is at `place`.
     pub(super) fn server_row(&self, stream: u64, place: usize) -> Option<&ServerRow> {
         let key_of = |row: &ServerRow| row.stream;
         find(&self.server, key_of, stream, place, &self.by_stream)

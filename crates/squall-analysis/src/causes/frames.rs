@@ -23,7 +23,7 @@ const RECEIVED_QUIC_FRAMES: [u64; 4] = [ACKS[0], ACKS[1], MAX_DATA, MAX_STREAM_D
 /// Header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER_BYTES: u64 = 9;
 
-/// Whether a frame of this direction, layer and type is of any use.
+/// Whether a frame of this direction, layer and type is needed.
 pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
     match (layer, way) {
         (FrameLayer::Http2, Way::Sent) => MESSAGE_FRAMES.contains(&kind) || kind == RST_STREAM,
@@ -38,7 +38,7 @@ pub(super) fn is_wanted(way: Way, layer: FrameLayer, kind: u64) -> bool {
 /// messages, both of which are computed as the frames come. QUIC frames are kept, because they are joined with packets.
 #[derive(Debug)]
 pub(super) struct PackedSideRecords {
-    /// Without what `message_bytes` and `rows` add.
+    /// The records without what `message_bytes` and `rows` will add.
     pub(super) side: SideRecords,
     /// QUIC: when the first frame was sent.
     pub(super) first_sent: Option<u64>,
@@ -56,7 +56,7 @@ struct PackedMessageBytes {
     last: Option<(u64, Bytes)>,
 }
 
-/// Codes bytes of a stream relative to the stream and the end of those before; returns where they end.
+/// Codes bytes of a stream relative to the stream and the end of the bytes before them; returns where they end.
 fn code_bytes(
     coder: &mut impl Coder,
     (before_stream, before_end): (u64, u64),
@@ -113,7 +113,7 @@ pub(super) struct SideRecords {
     pub(super) frames: StreamFrames,
     /// The smallest retransmission timeout that the kernel reported.
     pub(super) least_rto: Option<u64>,
-    /// The retransmission timeouts that it counted.
+    /// The retransmission timeouts that the kernel counted.
     pub(super) timeouts: Timeouts,
     /// What the socket reported about itself.
     pub(super) accounts: Vec<Account>,
@@ -183,7 +183,7 @@ impl Default for PackedSideRecords {
     }
 }
 
-/// What the row after this one is coded relative to. A frame of the connection, which may come between those of streams,
+/// What the next row is coded relative to. A frame on the connection itself, which may come between frames of streams,
 /// keeps the previous stream and offset.
 fn base(before: &(u64, FrameFacts), (time, mut frame): (u64, FrameFacts)) -> (u64, FrameFacts) {
     let stream = frame.stream.filter(|stream| *stream != 0);
@@ -214,7 +214,7 @@ impl PackedSideRecords {
         self.first_sent.get_or_insert(time);
     }
 
-    /// Unpacks it. `quic_windows` are the limits with which a QUIC sender began, of each stream and of the connection.
+    /// Unpacks the records. `quic_windows` are a QUIC sender's initial limits: of each stream, and of the connection.
     pub(super) fn unpack(self, quic_windows: Option<(u64, u64)>) -> SideRecords {
         let mut side = self.side;
         side.frames = StreamFrames::new(self.message_bytes.unpack());

@@ -1,8 +1,8 @@
 //! Takes in the records of a trial for attribution: one by one, keeping only what it needs, by connection and packed.
 //!
-//! Nothing is joined here; `connection` does that. Rows of one table come in the order of the table, tables in any order.
-//! `packed` says how they are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say what is kept
-//! of them.
+//! Nothing is joined here; `connection` does that. The rows of each table come in its order; the tables may come in any
+//! order. `packed` says how rows are kept; `requests` and `request_marks`, `exchanges`, `frames`, `tcp` and `quic` say
+//! what is kept of them.
 
 use squall_base::Time;
 use squall_base::record::{Fate, FrameRecord, PacketRef, Side};
@@ -54,16 +54,16 @@ pub struct Inputs {
     pub(super) is_observed: [bool; 2],
     /// Sides whose TCP is paced by its congestion control.
     pub(super) paces: [bool; 2],
-    /// Packets were seen at one point between both sides. Each flow is then one connection, and both sides have the flow's
-    /// number for it; otherwise the order of connections on the link determines their numbers. The times of both ends are
-    /// estimates.
+    /// Whether packets were captured at one point between both sides. If so, the times at both ends are estimates, each
+    /// flow is one connection, and both sides have the flow's number for it. Otherwise the order of connections on the
+    /// link determines their numbers.
     pub(super) is_captured: bool,
     /// The only connections whose records are taken; `None` takes those of all connections.
     pub(super) near: Option<NearConnections>,
 }
 
 impl Inputs {
-    /// Without records.
+    /// Inputs without records.
     pub fn new() -> Inputs {
         Inputs::default()
     }
@@ -104,7 +104,7 @@ impl Inputs {
         near.is_none_or(|near| near.has(side, connection))
     }
 
-    /// To be called after the last row: sorts what is looked up.
+    /// Sorts the rows that are searched. Call this after the last row.
     pub(super) fn sort(&mut self) {
         self.path.sort();
     }
@@ -201,7 +201,7 @@ impl Inputs {
     }
 }
 
-/// What a TCP socket reported about itself. It is paced if its congestion control paces, or if a limit was set.
+/// What a TCP socket reported about itself. It is paced if its congestion control paces, or if a maximum pace was set.
 fn account(row: &SocketCells, paces: bool) -> Account {
     let pace = match row.most_pace {
         Some(most) => Some(row.pace.map_or(most, |pace| pace.min(most))),

@@ -2,7 +2,7 @@
 //!
 //! Without encryption they are those of HTTP. Over TLS they are those of the records; the extents of all exchanges of a
 //! connection together show where each plaintext byte lies. HTTP/2 messages may be interleaved, and then the frames tell
-//! them apart. It does not look at packets.
+//! them apart. Packets are not examined here.
 
 use std::ops::Deref;
 
@@ -63,7 +63,7 @@ impl FromIterator<Bytes> for Ranges {
 pub(super) struct Message {
     /// Its own bytes, in order; at least one range, none of them empty.
     pub(super) own: Ranges,
-    /// One past the last byte that must have arrived before its last one can be read: the end of its TLS record.
+    /// One past the last byte that must arrive before the message's last byte can be read: the end of its TLS record.
     pub(super) needed: u64,
     /// Whether more of it was to come, of unknown length.
     pub(super) is_open: bool,
@@ -79,7 +79,7 @@ impl Message {
         })
     }
 
-    /// The same bytes; unless they are all of the message, it stays open for more.
+    /// The same message, still open for more unless these bytes are all of it.
     pub(super) fn open_unless(self, is_all: bool) -> Message {
         Message {
             is_open: !is_all,
@@ -126,7 +126,7 @@ struct RecordLayout {
     base: u64,
     /// What each record adds to its plaintext.
     overhead: u64,
-    /// The part of it that follows the plaintext.
+    /// The part of `overhead` that follows the plaintext.
     behind: u64,
 }
 
@@ -146,7 +146,7 @@ impl RecordLayout {
             })
         });
         let found = fitting.next();
-        // A single record does not show how long a header is.
+        // With a single record, several overheads fit, because it does not show how long a header is.
         found.filter(|_| fitting.next().is_none())
     }
 
@@ -197,7 +197,7 @@ pub(super) struct WireMapping {
 }
 
 impl WireMapping {
-    /// Learns it from the extents of a direction's messages.
+    /// Derives the mapping from the extents of a direction's messages.
     pub(super) fn of(extents: &[Extent]) -> WireMapping {
         let mut anchors = Vec::new();
         for extent in extents {
@@ -287,8 +287,8 @@ impl WireMapping {
         self.anchors.is_empty()
     }
 
-    /// The message of these frames, whose extent is not known because it never ended. Over TLS it is off by a few record
-    /// headers.
+    /// The message of these frames, whose extent is not known because it never ended. Over TLS its bounds are off by a
+    /// few record headers.
     pub(super) fn unfinished(&self, frames: &[Bytes]) -> Option<Message> {
         let near = |at: u64| self.approximate_offset(at);
         let own = frames
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_records_count_as_the_messages_own_unless_extents_bound_it() {
+    fn a_message_owns_whole_records_if_the_record_layout_is_unknown() {
         let alone = extent((100, 200), (1_000, 1_322), (0, 0));
         let wire = WireMapping::of(&[alone]);
         assert_eq!(wire.records, None);

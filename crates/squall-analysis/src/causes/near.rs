@@ -20,7 +20,7 @@ use super::tcp;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownConnection {
     pub(super) flow: u32,
-    /// The server's number for it, if it reached the server.
+    /// The server's number for the connection, if it reached the server.
     pub(super) server: Option<u32>,
     /// When its first packet reached the link.
     pub(super) opened: u64,
@@ -103,12 +103,12 @@ impl NearConnections {
         &self.all
     }
 
-    /// Whether packets of a flow can belong to any of them.
+    /// Whether packets of this flow can belong to any of these connections.
     pub(super) fn has_flow(&self, flow: u32) -> bool {
         self.all.iter().any(|it| it.known.flow == flow)
     }
 
-    /// Whether any of them has this number at that side.
+    /// Whether any of these connections has this number at that side.
     pub(super) fn has(&self, side: Side, number: u32) -> bool {
         self.all.iter().any(|it| match side {
             Side::Client => it.number == number,

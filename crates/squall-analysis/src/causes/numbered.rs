@@ -1,4 +1,5 @@
-//! Values by the number of a connection or a flow, found without a search, because the rows of all of them come interleaved.
+//! Values by the number of a connection or a flow. They are found without a search, because rows of all numbers come
+//! interleaved.
 //!
 //! Numbers count from 0, so they are small. A damaged file may have any number, which then costs a search.
 

@@ -38,14 +38,14 @@ struct ServiceTimes {
 #[derive(Debug)]
 struct ServiceChunk {
     arrived: Vec<u64>,
-    /// How long each took to be served; [`LONG`] if it took longer.
+    /// How long each packet took to be served; [`LONG`] if it took that long or longer.
     took: Vec<u32>,
     /// Those longer times, by position.
     long: BTreeMap<usize, u64>,
 }
 
 const PART_ROWS: usize = 32 * 1024;
-/// A part has a whole number of steps.
+/// Packets per step; a part has a whole number of steps.
 const STEP: usize = 64;
 const LONG: u32 = u32::MAX;
 
@@ -148,7 +148,7 @@ impl Path {
         }
     }
 
-    /// Gives a transmission that was dropped before it was due the times that it would have had.
+    /// If a transmission was dropped before it was due, gives it the times that it would have had.
     #[inline]
     pub(super) fn fill_in(&self, tx: &mut Transmission) {
         if tx.due == NEVER {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_packet_served_before_a_time_is_found_in_any_order() {
+    fn service_times_are_found_whatever_the_order_of_packets() {
         let row = |n: u64| {
             let arrived = n * 1_000 + splitmix64(1, n) % 400;
             let took = match splitmix64(2, n) % 9 {

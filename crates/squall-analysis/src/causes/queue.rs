@@ -1,11 +1,11 @@
 //! What the requests in a queue waited for: the causes of the requests that held the connections and streams meanwhile.
 //!
-//! A request without a free connection or stream waits until others are done, so it waits for whatever they wait for. The
-//! trial's time is cut into equal slices. For each slice, the time that the exchanges with a place on the hop, that is, a
-//! connection or stream, spent on each cause is added up. A wait in the queue gets the shares of its slices. An exchange
-//! that itself waits for a queue of the hop behind counts as what that queue waited for, so hops are processed from the last
-//! to the first. The cost is linear in the exchanges and slices. `hops` and the parent module know which request waits in
-//! which queue.
+//! A request without a free connection or stream waits until others are done, so it waits for whatever they wait for. An
+//! exchange has a place on a hop while it has a connection or stream there. The trial's time is cut into equal slices.
+//! For each slice, the time that the exchanges with a place spent on each cause is added up. A wait in the queue gets the
+//! shares of its slices. If an exchange itself waits in a queue of the next hop, that time counts as what that queue
+//! waited for, so hops are processed from the last to the first. The cost is linear in the exchanges and slices. `hops`
+//! and the parent module know which request waits in which queue.
 
 use squall_base::Duration;
 use squall_base::record::{Cause, CauseSpans};
@@ -15,7 +15,8 @@ use super::walk::Span;
 /// Shorter waits are the ordinary turns of the client's event loop, not a queue.
 pub(super) const WAIT_AT_LEAST: u64 = 1_000_000;
 
-/// No slice is shorter: its length bounds the error of a root, and a millisecond of error is never visible.
+/// The shortest slice: its length bounds the error in what a queue waited for, and an error of a millisecond is never
+/// visible.
 const SLICE_AT_LEAST: u64 = 1_000_000;
 /// The most slices, so that the memory for long trials is bounded (18 MB).
 const SLICES_AT_MOST: u64 = 1 << 16;
@@ -221,12 +222,12 @@ mod tests {
             millis(&shares.of(span(50, 250))),
             [(Cause::Cwnd, 175.0), (Cause::Loss, 25.0)]
         );
-        // No exchange had a place.
+        // Nothing is known of a wait while no exchange had a place: it stays `queue`.
         assert_eq!(millis(&shares.of(span(400, 450))), [(Cause::Queue, 50.0)]);
     }
 
     #[test]
-    fn a_queue_before_another_queue_gets_the_causes_of_the_latter() {
+    fn time_in_the_next_hops_queue_counts_as_what_that_queue_waited_for() {
         let mut behind = Occupancy::new(slices());
         behind.add(span(0, 500), Cause::WindowStream);
         let behind = behind.shares(None);
@@ -242,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_of_a_wait_add_up_to_it(
+        fn parts_of_a_wait_add_up_to_its_length(
             stages in vec((0..2_000 * MS, 0..500 * MS, 0..CAUSES), 0..30),
             waits in vec((0..2_000 * MS, 0..500 * MS), 1..10),
         ) {

@@ -1,9 +1,9 @@
 //! QUIC connections: which datagram on the link was which packet, and so carried which bytes of which stream.
 //!
-//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets in
-//! the order of their frames, one to a datagram once the handshake is over, and several to one during it (RFC 9000, section
-//! 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum length. From the
-//! first disagreement on, nothing is joined, and everything that depends on the join is unknown.
+//! The link sees datagrams, and the sides' frames have packet numbers; no record has both. But a side sends its packets
+//! in the order of their frames: one per datagram once the handshake is over, and several per datagram during it (RFC
+//! 9000, section 12.2). So both lists are walked together, and the sizes must agree: a packet's frames give its minimum
+//! length. From the first disagreement on, nothing is joined, and everything that depends on the join is unknown.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ use crate::wire::quic::{ACKS, CONNECTION_CLOSE, CRYPTO, RESET_STREAM, STOP_SENDI
 const IP_UDP_BYTES: u64 = 28;
 /// The minimum of a short header (a first byte, a packet number) and the tag of its AEAD.
 const SHORT_BYTES: u64 = 2 + 16;
-/// How much a packet may exceed its minimum by: connection ID, longer numbers, ranges of an ACK.
+/// By how much a packet may exceed its minimum: connection ID, longer numbers, ranges of an ACK.
 const SLACK_BYTES: u64 = 160;
-/// How much a frame without a length in its record may exceed its minimum by: three numbers of eight bytes instead of one
+/// By how much a frame without a length in its record may exceed its minimum: three numbers of eight bytes instead of one
 /// (RESET_STREAM; RFC 9000, sections 16 and 19.4).
 const FRAME_SLACK_BYTES: u64 = 21;
 /// The size of a packet that a sender would fill if it could.
 const PACKET_BYTES: u64 = 1_200;
 /// A pause in sending that is certainly longer than a packet takes from its sender to the link, in nanoseconds.
 const PAUSE_AT_LEAST: u64 = 3_000_000;
-/// How many datagrams are searched for one that fits, when the next one does not.
+/// If the next datagram does not fit a packet, this many are searched for one that does.
 const RESYNC_DATAGRAMS: usize = 4;
 
 /// A datagram on the link.
@@ -51,12 +51,12 @@ struct Datagram {
 #[derive(Debug)]
 pub(super) struct PackedFlow {
     rows: PackedRows,
-    /// The hop that it crosses.
+    /// The hop that the flow crosses.
     hop: u8,
     before: [Datagram; 2],
     /// The client's first datagram: its index, and when it was sent.
     first: Option<(u64, u64)>,
-    /// When the server had one, or [`NEVER`].
+    /// When a datagram from the client first reached the server, or [`NEVER`].
     accepted: u64,
 }
 
@@ -125,7 +125,7 @@ struct SentPacket {
     number: u64,
     time: u64,
     least_bytes: u64,
-    /// How much it may exceed that by.
+    /// By how much the packet may exceed `least_bytes`.
     slack_bytes: u64,
     /// Whether it has frames that only packets with a short header may carry (RFC 9000, section 12.4).
     is_short: bool,
@@ -133,7 +133,7 @@ struct SentPacket {
     chunks: Vec<Chunk>,
 }
 
-/// An ACK that a side read: the largest packet number of its own that it acknowledges.
+/// An ACK that a side read, with the largest of that side's packet numbers that it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QuicAck {
     pub(super) time: u64,
@@ -217,13 +217,13 @@ pub(super) struct QuicConnection {
     pub(super) streams: BTreeMap<u64, [Stream; 2]>,
     /// The datagrams that were lost, by direction.
     pub(super) lost: [Vec<Transmission>; 2],
-    /// The packets in them, by datagram.
+    /// The packets in the lost datagrams, by datagram.
     pub(super) lost_packets: BTreeMap<PacketRef, JoinedPacket>,
     /// The ACKs that each direction's sender read.
     pub(super) acks: [Vec<QuicAck>; 2],
     /// When everything that had been sent was acknowledged, by direction.
     pub(super) idle: [Vec<Span>; 2],
-    /// Whether all packets of a direction found their datagram.
+    /// Whether all packets of a direction were matched with datagrams.
     pub(super) is_joined: [bool; 2],
     histories: [SendHistory; 2],
     /// The repairs of lost packets, by direction.
@@ -408,8 +408,8 @@ impl PackedFlow {
         datagrams
     }
 
-    /// Joins datagrams and frames: the client's frames for the way up, the server's for the way down. If `is_resumed`, they
-    /// are those of a connection that sent others before.
+    /// Joins datagrams and frames: the client's frames with the datagrams sent up, the server's with those sent down. If
+    /// `is_resumed`, the connection had sent others before.
     pub(super) fn join(
         self,
         connection: &mut QuicConnection,
@@ -478,7 +478,7 @@ fn transmission(datagram: &Datagram, path: &Path) -> Transmission {
     tx
 }
 
-/// Without the size, because a datagram's bytes are not those of a stream.
+/// The transmission without its size, because a datagram's bytes are not those of a stream.
 fn without_size(tx: Transmission) -> Transmission {
     Transmission { end: 0, ..tx }
 }
@@ -604,8 +604,8 @@ fn pair_datagrams(
     (pairs, true)
 }
 
-/// Whether a datagram was sent at exactly this time, and is the only one. If so, an observer wrote the rows of the packets
-/// (a station's own rows are earlier than its datagrams on the link), and all packets of this time are in the datagram.
+/// Whether exactly one datagram was sent at this time. If so, an observer wrote the rows of the packets (a station's own
+/// rows are earlier than its datagrams on the link), and all packets of this time are in the datagram.
 fn has_own_time(datagrams: &[Transmission], place: usize, time: u64) -> bool {
     let mut around = datagrams[place.saturating_sub(1)..].iter().take(3);
     datagrams[place].sent == time

@@ -1,10 +1,10 @@
-//! What made a sender send lost bytes again, inferred from the rules of the senders' timers.
+//! What made a sender retransmit lost bytes, inferred from the rules of the senders' timers.
 //!
-//! The link sees no SACK blocks and no timers. It sees what had arrived and been acknowledged before bytes were sent again,
+//! The link sees no SACK blocks and no timers. It sees what had arrived and been acknowledged before a retransmission,
 //! how long the sender had been silent, which bytes it chose and what it did next; the sockets' samples count its
-//! retransmission timeouts. In most cases that distinguishes the kinds of Linux's TCP (RFC 6675, RFC 8985, RFC 6298) and of
-//! QUIC (RFC 9002); METHOD.md has the rules. If two kinds remain, the result is a name that is true of both (`Timeout`), or
-//! `Unknown`.
+//! retransmission timeouts. In most cases that distinguishes the kinds of repair of Linux's TCP (RFC 6675, RFC 8985, RFC
+//! 6298) and of QUIC (RFC 9002); METHOD.md has the rules. If two kinds remain, the result is a name that is true of both
+//! (`Timeout`), or `Unknown`.
 
 use squall_base::record::Repair;
 
@@ -27,7 +27,7 @@ const DUP_THRESHOLD: usize = 3;
 /// QUIC's kPacketThreshold (RFC 9002, section 6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
 
-/// How many transmissions are searched backwards: more than are in flight at once.
+/// How many transmissions a search goes back: more than are in flight at once.
 const FLIGHT: usize = 1_024;
 
 /// How many retransmission timeouts a socket has counted, and when (`tcpi_total_rto`, Linux 6.7): for each count, the times of
@@ -79,12 +79,12 @@ pub(super) struct TcpSender<'a> {
     pub(super) acks: &'a [Ack],
     /// The smallest retransmission timeout that the kernel reported.
     pub(super) least_rto: Option<u64>,
-    /// The timeouts that it counted.
+    /// The timeouts that the kernel counted.
     pub(super) timeouts: Option<&'a Timeouts>,
 }
 
 impl TcpSender<'_> {
-    /// How the bytes of transmission `lost` were sent again as transmission `again`.
+    /// How the bytes of transmission `lost` came to be retransmitted as transmission `again`.
     pub(super) fn repair(&self, lost: u32, again: u32) -> Repair {
         let (lost, again) = (lost as usize, again as usize);
         let txs = &self.stream.txs;
@@ -106,7 +106,7 @@ impl TcpSender<'_> {
             return Repair::Rack;
         }
         if is_at_once {
-            // Nothing sent after it was acknowledged, and no timer has expired.
+            // No bytes sent later had been acknowledged, and no timer had expired.
             return Repair::Unknown;
         }
         let acknowledged = self.acknowledged(sent);
@@ -149,8 +149,8 @@ impl TcpSender<'_> {
         }
     }
 
-    /// Whether no other bytes were sent again between `from` and `to`: then the one additional timeout can only be this
-    /// one.
+    /// Whether no other bytes were retransmitted between `from` and `to`. If so, a single timeout counted in that time
+    /// can only be the one that caused `again`.
     fn is_only_timer_within(&self, again: usize, from: u64, to: u64) -> bool {
         let txs = &self.stream.txs;
         let near = again.saturating_sub(FLIGHT)..txs.len().min(again + FLIGHT);
@@ -160,8 +160,8 @@ impl TcpSender<'_> {
         })
     }
 
-    /// Whether the same bytes were sent once more, with nothing heard in between, after less than one and a half times the
-    /// wait: a timeout doubles the next one (RFC 6298, section 5.5), a probe does not.
+    /// Whether the same bytes were sent once more, with nothing heard in between, and less than one and a half times the
+    /// first wait later: a timeout doubles the next one (RFC 6298, section 5.5), a probe does not.
     fn is_followed_without_backoff(&self, again: usize) -> bool {
         let txs = &self.stream.txs;
         let (tx, waited) = (&txs[again], self.silence_before(again));
@@ -179,7 +179,7 @@ impl TcpSender<'_> {
     fn is_beyond_threshold(&self, lost: usize, again: usize) -> bool {
         let txs = &self.stream.txs;
         if txs[lost].start < self.stream.sent_before(lost) {
-            // It was itself a retransmission: RFC 6675 does not detect the loss of one, RACK does.
+            // The lost segment was itself a retransmission: RFC 6675 does not detect the loss of one, RACK does.
             return false;
         }
         let acks = self.acks_received(txs[again].sent);
@@ -234,7 +234,7 @@ impl TcpSender<'_> {
         sent.saturating_sub(before.max(last_ack))
     }
 
-    /// Whether bytes were sent again before `place` since the last progress. In a silence, only timers do that.
+    /// Whether bytes were retransmitted before `place` since the last progress. In a silence, only timers do that.
     fn has_timer_retransmission(&self, place: usize, acknowledged: u64) -> bool {
         let txs = &self.stream.txs;
         (place.saturating_sub(FLIGHT)..place).any(|before| {
@@ -243,13 +243,14 @@ impl TcpSender<'_> {
         })
     }
 
-    /// Whether a timeout's retransmission was sent between the two: then everything in flight counts as lost
+    /// Whether a timeout's retransmission was sent between `lost` and `again`: then everything in flight counts as lost
     /// (tcp_timeout_mark_lost).
     fn is_after_timeout(&self, lost: usize, again: usize) -> bool {
         let txs = &self.stream.txs;
         (first_examined(lost, again)..again).any(|place| {
             let tx = &txs[place];
-            // It is below the lost bytes, so it is not the last segment in flight, which a probe would have sent.
+            // This transmission's bytes precede the lost ones, so they are not the last in flight, which a probe would
+            // have sent.
             let is_again = tx.start < txs[lost].start;
             is_again
                 && self.silence_before(place) >= self.timeout()
@@ -263,7 +264,7 @@ fn first_examined(lost: usize, again: usize) -> usize {
     again.saturating_sub(FLIGHT).max(lost + 1).min(again)
 }
 
-/// How the bytes of QUIC's packet `lost` came to be sent again at `sent`, from the largest number acknowledged by then.
+/// How the bytes of QUIC packet `lost` came to be retransmitted at `sent`, from the largest number acknowledged by then.
 pub(super) fn quic(lost: u64, sent: u64, acks: &[QuicAck]) -> Repair {
     let known = acks.partition_point(|ack| ack.time <= sent);
     let largest = acks[..known].iter().map(|ack| ack.largest).max();

@@ -50,7 +50,7 @@ impl Default for RequestMarks {
 }
 
 impl RequestMarks {
-    /// When it waited for a connection or stream, if that was long enough to count.
+    /// When the request waited for a connection or stream, if that was long enough to count.
     pub(super) fn queued(&self) -> Option<Span> {
         let from = self.taken_up.as_nanos();
         let to = self.slot.unwrap_or(self.end.as_nanos());
@@ -84,7 +84,7 @@ pub(super) struct ServerMarks {
     pub(super) request_last: Option<u64>,
     pub(super) response_first: Option<u64>,
     pub(super) response_last: Option<u64>,
-    /// When it had the response to send, if it is one of our stations.
+    /// When the server had the response to send, if the server is one of our stations.
     pub(super) ready: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ use super::packed::{Coder, DeltaCoded, PackedLog, mask_of};
 use super::request_marks::RequestMarks;
 use super::walk::Span;
 
-/// How soon a SYN follows the moment in which a request was given a new connection: both happen in one call.
+/// A SYN follows within this time after its request was given a new connection: both happen in one call.
 const OPENING: u64 = 10_000_000;
 
 /// A request with its position among all requests.

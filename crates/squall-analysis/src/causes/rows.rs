@@ -1,7 +1,7 @@
 //! The rows of causes that attribution found, packed: there is one for each request.
 //!
-//! They are found by connection but read in the order of the requests, so each is looked up by its position. `timeline`
-//! works out what they say.
+//! Attribution makes the rows connection by connection, but they are read in the order of the requests, so each is looked
+//! up by its position. `timeline` works out what they say.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ const NO_ROW: CausesRecord = CausesRecord {
     responsible: None,
 };
 
-/// The roots of a queue of which nothing is known.
+/// The roots of a queue if it is unknown what it waited for: all of its time stays `queue`.
 pub(crate) fn without_roots(spans: &CauseSpans) -> CauseSpans {
     let mut roots = CauseSpans::NONE;
     roots[Cause::Queue] = spans[Cause::Queue];

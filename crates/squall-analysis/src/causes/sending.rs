@@ -1,9 +1,10 @@
 //! What held a sender back, moment by moment: one direction of one connection.
 //!
 //! TCP and QUIC do not report when a full congestion window, a closed receive window or the repair of a loss kept bytes
-//! from the wire. The packets show it: how much was in flight, how much room the receiver had, which acknowledgements let
-//! something go. Where they leave it open, the socket's own account (TCP_INFO) decides. The rule and its error are in
-//! docs/METHOD.md. It is not known here whose bytes waited; `transfer` consults this timeline for each message.
+//! from the wire. The packets show it: how much was in flight, how much the receive window had left, which
+//! acknowledgements released data. Where they leave it open, the socket's own account (TCP_INFO) decides. The rule and
+//! its error are in docs/METHOD.md. It is not known here whose bytes waited; `transfer` consults this timeline for each
+//! message.
 
 use squall_base::record::{Cause, PacketRef};
 
@@ -35,7 +36,7 @@ pub(super) struct Acknowledgement {
     pub(super) time: u64,
     /// Everything before this is acknowledged.
     pub(super) to: u64,
-    /// The receiver has room up to here; [`NEVER`] if the transport has no such limit.
+    /// The end of the receive window; [`NEVER`] if the transport has no such limit.
     pub(super) limit: u64,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Acknowledgement {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RepairPeriod {
     pub(super) span: Span,
-    /// When its sender knew of the repair. Until then it counts received data as in flight.
+    /// When the sender knew of the repair. Until then the sender counts received data as in flight.
     pub(super) settled: u64,
     pub(super) packet: PacketRef,
     /// The bytes that the packet carried.
@@ -81,8 +82,8 @@ pub(super) struct SenderEvidence {
 }
 
 impl SenderEvidence {
-    /// Adjusts it for a sender whose packets were captured at a distance: moves acknowledgements earlier, but never before
-    /// the data that they acknowledge was sent.
+    /// Adjusts the evidence for a sender whose packets were captured at a distance: moves acknowledgements earlier, but
+    /// never before the data that they acknowledge was sent.
     pub(super) fn with_estimated_times(mut self) -> SenderEvidence {
         let mut latest = 0;
         for acknowledgement in &mut self.acknowledgements {
@@ -104,7 +105,7 @@ impl SenderEvidence {
 pub(super) enum SenderState {
     /// Nothing was in flight, so nothing kept it from sending.
     Idle,
-    /// Something was in flight, and there was room for more.
+    /// Something was in flight, and the windows had room for more.
     Open,
     /// It could not send, for this reason.
     Held(Cause),
@@ -136,7 +137,7 @@ impl SenderTimeline {
         }
     }
 
-    /// The repair of a phase.
+    /// The repair at the position that [`SenderState::Repairing`] has.
     pub(super) fn repair(&self, place: u32) -> &RepairPeriod {
         &self.repairs[place as usize]
     }
@@ -358,7 +359,7 @@ impl<'a> TimelineBuilder<'a> {
         if most.is_some_and(|most| in_flight + one > most) {
             return Draft::Known(SenderState::Held(Cause::Cwnd));
         }
-        // Linux may wait for a second packet's room, or a third of the window, before it sends (tcp_tso_should_defer in
+        // Linux may wait until two packets, or a third of the window, fit before it sends (tcp_tso_should_defer in
         // net/ipv4/tcp_output.c).
         let deferred = (2 * one).max(least / 3);
         if in_flight + one + deferred <= least {
@@ -404,7 +405,7 @@ impl<'a> TimelineBuilder<'a> {
         let until = departs.map_or(NEVER, |departs| departs.saturating_sub(CLOCKED_WITHIN));
         let accounts = accounts.take_while(|it| it.time <= until);
         let mut unsent = accounts.filter_map(|it| it.unsent_bytes);
-        // Data that waits in the socket the whole time is in every sample.
+        // Data that waits in the socket the whole time is in every sample, so one empty sample shows that none did.
         let was_empty = unsent.clone().any(|bytes| bytes == 0);
         let was_waiting = unsent.any(|bytes| bytes > 0);
         let is_clocked = departs.is_some_and(|departs| {
@@ -551,7 +552,7 @@ mod tests {
         };
         let far = evidence(&[MS, 2 * MS], &[(9 * MS, 1), (10 * MS, 2)]);
         assert_eq!(times(far), [9 * MS - SEEN_EARLY, 10 * MS - SEEN_EARLY]);
-        // A round trip shorter than that.
+        // If the round trip is shorter than that, acknowledgements move only to the time of their data.
         let near = evidence(&[MS, 2 * MS], &[(MS + 10, 1), (2 * MS + 10, 2)]);
         assert_eq!(times(near), [MS, 2 * MS]);
     }
@@ -579,15 +580,15 @@ mod tests {
     }
 
     #[test]
-    fn departure_between_acknowledgements_shows_room() {
+    fn departure_between_acknowledgements_shows_an_open_window() {
         let sent = [0, 1, 2, 3, 10 * MS];
         let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 4)]));
         assert_eq!(state_at(&timeline, 5 * MS), Open);
     }
 
     #[test]
-    fn less_in_flight_than_the_window_allowed_before_is_room() {
-        // Nine in flight at once, then one.
+    fn sender_with_less_in_flight_than_before_is_not_held_back() {
+        // First nine are in flight at once, later only one.
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 30 * MS, 50 * MS];
         let timeline = SenderTimeline::of(evidence(&sent, &[(20 * MS, 9), (50 * MS - 1, 10)]));
         assert_eq!(state_at(&timeline, 40 * MS), Open);
@@ -595,7 +596,7 @@ mod tests {
 
     #[test]
     fn window_of_a_pacing_sender_is_known_from_accounts_alone() {
-        // Nine in flight at once, then two, let go by acknowledgements of one each.
+        // First nine are in flight at once, then two, released by acknowledgements of one each.
         let sent = [0, 1, 2, 3, 4, 5, 6, 7, 8, 20 * MS, 20 * MS + 1, 40 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 9), (40 * MS - 1, 10)]);
         assert_eq!(state_of(evidence.clone(), 30 * MS), Open);
@@ -608,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_bound_the_window_that_packets_leave_open() {
+    fn accounts_bound_a_congestion_window_that_packets_do_not_show() {
         let sent = [0, 1, 20 * MS];
         let mut evidence = evidence(&sent, &[(20 * MS - 1, 1), (40 * MS, 3)]);
         assert_eq!(state_of(evidence.clone(), 10 * MS), Held(Cause::Cwnd));
@@ -672,7 +673,7 @@ mod tests {
 
     /// Two packets, microseconds apart, every 20 ms, which is the time that they take at the pace.
     #[test]
-    fn packets_of_a_burst_that_leave_one_by_one_are_paced_together() {
+    fn paced_burst_counts_as_one_even_if_its_packets_leave_one_by_one() {
         const APART: u64 = 5_000;
         let sent = [0, APART, 20 * MS, 20 * MS + APART, 40 * MS, 40 * MS + APART];
         // Everything is acknowledged before the last burst leaves.

@@ -1,8 +1,8 @@
 //! What the time of a run's requests was spent on, by how slow they were: the cause bars of the reports.
 //!
-//! The bands are ranks among each trial's own measured requests. Only times of the same band are added over the valid trials
-//! of a cell, never percentiles. A request that failed or never finished counts with the time until its end. squall-report
-//! draws the bars.
+//! The bands are ranks among each trial's own measured requests. The valid trials of a cell are combined by adding up the
+//! times of each band; percentiles are never combined. A request that failed or never finished counts with the time until
+//! its end. squall-report draws the bars.
 
 use serde::{Deserialize, Serialize};
 use squall_base::Duration;

@@ -1,7 +1,7 @@
 //! A byte stream on the link: every transmission of its bytes, and when each byte first arrived.
 //!
 //! It is one direction of a TCP connection or of a QUIC stream; here both are bytes that were sent once or several times.
-//! It does not know whose bytes they are (`message`) nor why they were sent again (`repair`).
+//! It does not know whose bytes they are (`message`) nor why they were retransmitted (`repair`).
 
 use squall_base::record::{Fate, PacketRef};
 
@@ -14,7 +14,7 @@ pub(super) struct Transmission {
     /// The bytes.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// When the link read it.
+    /// When the link read the packet.
     pub(super) sent: u64,
     /// Time in queues and at rates; for a lost packet, what it would have been.
     pub(super) queueing: u64,
@@ -115,8 +115,8 @@ impl Stream {
         Stream::after(Vec::with_capacity(txs.len()), txs)
     }
 
-    /// From these transmissions, which others preceded. All bytes before the first one count as a single piece, which had
-    /// arrived when the first one was sent.
+    /// From these transmissions, which followed others. All bytes before their first byte count as a single piece, which
+    /// had arrived when the first of them was sent.
     pub(super) fn resumed(txs: Vec<Transmission>) -> Stream {
         let mut before = Vec::with_capacity(txs.len() + 1);
         before.extend(
@@ -172,7 +172,7 @@ impl Stream {
             .map_or(0, |before| self.sent_end[before])
     }
 
-    /// The transmission that sent bytes of `piece` again after transmission `lost`, if any did.
+    /// The next transmission of bytes of `piece` after `lost`: one that was lost too, or the one that delivered them.
     pub(super) fn sent_again(&self, piece: &Piece, lost: u32) -> Option<u32> {
         let next = piece.lost().iter().find(|&&tx| tx > lost);
         let arrived =
@@ -203,7 +203,7 @@ impl Stream {
         }
     }
 
-    /// Notes that bytes up to `end`, which had been sent before, were sent again.
+    /// Notes that bytes up to `end`, which had been sent before, were retransmitted.
     fn send_again(&mut self, place: u32, tx: Transmission, end: u64) {
         self.split(tx.start);
         self.split(end);
@@ -414,7 +414,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_loss_after_the_arrival_is_harmless() {
+    fn a_copy_lost_after_the_bytes_arrived_is_harmless() {
         let stream = Stream::new(vec![
             tx(0, (0, 10), 0, Fate::Delivered),
             tx(1, (0, 10), 150, Fate::LossDrop),

@@ -16,7 +16,7 @@ use super::stream::{Stream, Transmission};
 use super::walk::{NEVER, Span};
 use crate::wire::{ACK, SYN};
 
-/// Among this number of acknowledgements after a SYN is the one that gets through first: none overtakes that many others.
+/// The acknowledgement that gets through first is among this number after a SYN: none overtakes that many others.
 const FIRST_ACKS: u32 = 64;
 
 /// A packet that may carry bytes, as it was recorded.
@@ -51,7 +51,7 @@ pub(super) struct Ack {
     pub(super) arrived: u64,
     /// All bytes before this one are acknowledged.
     pub(super) to: u64,
-    /// How many bytes the receiver has room for from there on.
+    /// The receive window from there on, in bytes.
     window: u32,
 }
 
@@ -96,7 +96,7 @@ struct PacketRow {
 #[derive(Debug, Default)]
 pub(super) struct PackedFlow {
     rows: PackedRows,
-    /// The hop that it crosses.
+    /// The hop that the flow crosses.
     hop: u8,
     /// Segments and acknowledgements, by direction.
     counts: [[usize; 2]; 2],
@@ -255,7 +255,7 @@ pub(super) struct Opening {
     pub(super) within: Span,
     /// The client's initial sequence number.
     isn: u32,
-    /// The server's, if it answered.
+    /// The server's initial sequence number, if it answered.
     answered_isn: Option<u32>,
     /// When the server had the end of TCP's handshake, or [`NEVER`].
     pub(super) accepted: u64,
@@ -436,8 +436,8 @@ impl PackedFlow {
                 openings.push((arrived, seq));
             }
         }
-        // If there is a single connection, the flow's first acknowledgement is its own, unless it came before the
-        // connection.
+        // If there is a single connection, the flow's first acknowledgement is its own, unless the acknowledgement came
+        // before the connection.
         let first_ack = self.first_ack;
         let is_its_own = |(sent, _): (u64, u64)| openings.iter().all(|(from, _)| *from <= sent);
         if openings.len() == 1 && first_ack.is_none_or(is_its_own) {
@@ -476,8 +476,8 @@ impl Flow {
         numbers.map(opening).collect()
     }
 
-    /// Makes one of the connections. If its first packets are missing, `resumed` has for each direction a stream offset of
-    /// about the time at which the packets begin, less than 2 GiB off.
+    /// Makes one of the connections. If its first packets are missing, `resumed` has a stream offset for each direction,
+    /// less than 2 GiB from where the packets begin.
     pub(super) fn connection(
         &self,
         opening: Opening,
@@ -731,10 +731,10 @@ mod tests {
         let (syn, ack) = (packet(5, SYN, 50), packet(6, ACK, 60));
         assert_eq!(within(&[syn]), [(50, NEVER, NEVER)]);
         assert_eq!(within(&[ack, syn]), [(50, NEVER, 160)]);
-        // An earlier one belongs to no connection.
+        // An acknowledgement from before the SYN belongs to no connection.
         let early = packet(4, ACK, 40);
         assert_eq!(within(&[early, syn, ack]), [(50, NEVER, 160)]);
-        // Reused ports.
+        // With reused ports, each SYN begins a connection.
         let (syn_again, ack_again) = (packet(7, SYN, 70), packet(8, ACK, 80));
         let both = [(50, 70, 160), (70, NEVER, 180)];
         assert_eq!(within(&[syn, ack, syn_again, ack_again]), both);

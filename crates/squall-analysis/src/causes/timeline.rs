@@ -140,7 +140,7 @@ fn exchange(context: &RequestContext<'_>, slot: u64, walk: &mut Walk) -> Cause {
     }
     let is_delivered = server.request_last.is_some() || is_early;
     if !is_delivered && context.server.is_some() {
-        // All of it arrived at the server's host, but the server never had it.
+        // All of the request arrived at the server's host, but the server never read it.
         return after_failure(marks.outcome, Cause::Host);
     }
     response(context, server, walk)
@@ -194,7 +194,7 @@ fn response(context: &RequestContext<'_>, server: &ServerMarks, walk: &mut Walk)
         // as the connection could have taken it.
         _ if response.is_observed => (received, None),
         _ if response.quic.is_some() => (first, buffered_at),
-        // A full socket may have kept it in the station.
+        // A full socket may have kept the response in the station.
         _ => match server.ready {
             Some(ready) => (ready.clamp(received, first.max(received)), buffered_at),
             None => (first, buffered_at),
@@ -262,7 +262,7 @@ fn wait_for_engine(response: &MessageContext<'_>, first: u64, walk: &mut Walk) {
                         was_held = true;
                         cause
                     }
-                    // After a wait, data that was queued before it goes first.
+                    // After a wait, data that was queued before the response goes first.
                     _ if was_held => Cause::Cwnd,
                     _ => Cause::Server,
                 };

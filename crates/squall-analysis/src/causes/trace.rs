@@ -1,8 +1,9 @@
 //! What a connection did while certain requests were on it, and over its whole life: what each side sent, what was
 //! acknowledged, what was in flight, and what held the sender back.
 //!
-//! It comes from the same data as attribution, with more detail in the time of those requests than in the rest. Long lists
-//! are thinned (`thinned`). Nothing is judged here. The frames and the sockets' samples themselves are added by `detail`.
+//! Traces come from the same data as attribution, with more detail in the time of those requests than in the rest. Long
+//! lists are thinned (`thinned`). Nothing is judged here. The frames and the sockets' samples themselves are added by
+//! `detail`.
 
 use squall_base::record::{Cause, Direction};
 use squall_base::{Duration, Time};
@@ -16,7 +17,7 @@ use super::stream::Stream;
 use super::walk::{NEVER, Span, WalkStage};
 use crate::thinned::Thinned;
 
-/// How much detail a window keeps.
+/// How much detail is kept of a window of time.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     /// The most entries that each list of a direction keeps.
@@ -59,8 +60,8 @@ pub struct ConnectionTrace {
     pub opened: Time,
     /// The times of the requests, in order; overlapping ones are joined.
     pub windows: Vec<TraceWindow>,
-    /// From its first packet to its last, without requests. `None` if the windows cover nearly all of it, or if not all of
-    /// its records were read.
+    /// The time from its first packet to its last, without requests. `None` if the windows cover nearly all of it, or if
+    /// not all of the connection's records were read.
     pub life: Option<TraceWindow>,
 }
 
@@ -93,8 +94,8 @@ pub struct TracedRequest {
 /// One direction of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionTrace {
-    /// The packets with payload; QUIC: those with stream bytes, once for each stream. Thinning drops lost and repeated ones
-    /// last.
+    /// The packets with payload; QUIC: those with stream bytes, once for each stream. Thinning keeps up to half
+    /// of the places for lost and repeated ones.
     pub packets: Thinned<TracePacket>,
     /// How many of all packets were lost.
     pub lost: u64,
@@ -107,7 +108,7 @@ pub struct DirectionTrace {
     /// What was in flight after each packet and each acknowledgement.
     pub in_flight: Thinned<InFlight>,
     /// When its sender had to wait, and for what: windows, the congestion window, pacing, the send buffer. `loss` is the
-    /// repair of a loss. The stream windows are those of this window's requests; for a whole life, those of all streams.
+    /// repair of a loss. Stream windows are those of the requests shown; for a whole life, those of all streams.
     pub held: Vec<Stage>,
     /// The length of each interval in `delivered`.
     pub interval: Duration,

@@ -32,7 +32,7 @@ pub(super) struct MessageContext<'a> {
     pub(super) direction: Direction,
     /// Flow control of the sender, if it has any, and the stream's id.
     pub(super) windows: Option<(&'a Windows, u64)>,
-    /// For QUIC, whose engine holds bytes until their packet may leave; a TCP socket takes them before that.
+    /// Set for QUIC, whose engine holds bytes until their packet may leave; a TCP socket takes them before that.
     pub(super) quic: Option<&'a QuicConnection>,
     /// Whether its sender's rows were derived from packets.
     pub(super) is_observed: bool,
@@ -62,9 +62,10 @@ pub(super) struct Transfer<'a> {
     /// Its direction of the connection.
     pub(super) context: &'a MessageContext<'a>,
     pub(super) message: &'a Message,
-    /// When the sender had its first byte to send; for a station that made it, when the socket took it.
+    /// When the sender had the message's first byte to send; if the sender itself made it, when the socket took that
+    /// byte.
     pub(super) offered_first: Option<u64>,
-    /// When the sender had its last byte to send.
+    /// When the sender had the message's last byte to send.
     pub(super) offered_last: Option<u64>,
     /// When the socket had all of it; `None` for a sender whose rows were derived from packets.
     pub(super) buffered_at: Option<u64>,
@@ -72,12 +73,12 @@ pub(super) struct Transfer<'a> {
     pub(super) held: Vec<(Span, Cause)>,
     /// What the sender's application is doing while nothing holds it back and it has not offered everything.
     pub(super) offering: Cause,
-    /// When the receiver's application had all of it.
+    /// When the receiver's application had all of the message.
     pub(super) received: Option<u64>,
 }
 
 impl Transfer<'_> {
-    /// Walks on from where `walk` is.
+    /// Walks through the transfer, from where `walk` is.
     pub(super) fn walk(&self, walk: &mut Walk) {
         let stream = self.context.stream;
         let (critical, has_losses) = self.critical();
@@ -111,8 +112,8 @@ impl Transfer<'_> {
         })
     }
 
-    /// The piece of the message that it waited for, because it arrived last or never, and whether any transmission of the
-    /// message's pieces was lost. `None` if not all of it was sent.
+    /// The piece that the message waited for, because it arrived last or never, and whether any transmission of the
+    /// message's pieces was lost. `None` if not all of the message was sent.
     fn critical(&self) -> (Option<&Piece>, bool) {
         // Among several that never arrived, the one that was sent first holds up the others.
         let mut latest: Option<&Piece> = None;
@@ -162,7 +163,7 @@ impl Transfer<'_> {
         let all = missing.iter().map(|(span, _)| span);
         let all = all.chain(self.held.iter().map(|(span, _)| span));
         let all = all.chain([&last, &buffered]);
-        // Usually there are only these two, and then it takes no allocation.
+        // Usually there are only the last two spans, and then sorting their edges takes no allocation.
         let count = missing.len() + self.held.len() + 2;
         let (mut few, mut many) = ([0; 2 * FEW_SPANS], Vec::new());
         let edges = if count <= FEW_SPANS {
@@ -196,8 +197,8 @@ impl Transfer<'_> {
         }
     }
 
-    /// Walks to `edge`, moment by moment, by what held the sender back. Either everything had been offered before this span,
-    /// or it was offered only after it.
+    /// Walks to `edge`, and assigns each moment to what held the sender back. Either everything had been offered before
+    /// this span, or it was offered only after it.
     fn wait_for_sender(&self, walk: &mut Walk, edge: u64, offered: u64, is_short: bool) {
         let at = walk.at();
         let is_buffered = self
@@ -313,7 +314,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Those of these sorted spans that overlap `[from, to)`.
+/// Of these sorted spans, those that overlap `[from, to)`.
 pub(super) fn spans_within(spans: &[Span], from: u64, to: u64) -> &[Span] {
     let later = &spans[spans.partition_point(|span| span.to <= from)..];
     let within = later.iter().take_while(|span| span.from < to).count();

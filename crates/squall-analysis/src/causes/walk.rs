@@ -76,7 +76,7 @@ impl Walk {
         }
     }
 
-    /// How far it has got.
+    /// How far the walk has got: time before that has a cause.
     pub(super) fn at(&self) -> u64 {
         self.cursor
     }

@@ -3,7 +3,7 @@
 //! A stream is held back from the DATA frame that exhausted its window until the WINDOW_UPDATE that reopened it was read
 //! (RFC 9113, section 5.2); likewise the connection. In QUIC they are held back from the STREAM frame that reached the
 //! limit until MAX_STREAM_DATA or MAX_DATA raised it (RFC 9000, section 4.1). The first limits are transport parameters,
-//! which are in no frame.
+//! which no recorded frame shows.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Windows {
     quic: QuicLimits,
 }
 
-/// When each stream with more to come last sent something. Most streams end with the next thing that they send, before
+/// When each stream with more to send last sent something. Most streams end with the next thing that they send, before
 /// another stream sends, so the latest one is kept out of the map.
 #[derive(Debug, Default)]
 struct LastSent {
@@ -50,7 +50,7 @@ impl LastSent {
     }
 }
 
-/// What QUIC's peer lets this side send.
+/// What the QUIC peer lets this side send.
 #[derive(Debug, Default)]
 struct QuicLimits {
     /// The limit of a stream that no frame has mentioned.
@@ -62,7 +62,7 @@ struct QuicLimits {
     streams: BTreeMap<u64, (u64, Option<u64>)>,
 }
 
-/// The spans in which something was held back, in order.
+/// The spans in which a stream or connection was held back, in order.
 #[derive(Debug, Default)]
 pub(super) struct BlockedSpans {
     ended: Vec<Span>,
@@ -149,7 +149,7 @@ impl Windows {
         let Some(window) = frame.stream_window else {
             return;
         };
-        // A stream whose window was exhausted from the start has sent only HEADERS, which do not show that.
+        // If the window was exhausted from the start, only HEADERS were sent, which do not show that; this update does.
         if window.saturating_sub(increment) <= 0
             && let Some(since) = self.last_sent.of(id)
         {

@@ -172,7 +172,7 @@ fn evidence_of(cell: &CellFindings) -> Vec<Proposal<'_>> {
     found.collect()
 }
 
-/// The first proposal of each cell, and all others: second ones before third ones.
+/// Splits the proposals of all cells into the first of each cell and all others, second ones before third ones.
 fn split_ranks(cells: Vec<Vec<Proposal<'_>>>) -> [Vec<Proposal<'_>>; 2] {
     let mut ranked: Vec<(usize, Proposal<'_>)> = cells
         .into_iter()

@@ -34,7 +34,7 @@ struct Interval {
 }
 
 impl LifeRows {
-    /// Without rows.
+    /// The rows of this life, none so far.
     pub(super) fn of(life: &TraceWindow) -> LifeRows {
         let length = life.to.since(life.from).as_nanos();
         LifeRows {

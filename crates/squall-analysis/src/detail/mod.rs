@@ -69,7 +69,7 @@ pub struct TrialDetail {
 pub struct DetailBuilder {
     folder: String,
     index: u32,
-    /// Without frames.
+    /// The requests; their frames are added at the end.
     requests: Vec<RequestDetail>,
     connections: Vec<ConnectionTrace>,
     rows: RowCollector,

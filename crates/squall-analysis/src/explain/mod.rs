@@ -1,8 +1,9 @@
 //! Explains one request, or one moment: takes a trial's records and returns plain structures.
 //!
-//! The causes of a request are followed again (`causes`), this time with every stage, packet and window behind them, so
-//! that a reader can check them. `request` covers one request, `near` one request of a long trial, without all of its
-//! records, `moment` a point in time. Nothing here reads a file or draws a line: squall-report's `explain` writes the text.
+//! The causes of a request are derived again (`causes`), this time with every stage, packet and window behind them, so
+//! that a reader can check them. `request` explains one request; `near` explains one request of a long trial without
+//! reading the whole trial; `moment` explains a point in time. Nothing here reads a file or draws a line: squall-report's
+//! `explain` writes the text.
 
 mod moment;
 mod near;
@@ -97,7 +98,7 @@ pub struct DroppedPacket {
     /// When the last of them finally arrived.
     #[serde(rename = "repaired_at_ns")]
     pub repaired_at: Option<Time>,
-    /// The packet of the same direction that brought it.
+    /// The packet of the same direction that brought the last of them.
     pub repaired_by: Option<u64>,
     /// How many requests it delayed.
     pub victims: usize,

@@ -1,7 +1,7 @@
 //! One moment of a trial: which requests were in flight and what they waited for, what the link held, what it had just
 //! dropped.
 //!
-//! Causes come from following the requests; everything else is looked up in the rows. What came before and after is
+//! Causes come from the requests' courses; everything else is looked up in the rows. What came before and after is
 //! reported only as far as `around` reaches.
 
 use std::collections::{BTreeMap, BTreeSet};

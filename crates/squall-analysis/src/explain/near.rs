@@ -1,8 +1,8 @@
 //! Explains one request from the records near it, and checks the result against what all records of the trial showed.
 //!
-//! Its causes are followed in the few connections that it was on ([`PathInputs::near`]). What depends on all requests is
-//! taken from the tables that attribution wrote: causes.parquet says what its queue waited for, and drops.parquet which
-//! requests a dropped packet delayed. The caller decides which records are near.
+//! The request's causes are derived again from only the few connections that it was on ([`PathInputs::near`]). What
+//! depends on all requests is taken from the tables that attribution wrote: causes.parquet says what its queue waited
+//! for, and drops.parquet which requests a dropped packet delayed. The caller decides which records are near.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::causes::{ConnectionTrace, Detail, PathInputs, follow_path};
 /// The records near a request.
 #[derive(Debug)]
 pub struct NearRecords {
-    /// Rows of requests.parquet, in the order of the table: its own, and at least those on its connection. `inputs` has
-    /// them too.
+    /// Rows of requests.parquet, in the order of the table: the request's own, and at least those of the requests on its
+    /// connection. `inputs` has these rows too.
     pub requests: Vec<RequestRecord>,
     /// All records near the request.
     pub inputs: PathInputs,
@@ -70,7 +70,7 @@ pub(crate) fn follow_near(
     })
 }
 
-/// What identifies a packet on its link.
+/// A packet's identity on its link.
 fn on_link(packet: PacketRef) -> (Direction, u64) {
     (packet.direction, packet.index)
 }

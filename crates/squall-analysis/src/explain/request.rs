@@ -145,7 +145,7 @@ pub struct Blocker {
 pub struct HopTime {
     /// The hop, from 1 at the client.
     pub hop: u8,
-    /// Whether its exchange was seen there. If not, the time is how long the hop before waited for it.
+    /// Whether the request's exchange was seen on this hop. If not, its time is how long the previous hop waited for it.
     pub is_joined: bool,
     /// When its client side could begin the exchange.
     #[serde(rename = "from_ns")]

@@ -47,7 +47,7 @@ impl TrialFindings {
 pub struct RunFinding {
     /// How many of the cell's trials show it.
     pub trials: u64,
-    /// Out of how many trials.
+    /// Out of how many trials of the cell.
     pub of: u64,
     /// The trial with the median share among those that show it.
     pub folder: String,

@@ -26,7 +26,7 @@ const WAIT_AT_LEAST: Duration = Duration::from_millis(10);
 const OF_PACKETS_AT_LEAST: f64 = 0.1;
 /// A queue that drops more is short.
 const DROPS_AT_MOST: f64 = 0.01;
-/// At least a tenth of the time, if causes are known.
+/// If causes are known, queues take at least a tenth of the response time.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_and_congestion_control_in_force_are_not_proposed() {
+    fn queue_and_congestion_control_already_in_force_are_not_proposed() {
         let fixes = |queue: &str, control: &str| {
             let mut made = queued(60, 1);
             let trial = &mut made.trial.trial;

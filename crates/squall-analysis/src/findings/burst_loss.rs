@@ -21,7 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
 
 /// Packets of one flow that are closer together than this are a burst; with 1,500 bytes that is 60 Mbit/s.
 const GAP_AT_MOST: Duration = Duration::from_micros(200);
-/// As many as TCP sends back to back on a fresh connection (RFC 6928).
+/// A burst has at least as many packets as TCP sends back to back on a fresh connection (RFC 6928).
 const BURST_AT_LEAST: u64 = 10;
 /// Fewer drops do not show a pattern.
 const DROPS_AT_LEAST: u64 = 5;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pacing_and_active_queue_in_force_are_not_proposed() {
+    fn pacing_and_active_queue_already_in_force_are_not_proposed() {
         let fixes = |queue: &str, control: &str| {
             let mut made = flights(20, Fate::QueueDrop);
             let trial = &mut made.trial.trial;

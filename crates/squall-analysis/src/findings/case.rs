@@ -104,7 +104,7 @@ impl<'a> Case<'a> {
     }
 
     /// Measured requests with their causes; empty if these are not known. For one of several links, these are the causes on
-    /// its hop, without the roots of queues, which may be on any hop.
+    /// its hop, without what requests in a queue waited for, which may be on any hop.
     pub(super) fn attributed(&self) -> impl Iterator<Item = (&RequestRow, CausesRecord)> {
         let total = self.attribution.filter(|_| self.link.is_none());
         let total = total.into_iter().flat_map(|it| it.causes.iter());
@@ -170,7 +170,7 @@ impl<'a> Case<'a> {
             .map(|found| &self.records.requests[self.by_request[found].1])
     }
 
-    /// The requests of one of the client's connections; none on a link that the client's hop does not cross.
+    /// The requests of one of the client's connections; none for a link that the client's hop does not cross.
     pub(super) fn rows_of(&self, connection: u32) -> impl Iterator<Item = &RequestRow> {
         let is_client = self.link.is_none_or(|link| link == 1);
         let places = self.by_connection.get(&connection).filter(|_| is_client);

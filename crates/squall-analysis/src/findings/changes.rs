@@ -24,11 +24,11 @@ const WINDOW_GROWTH: u64 = 4;
 const WINDOW_GROWTH_WITHOUT_RATE: u64 = 16;
 /// How much limits of streams, connections and tables grow. A judgement.
 const LIMIT_GROWTH: u32 = 4;
-/// More than the load of a trial sends on a connection, for programs that have no "never".
+/// More requests than a trial sends on a connection, for programs whose limit cannot be turned off.
 const MANY_REQUESTS: u64 = 1_000_000;
 /// Streams for a program whose own limit is not known.
 const MANY_STREAMS: u64 = 4_096;
-/// The most connections that are proposed, as in a recipe.
+/// The most connections that are proposed, which is the most that a recipe accepts.
 const CONNECTIONS_AT_MOST: u32 = 60_000;
 /// The largest count that a recipe accepts.
 const COUNT_AT_MOST: u32 = (1 << 31) - 1;
@@ -46,7 +46,7 @@ const SHORT_RECORD: Bytes = Bytes::new(4_096);
 pub(super) enum Changes {
     /// Settings to change, with values.
     Settings(Vec<SettingChange>),
-    /// A recipe cannot express it, or does not say whether it is in force.
+    /// A recipe cannot express the fix, or does not say whether it is in force.
     InWords,
     /// The setting has that value already.
     InForce,
@@ -99,7 +99,7 @@ pub(super) fn changes(trial: &Trial, hop: u8, side: Side, knob: Knob) -> Changes
         Knob::Ports => place.ports(),
         Knob::QueueDiscipline => place.queue_discipline(),
         Knob::OtherProtocol if !place.is_tcp() => Changes::InForce,
-        // `single_connection` knows how many.
+        // `single_connection` computes how many.
         Knob::MoreConnections
         // No settings of a recipe, or none with a value that suits every trial.
         | Knob::OtherProtocol
@@ -208,7 +208,8 @@ impl<'a> HopSide<'a> {
         }
     }
 
-    /// The change of a setting to a value, unless it has that value. `is_known` is whether this place has such a setting.
+    /// Changes a setting to a value, unless it is in force. `is_known` is whether a recipe has the setting for this
+    /// place.
     fn change_unless(
         &self,
         is_in_force: bool,
@@ -237,8 +238,8 @@ impl<'a> HopSide<'a> {
         (wanted > current).then(|| self.change(setting, &Bytes::new(wanted).to_string()))
     }
 
-    /// The window that lets the peer fill the path: twice what the path holds, or many times `current` if its rate is not
-    /// known.
+    /// The window that lets the peer fill the path: twice the bytes that the path holds, or many times `current` if its
+    /// rate is not known.
     fn window_beyond(&self, current: u64) -> u64 {
         let wanted = match rate(&self.link_settings(self.side.peer())) {
             Some(rate) => {
@@ -288,7 +289,7 @@ impl<'a> HopSide<'a> {
         Changes::of(larger.collect(), Changes::InForce)
     }
 
-    /// A larger window for the connection, and for streams if one alone used it up.
+    /// A larger window for the connection, and for streams if a single stream may use it up.
     fn connection_window(&self) -> Changes {
         let Some([(stream_key, stream), (connection_key, connection)]) = self.windows() else {
             return Changes::InWords;
@@ -308,11 +309,11 @@ impl<'a> HopSide<'a> {
         self.change_unless(is_half, is_known, "http2.window_updates", "half")
     }
 
-    /// A reader that gives back what it has read.
+    /// A reader that returns window credit for what it has read.
     fn reader(&self) -> Changes {
         let updates = self.settings().http2.window_updates;
         match self.window_updates() {
-            // Whether other updates are at fault depends on the window.
+            // Only `never` is certainly at fault; for other policies it depends on the window.
             Changes::Settings(_) if updates != WindowUpdates::Never => Changes::InWords,
             changes => changes,
         }
@@ -446,7 +447,7 @@ impl<'a> HopSide<'a> {
         self.change_unless(false, is_more, key, &grown(limit).to_string())
     }
 
-    /// Resumption needs both sides.
+    /// Turns resumption on at each of our own stations that lacks it, because it needs both sides.
     fn resumption(&self) -> Changes {
         if self.is_program() {
             return Changes::InWords;
@@ -476,7 +477,7 @@ impl<'a> HopSide<'a> {
         self.change_unless(is_large, self.has_records(), "tls.records", &value)
     }
 
-    /// Records whose bytes wait less for each other.
+    /// Short records, whose bytes wait less for each other.
     fn short_records(&self) -> Changes {
         let is_short = match self.settings().tls.records {
             RecordSizes::Fixed(size) => size <= SHORT_RECORD,
@@ -534,7 +535,7 @@ impl<'a> HopSide<'a> {
         Changes::of(pacing.into_iter().collect(), Changes::InForce)
     }
 
-    /// Whether the link has an active queue already, before its schedule changes anything.
+    /// An active queue on the link; in force if the link has one before its schedule changes anything.
     fn queue_discipline(&self) -> Changes {
         if self.hop.across_link && has_active_queue(&self.link_settings(self.side)) {
             Changes::InForce

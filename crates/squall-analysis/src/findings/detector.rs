@@ -1,7 +1,7 @@
 //! What a detector is: the name of a pathology, what is always said about it, and the function that detects it.
 //!
-//! It detects nothing itself: each detector has a file of its own, and `findings` lists them all. Detectors look at a `Case`
-//! and return a `Detection`.
+//! Nothing is detected here: each detector has a file of its own, and `findings` lists them all. Detectors look at a
+//! `Case` and return a `Detection`.
 
 use squall_base::record::Cause;
 
@@ -23,7 +23,7 @@ pub(super) struct Detector {
     /// Two sentences.
     pub(super) explanation: &'static str,
     pub(super) scope: Scope,
-    /// The causes of response time that it explains; empty if its cost is not a time, or not a cause of its own.
+    /// The causes of response time that it explains; empty if its cost is not a time, or not a separate cause.
     pub(super) causes: &'static [Cause],
     /// Evidence, or nothing.
     pub(super) detect: fn(&Case<'_>) -> Option<Detection>,

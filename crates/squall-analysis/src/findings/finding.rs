@@ -15,7 +15,7 @@ squall_base::words! {
         Minor = "minor",
         /// Less than [`Severity::GRAVE_FROM`].
         Serious = "serious",
-        /// At least that much.
+        /// At least [`Severity::GRAVE_FROM`].
         Grave = "grave",
     }
 }
@@ -90,7 +90,7 @@ pub struct Number {
 pub struct Evidence {
     /// The numbers.
     pub numbers: Vec<Number>,
-    /// Requests to look at, those that it cost most first; empty if the records do not show which they are.
+    /// Requests to look at, the most affected first; empty if the records do not show which they are.
     pub requests: Vec<u64>,
 }
 
@@ -168,7 +168,7 @@ pub struct Finding {
     pub evidence: Evidence,
     /// What happens, and why, in two sentences.
     pub explanation: String,
-    /// What fixes it, apart from what is in force already; empty if all of it is.
+    /// The fixes that are not in force already; empty if all of them are.
     pub fixes: Vec<Fix>,
     /// On a path of several links: the hop whose link it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub(super) struct Detection {
     /// What that is a share of.
     pub(super) of: Whole,
     pub(super) numbers: Vec<Number>,
-    /// Requests to look at, those that it cost most first.
+    /// Requests to look at, the most affected first.
     pub(super) requests: Vec<u64>,
     pub(super) fixes: Vec<Fix>,
 }

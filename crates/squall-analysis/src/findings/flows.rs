@@ -1,7 +1,7 @@
 //! The link's packets as findings need them: sums over all of them, and TCP's packets by flow in the order of time.
 //!
-//! There are millions, so TCP's packets are kept packed, and only those of one flow at a time are unpacked. Copies that the
-//! link made are left out.
+//! There are millions of packets, so TCP's are kept packed, and only those of one flow at a time are unpacked. Copies
+//! that the link made are left out.
 
 use std::collections::BTreeMap;
 
@@ -147,7 +147,7 @@ impl PackedFlow {
         code(&mut self.rows.write(), &mut self.before, &mut packet);
     }
 
-    /// Returns the packets in the order of their arrivals; rows come in the order in which fates were known.
+    /// Returns the packets in the order of their arrivals; the rows are in the order in which their fates became known.
     fn unpack(&self) -> Vec<Packet> {
         let mut packets = Vec::with_capacity(self.rows.rows());
         let (mut reader, mut before) = (self.rows.read(), DeltaBase::default());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_numbers_wrap() {
+    fn offsets_go_on_where_sequence_numbers_wrap() {
         let packet = |seq: u32, payload| Packet {
             seq,
             ack: seq,

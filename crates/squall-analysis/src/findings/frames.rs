@@ -11,7 +11,7 @@ use squall_base::record::{FrameFacts, FrameLayer, Way};
 use crate::wire::http2::{DATA, END_STREAM, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE};
 use crate::wire::quic::{RESET_STREAM, STOP_SENDING};
 
-/// RFC 9113, section 7.
+/// The error code REFUSED_STREAM (RFC 9113, section 7).
 const REFUSED_STREAM: u64 = 7;
 /// Frames of QUIC that end a stream, and the code of a request that was not processed (RFC 9114, section 8.1).
 const QUIC_RESETS: [u64; 2] = [RESET_STREAM, STOP_SENDING];
@@ -20,7 +20,8 @@ const H3_REQUEST_REJECTED: u64 = 0x10b;
 /// A DATA frame below this is tiny: the frame's 9 bytes of header, a record's 22 and a packet's 40 are more than it
 /// carries. A judgement.
 const TINY_DATA_BYTES: u64 = 64;
-/// From this many blocks on, a stream's rate is that of its window; the first blocks also wait for slow start.
+/// Once a stream's window has stopped it this many times, its rate is that of the window; the first waits are also for
+/// slow start.
 const SETTLED_BLOCKS: u32 = 3;
 
 /// What this side sends on a stream, or on the connection.
@@ -37,7 +38,7 @@ pub(super) struct OutgoingData {
     bytes_before_update: u64,
     sent_before_update: Option<Time>,
     first_update: Option<Time>,
-    /// Updates that came while it was open, and the sum of their increments.
+    /// Updates of its window that came while it was open, and the sum of their increments.
     pub(super) updates: u64,
     pub(super) increments: u64,
     /// Since when its window has been exhausted.
@@ -113,7 +114,7 @@ pub(super) struct ConnectionFrames {
     /// All frames of HTTP/2.
     pub(super) total: u64,
     pub(super) data_sent: u64,
-    /// Tiny ones among them that did not end their stream.
+    /// Tiny DATA frames among them that did not end their stream.
     pub(super) tiny_data_sent: u64,
     pub(super) data_received: u64,
     pub(super) data_received_bytes: u64,

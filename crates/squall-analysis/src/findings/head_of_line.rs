@@ -47,7 +47,7 @@ mod tests {
     use super::super::made::{TestTrial, is_near, ms};
 
     #[test]
-    fn a_congestion_control_in_force_is_not_proposed() {
+    fn bbr_is_not_proposed_where_it_is_already_in_force() {
         let is_bbr_named = |control: &str| {
             let mut made = TestTrial::healthy(Protocol::H2);
             made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_behind_others_is_found() {
+    fn waiting_for_lost_bytes_of_other_requests_is_found() {
         let mut made = TestTrial::healthy(Protocol::H2c);
         made.lose(7, Cause::Hol, ms(500), Repair::FastRetransmit);
         let finding = made.finding("head_of_line").unwrap();

@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Below this there is nothing to save: a section of a few fields fits into any packet.
+/// A shorter first section needs no compression: a section of a few fields fits into any packet.
 const FIRST_AT_LEAST_BYTES: u64 = 100;
 /// This many later sections on the connection show how well the table works.
 const LATER_AT_LEAST: u64 = 10;

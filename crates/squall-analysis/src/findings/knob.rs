@@ -236,7 +236,9 @@ fn own_setting(knob: Knob, program: &str, side: Side) -> Option<&'static str> {
         }
         (MoreConnections, "haproxy", _) => "a lower tune.h2.be.max-concurrent-streams",
         (MoreConnections, "nghttpx", _) => "a higher --workers: each has connections of its own",
-        (MoreConnections, "caddy", _) => "versions 1.1 of the transport, or several upstreams",
+        (MoreConnections, "caddy", _) => {
+            "`versions 1.1` in the transport block, or several upstreams"
+        }
         (Resumption, "nginx", _) => "ssl_session_tickets on, ssl_session_cache",
         (Resumption, "haproxy", _) => "tune.ssl.cachesize; without no-tls-tickets",
         (Resumption, "envoy", _) => {

@@ -25,11 +25,11 @@ pub(super) const DETECTOR: Detector = Detector {
 /// (h2o issue 582: 1.25 MB/s of 256 KiB over 100 ms), prompt ones all of it. On a machine with eight others at work, prompt
 /// updates left 0.73, because round trips took longer there than the link's.
 const OF_WINDOW_AT_MOST: f64 = 0.65;
-/// It waits for the window for at least this share of its time; otherwise something else sets its rate.
+/// The sender waits for the window for at least this share of its time; otherwise something else sets its rate.
 const BLOCKED_AT_LEAST: f64 = 0.6;
 /// Updates return at least this share of the window; smaller ones are not late but frequent.
 const STEP_AT_LEAST: f64 = 0.35;
-/// At least this many round trips after it has settled; with fewer, its rate depends on where counting begins.
+/// At least this many round trips after the rate has settled; with fewer, the rate depends on where counting begins.
 const ROUND_TRIPS_AT_LEAST: f64 = 3.0;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

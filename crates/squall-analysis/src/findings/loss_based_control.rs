@@ -21,7 +21,7 @@ pub(super) const DETECTOR: Detector = Detector {
 
 /// One packet in a thousand: clean paths lose fewer.
 pub(super) const LOSS_AT_LEAST: f64 = 0.001;
-/// At least a tenth of the time is spent waiting for the window.
+/// At least a tenth of the response time is spent waiting for the congestion window.
 const OF_TIME_AT_LEAST: f64 = 0.1;
 /// Loss-based controls, by their names in the kernel and in quiche.
 const BY_LOSS: [&str; 7] = [

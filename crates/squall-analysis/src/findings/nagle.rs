@@ -27,7 +27,7 @@ const DELAYED_AT_LEAST: Duration = Duration::from_millis(35);
 const DELAYED_AT_MOST: Duration = Duration::from_millis(220);
 /// A segment that was held back leaves in the interrupt that brings the acknowledgement; the link forwards both.
 const RELEASED_WITHIN: Duration = Duration::from_millis(1);
-/// It had waited at least this long: a request that was only just made was not held back.
+/// The segment had waited at least this long: a request that was only just made was not held back.
 const HELD_AT_LEAST: Duration = Duration::from_millis(10);
 /// Once or twice may be chance.
 const STALLS_AT_LEAST: u64 = 3;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_nagle_algorithm_is_not_proposed() {
+    fn disabling_nagle_is_not_proposed_where_it_is_already_off() {
         let mut made = uploads(40_000, 100);
         made.trial.trial.variant.hops[0].client.tcp.no_delay = true;
         assert!(made.finding("nagle").unwrap().fixes.is_empty());

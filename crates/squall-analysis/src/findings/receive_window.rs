@@ -25,16 +25,16 @@ pub(super) const LIMITED_AT_LEAST_US: u64 = 20_000;
 /// Linux's initial receive window (net.ipv4.tcp_rmem: half of 131,072).
 const FIRST_WINDOW_BYTES: u64 = 65_536;
 
-/// How often a peer's window had to double to reach its maximum, plus one. Linux's receive buffers grow by what a round trip
-/// brought (tcp_rcv_space_adjust), so they stop a congestion window that grows as fast in each of these round trips. Every
-/// fresh connection begins like this.
+/// How many times a peer's window had to double to reach its maximum, plus one. Linux's receive buffers grow by what a
+/// round trip brought (tcp_rcv_space_adjust), so they stop a congestion window that grows as fast in each of these round
+/// trips. Every fresh connection begins like this.
 fn round_trips_of_tuning(socket: &Sockets) -> u64 {
     let doubled = socket.peer_window_bytes.div_ceil(FIRST_WINDOW_BYTES);
     1 + u64::from(doubled.max(1).next_power_of_two().ilog2())
 }
 
-/// The side of the link's hop that this limit stopped most, with its limited time beyond what is allowed and its busy time,
-/// both summed, in microseconds.
+/// The side of the link's hop that this limit stopped longest. For its sockets together, in microseconds: the limited
+/// time beyond what is allowed, and the busy time.
 pub(super) fn limited(case: &Case<'_>, limit: fn(&Sockets) -> u64) -> Option<(Side, u64, u64)> {
     let round_trip_us = case.round_trip().as_nanos() / 1_000;
     let sums = Side::ALL.map(|side| {

@@ -1,6 +1,6 @@
 //! The records of a trial as findings take them in: row by row, keeping only what a detector reads.
 //!
-//! Rows of one table come in the order of the table, tables in any order. Nothing is judged here.
+//! The rows of each table come in its order; the tables may come in any order. Nothing is judged here.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(super) struct RequestRow {
 pub(super) struct MessageRecords {
     pub(super) hop: u8,
     pub(super) request: Option<u64>,
-    /// Whether the client sent it.
+    /// Whether the client sent the message.
     pub(super) is_request: bool,
     pub(super) wire_bytes: u64,
     pub(super) records: u64,
@@ -81,7 +81,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Without rows.
+    /// No rows so far.
     pub fn new() -> Records {
         Records::default()
     }

@@ -180,7 +180,7 @@ mod tests {
     use super::super::made::{TestTrial, at, is_near};
 
     #[test]
-    fn limit_of_the_send_buffer_is_found_and_of_the_peers_window_is_not() {
+    fn limit_of_the_send_buffer_is_found_and_that_of_the_peers_window_is_not() {
         for (field, is_found) in [("tcpi_sndbuf_limited", true), ("tcpi_rwnd_limited", false)] {
             let mut made = TestTrial::healthy(Protocol::H1);
             made.socket(

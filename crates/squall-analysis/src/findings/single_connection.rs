@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_in_force_is_not_proposed() {
+    fn bbr_is_not_proposed_where_it_is_already_in_force() {
         let finding = lossy(Protocol::H2c, "bbr").finding("single_connection");
         assert_eq!(finding.unwrap().fixes.len(), 1);
     }

@@ -29,7 +29,7 @@ const LEAST_RTO: Duration = Duration::from_millis(200);
 /// The flight after the idle time is at most this share of the largest one before it. The kernel halves the window for each
 /// timeout that passed (tcp_cwnd_restart), and the earlier flight need not have filled the window.
 const OF_FLIGHT_AT_MOST: f64 = 0.75;
-/// More data that leaves this soon after the first acknowledgement had been waiting.
+/// If more data leaves this soon after the first acknowledgement, it had been waiting.
 const WAITED_WITHIN: Duration = Duration::from_millis(1);
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

@@ -34,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Detection> {
     let (mut requests, mut at) = (BTreeSet::new(), None);
     for message in &case.records.message_records {
         messages += 1;
-        // The last record has what is left.
+        // The last record holds only what is left, so it does not count as full.
         if message.wire_bytes >= MEAN_RECORD_BELOW * (message.records - 1) {
             continue;
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn large_records_in_force_are_not_proposed() {
+    fn large_records_already_in_force_are_not_proposed() {
         let mut made = responses(132_200, 100);
         let server = &mut made.trial.trial.variant.hops[0].server;
         server.tls.records = RecordSizes::Fixed(RecordSizes::LARGEST);

@@ -19,9 +19,9 @@ pub(super) struct AllInFlightSample {
 pub(super) struct Sockets {
     /// Microseconds with something to send or to be acknowledged.
     pub(super) busy_us: u64,
-    /// The part of it that was stopped by the peer's window.
+    /// The part of `busy_us` in which the peer's window stopped the sender.
     pub(super) rwnd_limited_us: u64,
-    /// The part of it that was stopped by the send buffer.
+    /// The part of `busy_us` in which the send buffer stopped the sender.
     pub(super) sndbuf_limited_us: u64,
     /// Segments with data that were sent.
     pub(super) data_segments: u64,
@@ -29,7 +29,7 @@ pub(super) struct Sockets {
     pub(super) retransmitted: u64,
     /// Segments that the peer received twice.
     pub(super) dsacks: u64,
-    /// How often reordering was seen.
+    /// How many times reordering was seen.
     pub(super) reorderings: u64,
     /// The smallest retransmission timeout, in microseconds.
     pub(super) least_rto_us: Option<u64>,

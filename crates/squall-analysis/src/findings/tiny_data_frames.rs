@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn full_data_frames_in_force_are_not_proposed() {
+    fn full_data_frames_already_in_force_are_not_proposed() {
         let mut made = sent(63, 0);
         made.trial.trial.variant.hops[0].client.http2.data_size = Bytes::new(16_384);
         assert!(made.finding("tiny_data_frames").unwrap().fixes.is_empty());

@@ -16,7 +16,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// Nearly one for each: the last frame of a stream gets no update.
+/// Nearly one update for each frame: the last frame of a stream gets none.
 const UPDATES_PER_DATA: f64 = 0.8;
 /// This many DATA frames are a pattern.
 const DATA_AT_LEAST: u64 = 100;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_for_every_second_frame_or_in_small_windows_are_not_reported() {
+    fn updates_for_every_second_frame_or_in_two_frame_windows_are_not_reported() {
         assert_eq!(received(2, 65_535).finding("update_per_data"), None);
         assert_eq!(received(1, 16_384).finding("update_per_data"), None);
     }

@@ -20,7 +20,7 @@ pub(super) const DETECTOR: Detector = Detector {
     detect,
 };
 
-/// As a share of a round trip: an update that was already on its way costs less.
+/// The shortest wait that counts, as a share of a round trip: an update that was already on its way costs less.
 const WAIT_AT_LEAST: f64 = 0.5;
 
 fn detect(case: &Case<'_>) -> Option<Detection> {

@@ -84,7 +84,7 @@ fn edges_ns(least: u64, largest: u64) -> Vec<u64> {
 /// Edges at multiples of a round step.
 fn even_edges_ns(least: u64, largest: u64) -> Vec<u64> {
     let is_wide_enough = |step: &u64| (largest / step - least / step) < BUCKETS_AT_MOST as u64;
-    // A finer step would draw the resolution of the histogram.
+    // A finer step would show the histogram's own cells rather than the data.
     let finest = (largest / 500).max(1);
     let step = (0..19)
         .flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)))

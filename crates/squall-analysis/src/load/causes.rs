@@ -7,7 +7,8 @@
 use serde::Serialize;
 use squall_base::Duration;
 
-/// All that is known; `None` if nothing was sent that way, or the kernel has no such numbers.
+/// What limited sending, by the way the data was sent; a field is `None` if nothing was sent that way, or the kernel does not
+/// count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SendLimits {
     /// TCP connections.
@@ -60,10 +61,10 @@ pub struct BodySendLimits {
     pub bodies: u64,
     /// Time to send them, summed over bodies: from handing one to a connection until its last byte was written.
     pub sending_ns: u64,
-    /// Share of that in which the stream's window was exhausted.
+    /// Share of the sending time in which the stream's window was exhausted.
     #[serde(rename = "stream_window_share")]
     pub stream_window: f64,
-    /// Share of that in which only the connection's window was exhausted.
+    /// Share of the sending time in which only the connection's window was exhausted.
     #[serde(rename = "connection_window_share")]
     pub connection_window: f64,
 }

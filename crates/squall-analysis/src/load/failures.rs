@@ -2,7 +2,7 @@
 //!
 //! A kind is an outcome with its error text. A peer that puts a number into every text would create endless kinds, so only the
 //! first few keep their text and the rest are counted together. Statuses of 400 and above are not failures in this sense;
-//! `totals` counts them by status. Failed gRPC calls are, as answered requests.
+//! `totals` counts them by status. A failed gRPC call is a failure, with the outcome of an answered request.
 
 use squall_base::record::Outcome;
 

@@ -20,7 +20,7 @@ const LAG_SHARE_AT_MOST: f64 = 0.05;
 /// Lag up to this occurs on an idle machine too (docs/METHOD.md): it is reported, but no reason to discard a load.
 const LAG_OF_A_GOOD_MACHINE: Duration = Duration::from_millis(1);
 
-/// A generator busier than this may be what limits the load: a stall or another thread takes the last tenth unseen.
+/// A generator busier than this may be what limits the load: a stall or another thread may take the last tenth unnoticed.
 const BUSY_PERCENT: f64 = 90.0;
 
 /// What was asked of the generator and what it used, apart from its requests.
@@ -61,7 +61,7 @@ impl Punctuality {
 /// The lag of a request, and the machine's part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestLag {
-    /// From when it was due until it was taken up.
+    /// From when the request was due until the generator started to handle it.
     pub lag: Duration,
     /// The part in which the thread slept longer than it had asked to.
     pub machine: Duration,
@@ -82,7 +82,7 @@ pub enum Doubt {
         /// The median response time.
         median: Duration,
     },
-    /// It was no later than on a good machine, but the latencies are so short that it shows.
+    /// The generator was no later than on a good machine, but the latencies are so short that even this lag shows.
     ShortLatencies {
         /// `p99.9`, or `p99` below 1,000 requests.
         quantile: &'static str,

@@ -1,7 +1,7 @@
 //! Some of a load's requests, to be drawn as points: the slowest, and an even share of the others, in constant memory.
 //!
-//! Nothing is chosen at random, so the same requests in the same order leave the same ones. Requests that failed count as the
-//! slowest. Counts of all requests are in `picture`; squall-report decides how many of these are drawn.
+//! Nothing is chosen at random, so the same requests in the same order always leave the same selection. Requests that
+//! failed count as the slowest. Counts of all requests are in `picture`; squall-report decides how many of these are drawn.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -73,7 +73,7 @@ pub(super) struct KeptRequests {
 
 impl KeptRequests {
     pub(super) fn new() -> KeptRequests {
-        // The memory is not touched before it is used, and it never moves while a load runs.
+        // All memory is reserved now, so that nothing moves while a load runs; what is not used is never touched.
         KeptRequests {
             ended: 0,
             slowest: BinaryHeap::with_capacity(SLOWEST),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn all_requests_are_kept_while_there_is_room() {
+    fn all_requests_are_kept_up_to_the_limit() {
         let all = kept((0..60_000).map(|n| RequestRecord {
             request: n,
             ..answered(10 * n, 500 + n % 7)
@@ -195,7 +195,7 @@ mod tests {
                 let span = part * count / 10..(part + 1) * count / 10;
                 let own = fast.iter().filter(|place| span.contains(*place)).count();
                 let share = own as f64 / fast.len() as f64;
-                // The fast ones that are kept among the slowest, if too few are slow, all come from one part.
+                // A wide range: if too few requests are slow, fast ones fill up the slowest, and those all come from one part.
                 assert!((0.05..0.25).contains(&share), "{count}, {part}: {share}");
             }
         }

@@ -54,7 +54,7 @@ impl Latencies {
         self.add_run(span, 1);
     }
 
-    /// Counts one span as often as it occurred.
+    /// Counts a span that occurred `times` times.
     pub fn add_times(&mut self, span: Duration, times: u64) {
         if times > 0 {
             self.add_run(span, times);

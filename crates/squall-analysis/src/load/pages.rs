@@ -52,7 +52,7 @@ impl PageTotals {
     }
 
     /// The quantile of the times of *all* pages, such as 0.9 for p90. Pages with a failed request never loaded, and
-    /// abandoned ones take longer than they had; as in
+    /// abandoned ones take longer than they had taken by then; as in
     /// [`LoadTotals::response_quantile`](super::LoadTotals::response_quantile).
     pub fn quantile_of_all(&self, quantile: f64) -> Option<Quantile> {
         quantile_of_all(&self.times, &self.unfinished, self.count(), quantile)

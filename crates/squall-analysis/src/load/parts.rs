@@ -16,9 +16,9 @@ squall_base::words! {
         Queue = "queue",
         /// Slot to connected, if the request opened its connection: the TCP handshake.
         Connect = "connect",
-        /// Connected to secured, for such a request: the TLS or QUIC handshake.
+        /// Connected to secured, if the request opened its connection: the TLS or QUIC handshake.
         Tls = "tls",
-        /// From there until the socket had taken its last byte: flow control and socket buffer.
+        /// From then until the socket had taken the request's last byte: flow control and socket buffer.
         Send = "send",
         /// Last byte written to first byte of the response: the network's round trip and the server.
         Wait = "wait",

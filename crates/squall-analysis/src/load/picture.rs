@@ -175,7 +175,7 @@ fn quartiles(totals: &LoadTotals) -> Option<Quartiles> {
 
 fn percentiles(totals: &LoadTotals) -> Vec<PercentilePoint> {
     let points = shares_beyond().map_while(|beyond| {
-        // The smallest response time has no share below it.
+        // No share lies below the smallest response time, but a quantile must be above 0.
         let value: Quantile = totals.response_quantile((1.0 - beyond).max(1e-9))?;
         Some(PercentilePoint { beyond, value })
     });
@@ -230,7 +230,7 @@ mod tests {
             (course.answered_per_s[1], course.answered_per_s[4]),
             (0.0, 10_000.0)
         );
-        // 25 requests last 2.5 ms, and the unfinished ones stay.
+        // 25 requests are in flight, 10 a millisecond for 2.5 ms each; the 10 unfinished ones stay until the end.
         assert!((25..=35).contains(&course.in_flight[10]), "{course:?}");
         assert!((35..=45).contains(&course.in_flight[99]), "{course:?}");
         let quartiles = shape.quartiles.expect("there are enough requests");
@@ -254,7 +254,7 @@ mod tests {
         assert!((60..=INTERVALS).contains(&intervals), "{intervals}");
         assert_eq!(shape.heat.total(), 3_600);
         let due: f64 = shape.course.due_per_s.iter().sum();
-        // One a second in each.
+        // Each interval has one request per second.
         assert!((due / intervals as f64 - 1.0).abs() < 0.05, "{due}");
     }
 

@@ -137,8 +137,8 @@ impl VariantRounds {
         Spread::of_sorted(&rates)
     }
 
-    /// A quantile over the rounds; `None` for the rate, or unless every round has it. The rounds without it would be
-    /// those with the fewest responses.
+    /// A quantile over the rounds; `None` for the rate, or unless every round has it. The rounds left out would
+    /// be those with the fewest responses.
     pub fn quantile(&self, figure: RoundFigure) -> Option<Spread<Quantile>> {
         spread_over_rounds(self.rounds.iter().map(|round| round.quantile(figure)))
     }

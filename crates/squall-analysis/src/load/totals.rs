@@ -355,7 +355,7 @@ impl LoadTotals {
     }
 
     /// From when a request was due to when the first bytes of its response's body were read, or its end if it has no body.
-    /// Of requests that succeeded, and of unfinished ones that have a status below 400 and a first byte of the body.
+    /// Covers requests that succeeded, and unfinished ones that have a status below 400 and a first byte of the body.
     pub fn first_chunk(&self) -> &Latencies {
         &self.first_chunk
     }
@@ -614,7 +614,7 @@ mod tests {
             to: Some(at(2_000)),
         });
         for request in [
-            // TCP's handshake was before, that of TLS was not.
+            // TCP's handshake ended before the measured phase, that of TLS within it.
             opened(800, true),
             opened(600, true),
             opened(890, false),
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_at_a_rate_achieve_that_rate_and_no_more() {
+    fn few_requests_at_a_steady_rate_achieve_exactly_that_rate() {
         for requests in [2, 5, 10] {
             let end = at(requests * 1_000_000);
             let mut totals = LoadTotals::new(MeasuredPhase {
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_requests_is_measured_until_the_last_response() {
+    fn load_with_a_number_of_requests_is_measured_until_its_last_response() {
         for requests in [2, 5, 10] {
             let mut totals = LoadTotals::new(MeasuredPhase::default());
             // Each request is sent when the one before it has its response.
@@ -663,7 +663,7 @@ mod tests {
             to: Some(at(1_000_000)),
         };
         let mut totals = LoadTotals::new(phase);
-        // Twice as many as the server can do: the second half completes while the load drains.
+        // Twice as many requests as the server can handle: the second half completes while the load drains.
         (0..1_000).for_each(|n| totals.add(&answered(n * 1_000, 1_000 + n * 1_000)));
         assert_eq!(totals.achieved_per_s(at(2_000_000)), Some(501.0));
         assert_eq!(totals.succeeded(), 1_000);

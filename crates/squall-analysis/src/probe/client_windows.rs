@@ -157,7 +157,7 @@ impl Limit {
         self.largest = self.largest.max(Some(free));
     }
 
-    /// The server has used up everything below this offset: at first, that is the whole window.
+    /// Notes that the server has used up everything below this offset; before the first raise, that is the whole window.
     fn used_up(&mut self, offset: u64) {
         if !self.was_raised {
             self.largest = self.largest.max(Some(offset));
@@ -179,7 +179,7 @@ fn of_quic<'a>(
                     continue;
                 };
                 let end = ends.entry(id).or_default();
-                // The rest was received before.
+                // The rest was received before: a retransmission.
                 let more = offset.saturating_add(frame.length).saturating_sub(*end);
                 *end += more;
                 connection.received += more;
@@ -260,7 +260,7 @@ mod tests {
         assert!(windows.is_limited_by_connection());
     }
 
-    /// With updates for three DATA frames at a time, the fourth one of a window is given back only in the next round trip.
+    /// With an update for every three DATA frames, the fourth frame in a window is given back only in the next round trip.
     #[test]
     fn client_that_keeps_some_of_its_window_allows_less_than_a_window_per_round_trip() {
         let made = download(400, (65_536, 1 << 20), 49_152);

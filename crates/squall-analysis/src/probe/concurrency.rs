@@ -12,7 +12,7 @@ use squall_base::{Duration, Time};
 use super::observed::{Observations, Step, StepKind, version_name};
 use super::spans::times;
 
-/// A response that takes less than this from the server says nothing.
+/// If the server takes less than this for a response, the response says nothing.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// Two slow requests on one connection.

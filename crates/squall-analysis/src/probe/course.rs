@@ -34,8 +34,8 @@ pub struct TransferCourse {
     pub version: &'static str,
     /// Which way its body goes.
     pub transfer: Transfer,
-    /// Bytes of the body so far, each with the time since the beginning, in the order of time. Those of an upload were
-    /// sent by then; over HTTP/1.1, acknowledged.
+    /// Bytes of the body so far, each with the time since the beginning, in the order of time. For an upload, the bytes
+    /// sent by then; over HTTP/1.1, those acknowledged.
     pub points: Vec<(Duration, u64)>,
     /// Spans, from when a window was used up until it was opened again.
     pub blocked: Vec<(Duration, Duration)>,
@@ -306,7 +306,7 @@ impl Reader {
         let far = self.offsets.entry(stream).or_default();
         *far = (*far).max(end);
         if stream != self.stream || end <= self.bytes {
-            // Another stream, or sent again.
+            // Another stream's bytes, or a retransmission.
             return;
         }
         self.carried(time, end);

@@ -133,7 +133,7 @@ fn no_answer_fix(seen: &Observations) -> &'static str {
     }
 }
 
-/// Whether a response is how programs answer a request without TLS on a port that expects TLS.
+/// Whether a cleartext request got status 400, as it does on many ports that expect TLS.
 fn may_expect_tls(seen: &Observations) -> bool {
     !seen.is_secure && seen.heads.iter().any(|head| head.status == 400)
 }
@@ -196,7 +196,7 @@ fn delayed_ack(case: &Case<'_>) -> Option<Signs> {
     const RESPONSES_AT_LEAST: usize = 4;
     const FROM: Duration = Duration::from_millis(35);
     const TO: Duration = Duration::from_millis(60);
-    // A pause of one round trip would look the same.
+    // At longer round trips, a pause of one round trip looks the same.
     const ROUND_TRIP_AT_MOST: Duration = Duration::from_millis(25);
     if case.endpoint.round_trip? > ROUND_TRIP_AT_MOST {
         return None;
@@ -306,7 +306,7 @@ fn large_certificate(case: &Case<'_>) -> Option<Signs> {
             .is_some_and(|took| took >= times(rtt, round_trips))
     });
     let matters = match is_late {
-        // Its initial window is larger.
+        // No extra round trip: the server's initial congestion window is larger.
         Some(false) => return long_handshake(flight),
         Some(true) => Relevance::Here,
         None => Relevance::FartherAway,
@@ -479,11 +479,11 @@ fn tcp_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     (is_up || is_down, evidence)
 }
 
-/// Whether QUIC lost enough to cost time, and the evidence: what quiche lost, and what the server must have lost. Within one
-/// machine no path loses packets; there a receive buffer was full because its reader did not get a processor.
+/// Whether QUIC lost enough to cost time, and the evidence: what quiche lost, and what the server must have lost. No path
+/// within one machine loses packets; there, a receive buffer was full because its reader did not get a processor.
 fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
     const LOST: u64 = 5;
-    // A path is not lossy because a queue or a buffer was full once.
+    // A queue or buffer that was full once does not make a path lossy.
     const LOSSES: u64 = 3;
     let address: Result<SocketAddr, _> = case.endpoint.address.parse();
     let is_this_machine = address.is_ok_and(|address| address.ip().is_loopback());
@@ -491,7 +491,7 @@ fn quic_loss(case: &Case<'_>) -> (bool, Vec<String>) {
         return (false, Vec::new());
     };
     let is_up = quic.lost >= LOST && quic.losses >= LOSSES && share(quic.lost, quic.sent) >= LOSS;
-    // What this machine dropped is sent again too.
+    // The server also retransmits what this machine dropped.
     let late = quic.late_frames.saturating_sub(quic.dropped_here);
     let is_down =
         late >= LOST && quic.late_times >= LOSSES && share(late, quic.stream_frames) >= LOSS;
@@ -550,7 +550,7 @@ fn no_multiplexing(case: &Case<'_>) -> Option<Signs> {
 
 /// A server that handles the requests of a connection one after the other, whether or not it can interleave responses.
 fn no_concurrency(case: &Case<'_>) -> Option<Signs> {
-    // That fault is the cause.
+    // Then that fault is the cause.
     if no_multiplexing(case).is_some() {
         return None;
     }

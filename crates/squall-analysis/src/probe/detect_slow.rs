@@ -17,9 +17,9 @@ use crate::figure;
 
 /// A version is slow below this share of another one's rate.
 const RATIO: f64 = 0.6;
-/// By how much longer a transfer must take, in seconds.
+/// How much longer the slow version's transfer must take, in seconds.
 const MORE: f64 = 0.1;
-/// Fewer rounds of a version are not compared.
+/// A version with fewer rounds is not compared.
 const ROUNDS: usize = 2;
 
 /// Which bodies are compared.
@@ -36,9 +36,9 @@ struct Slower {
     than: Version,
     /// The fastest round of the slow version.
     fastest: f64,
-    /// The slowest round of the other one.
+    /// The slowest round of the other version.
     slowest: f64,
-    /// How much longer a transfer takes, in seconds.
+    /// How much longer the slow version's transfer takes, in seconds.
     lost: f64,
 }
 
@@ -129,7 +129,7 @@ impl Slower {
         }
     }
 
-    /// Its rates, as evidence.
+    /// The rates of both versions, as evidence.
     fn rates(&self) -> String {
         let [version, than] = [self.version, self.than].map(version_name);
         let [fastest, slowest] = [self.fastest, self.slowest].map(rate);
@@ -210,7 +210,7 @@ mod tests {
 
     const BYTES: u64 = 4_000_000;
 
-    /// A healthy endpoint, whose downloads take 600 ms, with downloads over HTTP/3 that take this long.
+    /// A healthy endpoint, whose downloads take 600 ms, plus downloads over HTTP/3 that take `took_ms`.
     fn with_downloads(took_ms: &[u64]) -> Observations {
         let mut seen = healthy(ms(30));
         for took in took_ms {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_within_the_spread_of_the_rounds_are_not_a_fault() {
+    fn faster_http3_and_differences_within_the_rounds_are_not_a_fault() {
         assert_eq!(faults(&with_downloads(&[600, 600, 600])), []);
         assert_eq!(faults(&with_downloads(&[300, 300, 300])), []);
         // The middle round is slow, but the fastest one is not.
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_uploads_over_http3_are_found_beside_those_of_http2() {
+    fn slow_uploads_over_http3_are_found_by_comparison_with_http2() {
         let mut seen = healthy(ms(30));
         for _ in 0..2 {
             seen.steps.push(upload(Version::Http1, ms(500)));

@@ -13,7 +13,7 @@ use super::signs::{Case, Signs, rate};
 use super::windows::{UpdatePolicy, UploadWindows};
 use crate::figure;
 
-/// A window that carries less than 50 Mbit/s at a round trip of 100 ms. A judgement: twice the median upload of a fixed
+/// A smaller window carries less than 50 Mbit/s at a round trip of 100 ms. A judgement: twice the median upload of a fixed
 /// line, from another continent.
 const SMALL: u64 = 625_000;
 /// The round trip of a client that is far away.
@@ -24,7 +24,7 @@ const UPLOAD: f64 = 10e6;
 const WAIT_AT_LEAST: Duration = Duration::from_millis(20);
 /// A client that allows less than this share of its window per round trip does not give back all of it at once.
 const WHOLE: f64 = 0.95;
-/// A share of the sending time that is not chance.
+/// If an upload waits for this share of the sending time, that is not chance.
 const SHARE: f64 = 0.2;
 
 /// Whether waiting for a window cost time here.

@@ -48,7 +48,7 @@ pub struct DownloadTime {
     /// updates that had reached it.
     #[serde(rename = "client_window_ns")]
     pub client_window: Duration,
-    /// Round trips in which TCP's receive window of this machine was nearly used up.
+    /// Round trips in which this machine's TCP receive window was nearly used up.
     #[serde(rename = "receive_window_ns")]
     pub receive_window: Duration,
     /// Bytes came without a pause, at the rate of the link or of the server.
@@ -151,7 +151,7 @@ impl DownloadCourse {
 
     /// Bytes that came in each round trip.
     fn flights(&self, step: &Step) -> Vec<u64> {
-        // Nothing takes longer than a step.
+        // Limits the memory: no step lasts this many round trips.
         const AT_MOST: usize = 100_000;
         let mut flights = Vec::new();
         for piece in &step.pieces {
@@ -416,7 +416,7 @@ mod tests {
         let time = of(&made);
         assert_eq!(time.client_window, ms(60));
         assert_eq!(time.congestion_window, Duration::ZERO);
-        // A larger window has room left for what comes next.
+        // With larger windows, the server could send the next flight before the updates reach it.
         for record in &mut made.frames {
             let window = &mut record.frame.stream_window;
             *window = window.map(|left| left + 4 * HALF);
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(of(&made).receive_window, Duration::ZERO);
     }
 
-    /// Between processes of one machine, pauses are those of programs.
+    /// Between processes on one machine, pauses are those of programs.
     #[test]
     fn pauses_at_a_very_short_round_trip_are_not_interpreted() {
         let made = download(StepKind::Download, Version::Http1, 1_000_000, ms(50));

@@ -240,8 +240,8 @@ const USUAL_SEGMENT: u64 = 1_448;
 const HELD_UP: f64 = 0.1;
 /// A download must have at least this many bytes for its records to show what is usual.
 const RECORDS_OF: u64 = 200_000;
-/// More than a Linux server's socket holds by default (`tcp_wmem`): a response of which more is still to come was not
-/// completely written when the request after it arrived.
+/// More than a Linux server's socket holds by default (`tcp_wmem`): if more than this of a response is still to
+/// come, the response was not completely written when the next request arrived.
 const BUFFERED_AT_MOST: u64 = 4 << 20;
 
 impl Endpoint {
@@ -307,7 +307,7 @@ impl Endpoint {
         .with_own_limits()
     }
 
-    /// Adds a note for each version whose downloads TCP's receive window of this machine held up. Downloads that the windows of
+    /// Adds a note for each version whose downloads this machine's TCP receive window held up. Downloads that the windows of
     /// HTTP or QUIC hold up are a fault (`detect_windows`).
     fn with_own_limits(mut self) -> Endpoint {
         for facts in &self.versions {
@@ -473,7 +473,7 @@ fn tls(seen: &Observations) -> Option<TlsFacts> {
         group: group.cloned(),
         handshake: median_span(handshakes),
         server_bytes: small().filter_map(before_first_response).min(),
-        // A connection that received little reports a small default.
+        // If a connection received little, the kernel reports a small default.
         segment_bytes: segments.max().unwrap_or(0).clamp(USUAL_SEGMENT, 9_000),
     })
 }

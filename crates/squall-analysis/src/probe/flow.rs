@@ -9,7 +9,7 @@
 //! `Replay` repeats the updates that an upload got. `Rule` simulates a receiver, for uploads that hardly waited: their
 //! updates came while the next bytes were already on the way. Nothing here reads frames: `windows` and `limits` do.
 
-/// About the body in one packet: a receiver that reads packets as they come takes no less at a time.
+/// About the body bytes in one packet: a receiver that reads packets as they come takes at least this many at a time.
 const PIECE_AT_LEAST: u64 = 1_200;
 
 /// One opening of a window.
@@ -180,7 +180,7 @@ pub(super) fn mean_flight(
 
 /// What flow control allows an endless upload in a round trip, given the rules for its stream and its connection.
 pub(super) fn by_rules(mut stream: Rule, mut connection: Rule) -> Option<u64> {
-    // Patterns of flights repeat sooner than that.
+    // The pattern of flights repeats after fewer flights.
     const FLIGHTS: u64 = 64;
     let first = stream.limit.min(connection.limit);
     let total = first.saturating_mul(FLIGHTS);
@@ -209,8 +209,8 @@ mod tests {
         }
     }
 
-    /// What a stream and a connection of 65,535 bytes each allow; the receiver has not given back 1,000 bytes of an earlier
-    /// request on the connection.
+    /// What windows of 65,535 bytes for the stream and for the connection allow in a round trip; the receiver has not yet
+    /// given back 1,000 bytes of an earlier request on the connection.
     fn flight(threshold: u64, piece: u64) -> u64 {
         let stream = Rule::new(&ledger(WINDOW, 0, &[]), threshold, 16_384, piece);
         let connection = Rule::new(
@@ -234,7 +234,7 @@ mod tests {
         assert!((40_500..41_500).contains(&mean), "{mean}");
     }
 
-    /// It reads into buffers of 8 KiB, which hold the frames' headers too.
+    /// The receiver reads into buffers of 8 KiB, which hold the frames' headers too.
     #[test]
     fn receiver_of_small_pieces_that_gives_back_halves_allows_little_more_than_half() {
         let mean = flight(WINDOW / 2, 8_183);

@@ -51,8 +51,8 @@ pub struct Certificates {
     pub count: u64,
     /// Their bytes in DER, all together.
     pub der_bytes: u64,
-    /// How many names besides the URL's the first certificate is for: requests to those may share a connection with the URL's
-    /// (RFC 9113, section 9.1.1).
+    /// How many names the first certificate has besides the URL's: requests to them may share a connection with requests to
+    /// the URL (RFC 9113, section 9.1.1).
     pub other_names: u64,
     /// The first of these names.
     pub some_other_names: Vec<String>,
@@ -140,7 +140,7 @@ impl ClientHello {
         for row in hello {
             let offset = row.frame.offset.unwrap_or(0);
             bytes = bytes.max(offset.saturating_add(row.frame.length));
-            // A packet that was lost is sent again with the same frame.
+            // A retransmitted frame has the same offset, and counts once.
             offsets.insert(offset);
         }
         (bytes > 0).then_some(ClientHello {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_over_quic_ends_with_the_first_answer_of_the_server() {
+    fn hello_over_quic_ends_before_the_servers_first_answer() {
         let crypto = |time_us, way, offset, length| {
             let facts = FrameFacts {
                 offset: Some(offset),
@@ -269,7 +269,7 @@ mod tests {
         let frames = [
             crypto(1, Way::Sent, 0, 1_150),
             crypto(1, Way::Sent, 1_150, 600),
-            // Sent again after a loss.
+            // Retransmitted after a loss.
             crypto(2, Way::Sent, 0, 1_150),
             crypto(3, Way::Received, 0, 90),
             crypto(4, Way::Sent, 0, 36),

@@ -53,7 +53,7 @@ fn announced(seen: &Observations, version: Version) -> Option<Duration> {
             let mut heads = seen.heads.iter().filter(|head| head.version == version);
             heads.find_map(|head| timeout(head.field("keep-alive")?))
         }
-        // HTTP/2 has neither a field nor a setting for it.
+        // HTTP/2 has neither a field nor a setting for an idle timeout.
         Version::Http2 => None,
         Version::Http3 => {
             let handshakes = seen.steps.iter().filter_map(|step| step.handshake.as_ref());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_timeouts_are_those_of_the_field_and_of_quic() {
+    fn announced_timeouts_come_from_the_keep_alive_field_and_from_quic() {
         let mut seen = healthy(ms(30));
         let fields = [("keep-alive", "max=100, Timeout=5")];
         seen.heads.push(head(Version::Http1, &fields));

@@ -21,15 +21,15 @@ pub struct UploadLimits {
     pub stream_bytes: Option<u64>,
     /// The corresponding number for the connection.
     pub connection_bytes: Option<u64>,
-    /// How often the stream's limit was raised.
+    /// How many times the stream's limit was raised.
     pub updates: u64,
     /// From the first STREAM frame of the upload to the last one, or to when it was given up.
     #[serde(rename = "sending_ns")]
     pub sending: Duration,
-    /// The part of it in which everything that the stream's limit allows was sent.
+    /// The part of `sending` in which everything that the stream's limit allows was sent.
     #[serde(rename = "blocked_by_stream_ns")]
     pub blocked_by_stream: Duration,
-    /// The same for the connection's limit.
+    /// The part of `sending` in which everything that the connection's limit allows was sent.
     #[serde(rename = "blocked_by_connection_ns")]
     pub blocked_by_connection: Duration,
 }
@@ -67,7 +67,7 @@ struct Limit {
     sent: u64,
     /// Whether the sender has got as far as the limit.
     is_used_up: bool,
-    /// Whether it had more to send then.
+    /// Whether the sender had more to send then.
     was_reached: bool,
     since: Option<Time>,
     blocked: Duration,
@@ -83,7 +83,7 @@ impl Limit {
         }
     }
 
-    /// The sender got to this offset.
+    /// Notes that the sender got to this offset.
     fn advance(&mut self, time: Time, sent: u64) {
         if sent > self.sent {
             self.was_reached |= self.is_used_up;
@@ -93,7 +93,7 @@ impl Limit {
         }
     }
 
-    /// The sender has more than the limit allows.
+    /// Notes that the sender has more to send than the limit, `offset`, allows.
     fn reached(&mut self, time: Time, offset: u64) {
         self.was_reached = true;
         if self.offset.is_none() {
@@ -103,7 +103,7 @@ impl Limit {
         self.check(time);
     }
 
-    /// The peer raised it.
+    /// Notes that the peer raised the limit to `offset`.
     fn raised(&mut self, time: Time, offset: u64) {
         self.offset = self.offset.max(Some(offset));
         self.largest = self.largest.max(offset.saturating_sub(self.sent));
@@ -138,7 +138,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// For a server that announced these limits.
+    /// A reader for uploads to a server that announced these limits.
     fn of(announced: Option<TransportParameters>) -> Reader {
         let stream = announced.map(|limits| limits.initial_max_stream_data_bytes);
         let connection = announced.map(|limits| limits.initial_max_data_bytes);
@@ -176,7 +176,7 @@ impl Reader {
         };
         let end = offset.saturating_add(frame.length);
         let far = self.streams.entry(stream).or_default();
-        // The rest was sent again.
+        // The rest was retransmitted.
         let more = end.saturating_sub(*far);
         *far = (*far).max(end);
         let all = self.connection.sent.saturating_add(more);
@@ -232,7 +232,7 @@ mod tests {
         squall_made::frame(at_us(time_us), Side::Client, facts)
     }
 
-    /// An upload of 20,000 bytes that may send 10,000 at a time, which are given back after 30 ms.
+    /// An upload of 20,000 bytes to a server that first allows 10,000, and raises the limit to 20,000 after 30 ms.
     fn upload() -> Step {
         let mut made = step(StepKind::Upload, Version::Http3);
         let stream = Some(UPLOAD);

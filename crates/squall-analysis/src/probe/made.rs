@@ -70,7 +70,7 @@ pub(super) fn parameters() -> TransportParameters {
     }
 }
 
-/// A request of `what`, sent at `sent_us` and answered `took_us` later.
+/// Request `what` of a step, sent at `sent_us` and answered `took_us` later.
 pub(super) fn request(what: u32, sent_us: u64, took_us: u64) -> RequestRecord {
     RequestRecord {
         what,
@@ -180,12 +180,12 @@ pub(super) fn facts(way: Way, kind: u64, stream: u64) -> FrameFacts {
 pub(super) struct Windows {
     pub(super) stream: i64,
     pub(super) connection: i64,
-    /// What it gives back for the stream, once this much was used; for the connection too.
+    /// Once the upload has used this much, the server opens both windows by `increment`.
     pub(super) update_after: i64,
     pub(super) increment: i64,
 }
 
-/// An upload of `bytes` over HTTP/2 against these windows; each update comes one round trip after what it is for.
+/// An upload of `bytes` over HTTP/2 against these windows. If one is used up, the next updates come after a round trip.
 pub(super) fn upload(bytes: i64, round_trip: Duration, windows: Windows) -> Step {
     const STREAM: u64 = 3;
     let rtt = round_trip.as_nanos() / 1_000;
@@ -251,7 +251,7 @@ pub(super) fn update(time_us: u64, stream: u64, window: i64, increment: i64) -> 
     frame(time_us, found)
 }
 
-/// DATA frames of a download of this payload each.
+/// DATA frames of a download, each with a payload of `length` bytes.
 pub(super) fn received_data(count: u64, length: u64) -> Vec<FrameRecord> {
     let received = FrameFacts {
         length,

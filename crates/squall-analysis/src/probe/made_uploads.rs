@@ -14,7 +14,7 @@ use super::made::{at_us, facts, frame, request, step, update};
 use super::observed::{Step, StepKind};
 use crate::wire::http2::DATA;
 
-/// When a server opens a window again.
+/// When a server reopens a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Opens {
     /// After each DATA frame.
@@ -27,7 +27,7 @@ pub(super) enum Opens {
     Fully,
 }
 
-/// A server, with the size of each window and when it opens it again.
+/// A server, with the size of each window and when the server reopens it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) stream: (u64, Opens),

@@ -61,7 +61,7 @@ pub struct Piece {
 /// A TLS record that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedRecord {
-    /// When the read returned that completed it.
+    /// When the read that completed the record returned.
     pub time: Time,
     /// Bytes of its plaintext.
     pub bytes: u64,
@@ -212,7 +212,7 @@ impl Head {
     }
 }
 
-/// What became of a handshake of QUIC.
+/// What became of a QUIC handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Http3Reach {
     /// It was not tried.
@@ -273,8 +273,8 @@ pub struct Observations {
     pub is_forwarded: bool,
     /// One head of a response for each version that answered, and that of the request that allows compression last.
     pub heads: Vec<Head>,
-    /// The coding of the response to a request that allows compression, with the bytes of its body; `None` if it was not
-    /// asked. The coding is empty if there was none.
+    /// The coding of the response to a request that allows compression, with the bytes of its body; `None` if there was
+    /// no such request. The coding is empty if there was none.
     pub coding: Option<(String, u64)>,
     /// Versions that were tried and did not work, with the reason.
     pub failures: Vec<(Version, String)>,

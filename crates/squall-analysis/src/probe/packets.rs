@@ -1,5 +1,5 @@
 //! What the TCP packets of the probe's own flows show of a server, where this machine lets the probe see them: packets that it
-//! sent again needlessly, reordering told from loss, how late it acknowledges, and how long its receive window was closed.
+//! retransmitted needlessly, reordering told from loss, how late it acknowledges, and how long its receive window was closed.
 //!
 //! Packets are captured at this end of the path, as this machine's kernel handles them: joined, up to 64 KiB. QUIC reports its
 //! own losses (`quic`). Packets that the capture missed leave a gap that nothing fills, and are not counted. Nothing is judged.
@@ -41,11 +41,11 @@ pub struct Segment {
 pub struct PacketFacts {
     /// Packets with data from the server.
     pub received: u64,
-    /// Those with nothing but bytes that had already arrived: it sent them again needlessly.
+    /// Those with only bytes that had already arrived: needless retransmissions.
     pub repeated: u64,
     /// Those that came after later ones, within half a round trip: the path reordered them.
     pub reordered: u64,
-    /// Those that came later than half a round trip: they were lost, and sent again.
+    /// Those that came more than half a round trip after later ones: they were lost and retransmitted.
     pub repaired: u64,
     /// The middle time until such a loss was repaired.
     #[serde(rename = "repair_ns")]
@@ -67,7 +67,7 @@ pub struct PacketFacts {
 const ONE_SEGMENT: u32 = 1_460;
 /// What passes for reordering if no handshake shows the round trip.
 const REORDERED_WITHIN: Duration = Duration::from_millis(3);
-/// Gaps of a flow that are kept.
+/// The most gaps that are kept of a flow.
 const GAPS_AT_MOST: usize = 1_000;
 
 impl PacketFacts {
@@ -79,7 +79,7 @@ impl PacketFacts {
             let flow = flows.entry((segment.client, segment.server)).or_default();
             let begins = !segment.is_from_server && segment.flags & (SYN | ACK) == SYN;
             if begins && flow.syn != Some(segment.seq) {
-                // The port is used again.
+                // A new connection reuses the port.
                 sums.add(std::mem::take(flow));
             }
             if segment.is_from_server {
@@ -150,8 +150,8 @@ struct Gap {
 struct Flow {
     /// The sequence number of this machine's SYN.
     syn: Option<u32>,
-    /// When it was sent, until an answer shows the round trip. `None` if it was sent again: an answer may be to either of them
-    /// (Karn's algorithm; RFC 6298, section 3).
+    /// When it was sent, until an answer shows the round trip. `None` if the SYN was retransmitted: an answer may be to either
+    /// copy (Karn's algorithm; RFC 6298, section 3).
     syn_sent: Option<Time>,
     round_trip: Option<Duration>,
     /// The sequence number after everything that the server has sent.
@@ -211,7 +211,7 @@ impl Flow {
 
     fn acknowledge(&mut self, segment: &Segment) {
         if segment.flags & SYN != 0 {
-            // Only the first answer says something.
+            // Only the first answer to the SYN shows the round trip.
             let sent = self.syn_sent.take();
             let took = sent.map(|sent| segment.at.since(sent));
             self.round_trip = took.or(self.round_trip);
@@ -327,7 +327,7 @@ mod tests {
 
     const START: u32 = u32::MAX - 2_000;
 
-    /// The packet of 1,000 bytes with this number among them, counted from 0.
+    /// Packet number `n`, from 0, of packets with 1,000 bytes each.
     fn nth(at: Time, n: u32) -> Segment {
         segment(at, true, START.wrapping_add(1_000 * n), 1_000)
     }
@@ -357,7 +357,7 @@ mod tests {
             nth(at(52), 4),
             nth(at(52), 5),
             nth(at(95), 3),
-            // All of it has arrived.
+            // All of its bytes have arrived.
             nth(at(96), 4),
         ]);
         assert_eq!(found.received, 7);
@@ -366,11 +366,11 @@ mod tests {
     }
 
     #[test]
-    fn gap_that_is_filled_in_parts_is_late_twice() {
+    fn gap_filled_by_two_packets_counts_as_two_late_packets() {
         let joined = segment(at(50), true, START.wrapping_add(3_000), 2_000);
         let found = facts([nth(at(50), 0), joined, nth(at(51), 2), nth(at(100), 1)]);
         assert_eq!((found.reordered, found.repaired, found.repeated), (1, 1, 0));
-        // A gap that nothing fills may be one of the capture.
+        // A gap that nothing fills may be a packet that the capture missed.
         let found = facts([nth(at(50), 0), nth(at(50), 2)]);
         assert_eq!((found.reordered, found.repaired), (0, 0));
     }
@@ -391,7 +391,7 @@ mod tests {
             acknowledgement(at(130), 300, 500),
             segment(at(140), false, 300, 200),
             acknowledgement(at(180), 500, 500),
-            // Two in a row, and one that was sent again, are not alone.
+            // Two segments in a row, and a retransmitted one, are not lone segments.
             segment(at(200), false, 500, 200),
             segment(at(201), false, 700, 200),
             acknowledgement(at(290), 900, 500),
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(found.zero_window, ms(30));
     }
 
-    /// The SYN is sent again 3 ms before the answer to the first one arrives. The answer to the second comes later.
+    /// The SYN is retransmitted 3 ms before the answer to the first copy arrives. The answer to the second comes later.
     #[test]
     fn retransmitted_syn_shows_no_round_trip() {
         let begun = handshake();
@@ -427,7 +427,7 @@ mod tests {
         let data = [
             nth(at(80), 0),
             nth(at(80), 2),
-            // Later than half of the 3 ms since the second SYN.
+            // 2 ms late: more than half a round trip if the 3 ms from the second SYN to the answer counted as one.
             nth(at(82), 1),
             segment(at(90), false, 100, 200),
             acknowledgement(at(130), 300, 500),
@@ -442,10 +442,10 @@ mod tests {
             ..PacketFacts::default()
         };
         assert_eq!(PacketFacts::of(&packets(&[again])), Some(expected));
-        // The same holds if this machine's kernel sends it a third time.
+        // The same holds if this machine's kernel sends the SYN a third time.
         let thrice = [again, Segment { at: at(38), ..syn }];
         assert_eq!(PacketFacts::of(&packets(&thrice)), Some(expected));
-        // Without a repetition, the acknowledgement took a round trip, which is no delay.
+        // If the SYN was sent once, the acknowledgement took a round trip, which is no delay.
         let once = PacketFacts {
             lone_segments: 1,
             ack_delay: Some(Duration::ZERO),

@@ -22,7 +22,7 @@ const WINDOWS_AT_LEAST: u64 = 2;
 /// From this share of the bytes on, the urgent responses came first. A server that sends the last request's response first
 /// sends half, one that lets all take turns a third.
 const HONOURED: f64 = 0.75;
-/// Up to this share they did not.
+/// Up to this share of the bytes, they did not.
 const NOT_HONOURED: f64 = 0.55;
 
 squall_base::words! {
@@ -45,7 +45,7 @@ pub const fn is_urgent(what: u32) -> bool {
     what % 3 == 2
 }
 
-/// By version, for those that have streams and answered.
+/// Whether the server honours priorities, for each version that has streams and answered.
 pub(super) fn priorities(seen: &Observations) -> BTreeMap<&'static str, Priorities> {
     let versions = [Version::Http2, Version::Http3].into_iter();
     let answered = versions.filter(|version| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_honoured_if_urgent_responses_follow_the_first_window() {
+    fn priorities_are_honoured_if_urgent_responses_come_first_or_after_one_window() {
         let mut order: Vec<u32> = all();
         order.sort_by_key(|what| !is_urgent(*what));
         let mut made = one_by_one(8, &order);

@@ -164,7 +164,7 @@ fn is_caddy(heads: &[Head]) -> bool {
 }
 
 fn by_server_field(heads: &[Head]) -> Option<RecognisedProduct> {
-    // Envoy adds it wherever it is on the way, so it says no more than the `server` field.
+    // Envoy adds this field wherever it is on the way, so the field says no more than `server`.
     let is_envoy = |head: &Head| head.field("x-envoy-upstream-service-time").is_some();
     if heads.iter().any(is_envoy) {
         return Some(RecognisedProduct {

@@ -1,7 +1,7 @@
 //! What quiche reports about the QUIC connections of a probe, and what the frames show of the server's losses.
 //!
 //! quiche counts the packets that this client sent and lost. A client is not told what the server lost; data that arrives
-//! after later data of its stream was lost and sent again, or overtaken. Nothing is judged here (`detect` does that);
+//! after later data of its stream was either lost and retransmitted, or overtaken. Nothing is judged here (`detect` does that);
 //! `transfer` has the losses of TCP.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct QuicFacts {
     pub sent: u64,
     /// Packets sent that quiche declared lost.
     pub lost: u64,
-    /// How often quiche declared packets lost: the samples with more lost packets than the one before.
+    /// How many times quiche declared packets lost: the samples with more lost packets than the one before.
     pub losses: u64,
     /// Packets sent with data that had been sent before.
     pub retransmitted: u64,
@@ -31,9 +31,9 @@ pub struct QuicFacts {
     pub received: u64,
     /// STREAM frames received with data.
     pub stream_frames: u64,
-    /// How many of these came after later data of their stream: lost and sent again, or overtaken.
+    /// How many of these came after later data of their stream: lost and retransmitted, or overtaken.
     pub late_frames: u64,
-    /// How often such data came: all that came within a round trip count once.
+    /// How many times such data came: all that came within a round trip counts once.
     pub late_times: u64,
     /// Datagrams that this machine dropped because the receive buffer of its socket was full.
     pub dropped_here: u64,
@@ -190,7 +190,7 @@ mod tests {
 
     fn seen(path: QuicPath, frames: Vec<squall_base::record::FrameRecord>) -> Observations {
         let mut made = step(StepKind::Download, Version::Http3);
-        // A third of the losses at a time.
+        // The losses are declared in three parts.
         for third in 0..=3 {
             let lost = path.lost * third / 3;
             made.sockets
@@ -240,7 +240,7 @@ mod tests {
     fn late_data_from_the_server_is_reported() {
         let said = evidence(&seen(path(1_000, 0), received(2_000, 40))).expect("a finding");
         assert!(said.contains("of 2,000 STREAM frames"), "{said}");
-        // The same within a round trip: something was full once.
+        // All of it within a round trip: a queue was full only once, which is no fault.
         let mut once = received(2_000, 40);
         for (n, row) in (0..).zip(&mut once) {
             row.time = frame(1_000 + n, row.frame).time;

@@ -34,7 +34,8 @@ pub struct QuicTransport {
 /// How the first datagrams of a download were spread over the round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Pacing {
-    /// Datagrams with data in these round trips: fewer than these have milliseconds, so that each could have one of its own.
+    /// Datagrams with data in these round trips: at most as many as the milliseconds in them, so that each datagram could have
+    /// a millisecond to itself.
     pub datagrams: u64,
     /// Those in the same millisecond as an earlier one.
     pub in_bursts: u64,

@@ -155,7 +155,7 @@ mod tests {
             record_bytes: 1_300,
         };
         assert_eq!(first(sizes), Some(expected));
-        // Go: each has a segment more than the one before.
+        // Go: each record is one segment larger than the one before.
         let growing = (3..=13).map(|n| 1_186 * n);
         let sizes: Vec<u64> = growing.chain(warm.clone()).collect();
         let found = first(sizes).expect("they grow");
@@ -165,7 +165,7 @@ mod tests {
         let sizes: Vec<u64> = [60, 9, 13, 300].into_iter().chain(alternating).collect();
         assert_eq!(first(sizes), None);
         assert_eq!(first(equal(400, 1_300).collect()), None, "small throughout");
-        // Large ones are rare: the sizes vary.
+        // Large records are rare here: the sizes vary.
         let varied = (0..50).flat_map(|_| [3_000, 2_000, 4_000, 3_500]);
         let sizes: Vec<u64> = varied.clone().chain([16_384]).chain(varied).collect();
         assert_eq!(first(sizes), None);

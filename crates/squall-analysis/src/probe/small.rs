@@ -105,7 +105,7 @@ pub(super) fn short_connection(step: &Step) -> Option<ShortConnection> {
         return None;
     }
     let carried = carried(step);
-    // The last connection may have had more to come.
+    // The last connection was not necessarily ended: it could have carried more requests.
     let ended = carried.len().checked_sub(1).filter(|ended| *ended > 0)?;
     let requests = carried.values().take(ended).copied().max()?;
     Some(ShortConnection {

@@ -61,7 +61,7 @@ pub struct SweepFigures {
     pub version: String,
     /// Why it cannot be used, if it cannot.
     pub problem: Option<String>,
-    /// The beginning of a fresh connection to the first byte of its first response.
+    /// From the beginning of a fresh connection to the first byte of its first response.
     #[serde(rename = "first_byte_ns")]
     pub first_byte: Option<Duration>,
     /// The middle rate of downloads.
@@ -192,7 +192,7 @@ impl VersionPart {
 }
 
 impl SweepMeasure {
-    /// All of them, the ones that a link changes most first.
+    /// All measures, those that a link changes most first.
     pub const ALL: [SweepMeasure; 3] = [
         SweepMeasure::Download,
         SweepMeasure::Upload,

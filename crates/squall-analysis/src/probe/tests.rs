@@ -101,11 +101,11 @@ fn upload_that_needed_no_update_says_nothing_about_the_window() {
 }
 
 #[test]
-fn load_balancer_that_gives_back_each_frame_is_recognised_by_it() {
+fn load_balancer_is_recognised_by_giving_back_each_frame() {
     let mut made = upload(4_000_000, FAR, ALB);
     made.settings = vec![(3, 128), (4, 65_536)];
     let mut seen = with(made);
-    // The field of the server behind it.
+    // The load balancer passes on the `server` field of the server behind it.
     seen.heads[0] = head(Version::Http1, &[("server", "Cowboy")]);
     let diagnosis = Diagnosis::of(&seen);
     let windows = diagnosis.endpoint.upload_windows.as_ref().unwrap();
@@ -404,7 +404,7 @@ fn verdict_says_which_transfers_were_seen() {
 }
 
 #[test]
-fn upload_that_is_stored_first_is_found() {
+fn upload_stored_before_it_is_passed_on_is_found() {
     let mut made = upload(4_000_000, FAR, LARGE);
     let row = made.requests.iter_mut().find(|row| row.what == 1).unwrap();
     let delivered = row.end.as_nanos() / 1_000;
@@ -596,7 +596,7 @@ fn haproxy_is_recognised_by_the_windows_that_it_gives() {
     );
     made.settings = vec![(3, 100), (8, 1)];
     for record in &mut made.frames {
-        // Its updates of the connection's window fill it up.
+        // HAProxy's updates fill up the connection's window.
         record.frame.connection_window = record.frame.connection_window.map(|_| 0x7fff_ffff);
         if record.frame.kind == DATA {
             let length = i64::try_from(record.frame.length).unwrap();
@@ -643,7 +643,7 @@ fn error_status_of_the_url_is_reported_and_its_connections_are_not_judged() {
 }
 
 #[test]
-fn what_to_try_without_an_answer_follows_from_the_reason() {
+fn fix_for_a_missing_answer_follows_from_the_reason() {
     let fix = |why: &str, is_secure: bool| {
         let seen = Observations {
             url: "http://server/".to_owned(),
@@ -668,7 +668,7 @@ fn what_to_try_without_an_answer_follows_from_the_reason() {
     assert!(fix("TLS: the server's certificate is not trusted", true).contains("-k"));
 }
 
-/// A server that echoes more than a probe downloads is cut off, after it has received everything.
+/// If a server echoes more than a probe downloads, its response is cut off; by then it has received the whole upload.
 #[test]
 fn upload_whose_echo_was_cut_off_has_a_rate() {
     let mut made = upload(4_000_000, FAR, ALB);
@@ -701,7 +701,7 @@ fn waiting_for_the_congestion_window_is_distinguished_from_other_waiting() {
     made.sockets = vec![
         sample(20_000, 10, 1 << 20),
         sample(30_000, 4, 1 << 20),
-        // Here the receiver's window is what stops it.
+        // Here the receiver's window is what stops the upload.
         sample(40_000, 10, 10_000),
     ];
     let row = made.requests.last_mut().expect("the upload");

@@ -38,12 +38,12 @@ const fn both(window: u64, opens: Opens, read: u64) -> Server {
     }
 }
 
-/// nghttp2's rule (`nghttp2_should_send_window_update`): at half of the window, for both windows.
+/// nghttp2's rule (`nghttp2_should_send_window_update`): an update at half of the window, for both windows.
 const fn halves(window: u64, read: u64) -> Server {
     both(window, Opens::Half { grows_to: window }, read)
 }
 
-/// A stream's window that doubles up to this size; the connection's limits nothing.
+/// A server whose stream window doubles up to this size; the connection's window limits nothing.
 const fn growing(grows_to: u64) -> Server {
     Server {
         stream: (SMALL, Opens::Half { grows_to }),
@@ -52,7 +52,7 @@ const fn growing(grows_to: u64) -> Server {
     }
 }
 
-/// Go's net/http: at 4 KiB (`inflowMinRefresh`).
+/// Go's net/http: an update at 4 KiB (`inflowMinRefresh`).
 const GO: Opens = Opens::Owed(4_096);
 
 fn windows(made: &Step) -> UploadWindows {
@@ -83,7 +83,7 @@ fn check(name: &str, server: Server, size: u64) {
 }
 
 #[test]
-fn rate_is_expected_for_servers_that_give_back_halves() {
+fn expected_rate_is_reached_for_servers_that_give_back_halves() {
     check("nghttpx", halves(SMALL, 16_384), 6_000_000);
     // nghttpd reads 8 KiB at a time, headers of frames included.
     check("nghttpd", halves(SMALL, 8_183), 6_000_000);
@@ -100,7 +100,7 @@ fn rate_is_expected_for_servers_that_give_back_halves() {
 }
 
 #[test]
-fn rate_is_expected_for_servers_that_give_back_at_other_fractions() {
+fn expected_rate_is_reached_for_servers_that_give_back_at_other_fractions() {
     for (name, bytes) in [("a quarter", 16_384), ("three quarters", 49_151)] {
         check(name, both(SMALL, Opens::Owed(bytes), 16_384), 6_000_000);
         check(name, both(SMALL, Opens::Owed(bytes), 8_183), 6_000_000);
@@ -110,7 +110,7 @@ fn rate_is_expected_for_servers_that_give_back_at_other_fractions() {
 }
 
 #[test]
-fn rate_is_expected_for_servers_that_give_back_each_frame() {
+fn expected_rate_is_reached_for_servers_that_give_back_each_frame() {
     let server = both(SMALL, Opens::EachData, 16_384);
     check("each DATA", server, 6_000_000);
     let seen = windows(&upload_to(server, FAR, 6_000_000));
@@ -118,7 +118,7 @@ fn rate_is_expected_for_servers_that_give_back_each_frame() {
 }
 
 #[test]
-fn rate_is_expected_if_only_the_streams_window_is_small() {
+fn expected_rate_is_reached_if_only_the_streams_window_is_small() {
     // nginx with proxy_request_buffering off: the connection's window is the largest there is.
     let server = Server {
         connection: NEVER_SMALL,
@@ -129,7 +129,7 @@ fn rate_is_expected_if_only_the_streams_window_is_small() {
 
 /// nginx by default: it opens the window fully when it begins to read the body.
 #[test]
-fn window_that_is_opened_fully_limits_no_rate() {
+fn window_opened_fully_at_the_first_byte_limits_no_rate() {
     let server = Server {
         stream: (65_536, Opens::Fully),
         connection: NEVER_SMALL,
@@ -144,7 +144,7 @@ fn window_that_is_opened_fully_limits_no_rate() {
 
 /// Envoy has 16 MiB for a stream and 24 MiB for the connection, with nghttp2's rule. Only a fast, long path uses them up.
 #[test]
-fn rate_is_expected_for_envoy() {
+fn expected_rate_is_reached_for_envoy() {
     let path = Path {
         round_trip: ms(200),
         bytes_per_s: 1_250_000_000,
@@ -167,7 +167,7 @@ fn rate_is_expected_for_envoy() {
 
 /// While a window grows, the expected rate is that of an upload of this length, not that of the largest window.
 #[test]
-fn rate_is_expected_for_a_window_that_grows() {
+fn expected_rate_is_reached_for_a_window_that_grows() {
     let server = Server {
         stream: (
             SMALL,
@@ -200,7 +200,7 @@ fn growing_window_is_reported_as_smaller_at_first_with_slow_start() {
         ];
         tcp_at(time_us, &sample)
     };
-    // It begins at 10 ms, and each sample stands for the time since the one before.
+    // The upload begins at 10 ms, and each sample stands for the time since the one before.
     made.sockets = vec![full(50_000), full(80_000)];
     made.requests.last_mut().expect("the upload").connection = Some(0);
     let mut seen = healthy(FAR.round_trip);
@@ -295,7 +295,7 @@ fn only(seen: &Observations) -> DetectedFault {
     found.remove(0)
 }
 
-/// As with curl, which once had 64 KiB for a stream.
+/// As with curl, whose stream window once was 64 KiB.
 #[test]
 fn small_client_window_is_a_fault_with_the_rate_that_it_allows() {
     let found = only(&downloads(65_536, (65_536, 1 << 24)));
@@ -325,7 +325,7 @@ fn small_client_window_is_a_fault_with_the_rate_that_it_allows() {
         "{}",
         found.fix
     );
-    // The same flights through large windows are the server's.
+    // With large windows, the same flights are the server's doing.
     let large = Diagnosis::of(&downloads(65_536, (1 << 24, 1 << 24)));
     assert_eq!(large.faults, []);
     assert!(large.endpoint.notes.is_empty());

@@ -25,12 +25,12 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The middle one.
+    /// The middle rate.
     pub fn median(&self) -> Option<f64> {
         median(&self.bytes_per_s)
     }
 
-    /// The lowest and the highest.
+    /// The lowest and the highest rate.
     pub fn range(&self) -> Option<(f64, f64)> {
         let mut sorted = self.bytes_per_s.clone();
         sorted.sort_by(f64::total_cmp);
@@ -85,7 +85,7 @@ pub struct Upload {
     /// From when everything was delivered to the first byte of the response; `None` if that is not known.
     #[serde(rename = "answer_ns")]
     pub answer: Option<Duration>,
-    /// The same for the short upload before it.
+    /// The corresponding time for the short upload before this one.
     #[serde(rename = "answer_to_short_ns")]
     pub answer_to_short: Option<Duration>,
 }
@@ -186,7 +186,7 @@ fn answer(step: &Step, row: &RequestRecord) -> Option<Duration> {
     Some(answered.since(delivered.time))
 }
 
-/// The same for an upload that fits into one packet.
+/// How long the response took to an upload that fits into one packet.
 fn short_answer(row: &RequestRecord) -> Option<Duration> {
     Some(row.answered_first?.since(row.written_last?))
 }
@@ -206,11 +206,11 @@ pub(super) fn uploads(seen: &Observations) -> BTreeMap<Version, Vec<Upload>> {
 /// Retransmitted and all data segments of uploads, and out-of-order and all data segments of downloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Segments sent again (`tcpi_total_retrans`).
+    /// Retransmitted segments (`tcpi_total_retrans`).
     pub retransmitted: u64,
     /// Segments sent with data.
     pub sent: u64,
-    /// Segments that arrived out of order, behind a gap (`tcpi_rcv_ooopack`).
+    /// Segments that arrived out of order, after a gap (`tcpi_rcv_ooopack`).
     pub out_of_order: u64,
     /// Segments received with data.
     pub received: u64,
@@ -241,7 +241,7 @@ mod tests {
 
     const ROUND_TRIP: Duration = ms(30);
 
-    /// 4 MB in this time over each connection.
+    /// Steps of these kinds that carry 4 MB over each connection in the given time.
     fn seen(steps: &[(StepKind, Version, u64)]) -> Observations {
         let mut seen = healthy(ROUND_TRIP);
         seen.steps.retain(|step| step.kind == StepKind::Small);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_the_receive_window_and_the_send_buffer_are_told_apart() {
+    fn waiting_for_the_receive_window_is_told_from_waiting_for_the_send_buffer() {
         let windows = Windows {
             stream: 16 << 20,
             connection: 24 << 20,

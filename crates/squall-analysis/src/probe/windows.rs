@@ -1,5 +1,5 @@
-//! The windows that a server really gives to an HTTP/2 upload: how large, opened again when and by how much, and how long
-//! the upload waited for them.
+//! The windows that a server really gives to an HTTP/2 upload: how large they are, when and by how much they are
+//! reopened, and how long the upload waited for them.
 //!
 //! It reads frames as the client sent and received them (RFC 9113, section 6.9). QUIC's limits are in `limits`; what
 //! follows from updates for other uploads is in `flow`.
@@ -19,7 +19,7 @@ use crate::wire::http2::{DATA, END_STREAM, WINDOW_UPDATE};
 const FRAME: i64 = 16_384;
 /// Nearly one update for each DATA frame: the last one gets none.
 const UPDATES_PER_DATA: f64 = 0.8;
-/// A window that grows by this much was not only given back what was used.
+/// If a window grows by this factor, the server gave back more than was used.
 const GROWTH: f64 = 1.5;
 /// A shorter wait may be the server's own.
 const LONG_WAIT: Duration = Duration::from_millis(1);
@@ -28,7 +28,7 @@ const NEARLY_ALL: f64 = 0.8;
 /// An increment of this many windows is a grant. A window that doubles whenever half of it is used up gets at most two.
 const GRANT: f64 = 4.0;
 
-/// When and by how much a server opens the window of an upload again.
+/// When and by how much a server reopens an upload's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum UpdatePolicy {
@@ -92,9 +92,9 @@ pub struct UploadWindows {
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
     /// How many bytes the windows allow in a round trip if the server opens them as it did here. This is less than the largest
-    /// window if the server keeps some of each, or if the window was smaller at first.
+    /// window if the server gives back only part of each window at a time, or if the window was smaller at first.
     pub round_trip_bytes: u64,
-    /// How the server opens the stream's window again.
+    /// How the server reopens the stream's window.
     pub policy: UpdatePolicy,
     /// DATA frames of the upload.
     pub data_frames: u64,
@@ -129,8 +129,8 @@ impl UploadWindows {
         self.largest_stream_bytes.min(self.largest_connection_bytes)
     }
 
-    /// Whether less than that is expected: the server keeps some of each window when it opens it again, or the window was
-    /// smaller at first.
+    /// Whether a lower rate than that is expected: the server gives back only part of each window at a time, or the window
+    /// was smaller at first.
     pub fn allows_less(&self) -> bool {
         const WHOLE: f64 = 0.95;
         (self.round_trip_bytes as f64) < WHOLE * self.limit_bytes() as f64
@@ -149,7 +149,7 @@ pub(super) fn was_wanted(row: &RequestRecord) -> bool {
         Outcome::Answered => {
             row.written_last.is_some() && row.status.is_some_and(|status| status < 400)
         }
-        // A body that comes back is cut off; by then the upload was complete.
+        // If the server echoes a long body, the response is cut off; by then the upload was complete.
         Outcome::Censored | Outcome::TimedOut => {
             row.headers.is_none()
                 || (row.written_last.is_some() && row.status.is_some_and(|status| status < 400))

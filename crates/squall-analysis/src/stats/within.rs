@@ -306,7 +306,7 @@ fn is_enough(independent: f64, quantile: f64, freedom: f64) -> bool {
         return false;
     };
     let needed = MISSED_AT_AN_END.ln() / quantile.max(1.0 - quantile).ln();
-    // Whether `independent * known.inverse_cdf(1.0 - SURE) / freedom`, the least number, is as large.
+    // Whether the number is at least `needed` with certainty `SURE`: `independent * known.inverse_cdf(1.0 - SURE) / freedom`.
     known.cdf(needed * freedom / independent) <= 1.0 - SURE
 }
 

@@ -69,7 +69,7 @@ fn difference_that_lateness_cannot_have_made_is_proven() {
     assert_eq!(comparison.finding, Difference::Higher);
     assert_eq!((comparison.pairs.len(), comparison.doubtful_pairs), (6, 0));
     let ratio = comparison.ratio.unwrap();
-    // Without 120 ms, and the 0.12 ms by which its partner's error may hide more.
+    // The low end: without 120 ms, and without the 0.12 ms by which the partner's own error may hide more.
     assert!((ratio.low - 1.87988).abs() < 1e-6, "{ratio:?}");
     assert!((ratio.high - 2.0).abs() < 1e-6, "{ratio:?}");
     let said = comparison.to_string();

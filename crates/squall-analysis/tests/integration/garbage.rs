@@ -1,6 +1,6 @@
 //! Runs the fuzz target for thresholds (fuzz/) on stable Rust, with random and half-valid text.
 
-// Its function is public because the fuzz targets are a separate crate.
+// The function of the fuzz target is public because the fuzz targets are a separate crate.
 
 use proptest::prelude::*;
 

@@ -125,7 +125,7 @@ fn cell_has_the_median_and_range_of_its_valid_trials() {
 }
 
 #[test]
-fn limits_are_kept_as_limits_and_invalid_trials_stay_out_of_them() {
+fn cell_of_limited_trials_stays_limited_and_ignores_invalid_ones() {
     let plan = plan(2);
     let p99 = |ms_| Quantile::Exact(ms(ms_));
     let mut trials = trials(&plan, &[(p99(10), p99(500)), (p99(90), p99(500))]);

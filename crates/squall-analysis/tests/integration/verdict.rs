@@ -278,7 +278,7 @@ fn variant_that_is_slower_for_another_reason_is_at_least_that_much_slower() {
 }
 
 #[test]
-fn limits_that_leave_the_question_open_are_left_out() {
+fn pairs_whose_bottleneck_leaves_the_question_open_are_left_out() {
     let mut seven = six(2.0);
     seven.insert(0, exact(500, 100));
     assert_eq!(

@@ -17,8 +17,8 @@ pub struct SettingChange {
     pub hop: u8,
     /// The side of the hop.
     pub side: Side,
-    /// The key, as in the recipe's `client` or `server` with points between its parts: `http2.stream_window`. Also
-    /// `connections`, `connections.at_most` and `pool.streams_at_most` of the hop, which belong to the client's side.
+    /// The key, as in the recipe's `client` or `server` with dots between its parts: `http2.stream_window`. Also `connections`,
+    /// `connections.at_most` and `pool.streams_at_most` of the hop, which belong to the client's side.
     pub setting: String,
     /// The value as the recipe has it, without quotes: `1MiB`, `true`.
     pub value: String,

@@ -187,7 +187,7 @@ impl Load {
         }
     }
 
-    /// Whether it may end early, because it consists of a number of requests or pages.
+    /// Whether the load may end early, because it consists of a number of requests or pages.
     pub fn may_end_early(&self) -> bool {
         match &self.kind {
             LoadKind::Closed { requests: end, .. } | LoadKind::Pages { pages: end, .. } => {

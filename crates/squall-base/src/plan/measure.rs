@@ -97,7 +97,8 @@ impl Targets {
         path.ok().filter(|path| !path.is_empty())
     }
 
-    /// Whether it covers a request's target: `/video` covers `/video`, `/video?x` and `/video/1`, but not `/videos`.
+    /// Whether these targets include a request's target: `/video` covers `/video`, `/video?x` and `/video/1`, but not
+    /// `/videos`.
     pub fn contains(&self, target: &str) -> bool {
         let Some(path) = self.path() else {
             return true;
@@ -167,7 +168,7 @@ impl Measure {
         matches!(self, Measure::Throughput)
     }
 
-    /// Its statistic, if it has one.
+    /// The measure's statistic, if it has one.
     pub const fn statistic(self) -> Option<Statistic> {
         match self {
             Measure::ResponseTime(statistic, _)

@@ -104,12 +104,12 @@ impl Protocol {
         }
     }
 
-    /// Whether it is encrypted.
+    /// Whether the protocol is encrypted.
     pub const fn is_secure(self) -> bool {
         matches!(self, Protocol::H1s | Protocol::H2 | Protocol::H3)
     }
 
-    /// Its ALPN name (RFC 7301), even for protocols that do not use ALPN.
+    /// The protocol's ALPN name (RFC 7301), even if it does not use ALPN.
     pub const fn alpn(self) -> &'static str {
         match self.version() {
             Version::Http1 => "http/1.1",

@@ -64,10 +64,10 @@ impl From<Urgency> for u8 {
 pub struct PageNode {
     /// Its place among the caller's requests.
     pub what: u32,
-    /// The node whose response must have arrived first, by its place in the page; `None`: it is sent from the start.
+    /// The node whose response must have arrived first, by its place in the page; `None`: this one is sent at the page's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u32>,
-    /// How long after that, or after the page's start, it is sent: the time that parsing and scripts take.
+    /// How long after that response, or after the page's start, it is sent: the time that parsing and scripts take.
     #[serde(default)]
     pub delay: Duration,
     /// Its urgency.
@@ -82,14 +82,14 @@ pub struct PageRequest {
     pub url: String,
     /// The request that must have succeeded first, by its place in the page, if any.
     pub after: Option<u32>,
-    /// How long after that, or after the page's start, it is sent.
+    /// How long after that success, or after the page's start, it is sent.
     pub delay: Duration,
     /// Its urgency; `None`: unspecified, which means 3.
     pub urgency: Option<Urgency>,
 }
 
 impl PageRequest {
-    /// Its node in the page, if it is the caller's request `what`.
+    /// The node for this request, which is the caller's request `what`.
     pub fn node(&self, what: u32) -> PageNode {
         PageNode {
             what,

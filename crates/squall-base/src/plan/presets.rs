@@ -70,20 +70,20 @@ pub fn find_preset(name: &str, side: Side) -> Option<SideSettings> {
 static PRESETS: [Preset; 11] = [
     Preset {
         name: "nginx",
-        says: "128 streams; 64 KiB a stream until the body is read, then 2 GiB; DATA of 8 KiB; \
+        says: "128 streams; windows of 64 KiB a stream until the body is read, then 2 GiB; DATA of 8 KiB; \
                1,000 requests a connection",
         server: nginx,
         client: Some(nginx_to_upstream),
     },
     Preset {
         name: "envoy",
-        says: "1,024 streams; 16 MiB a stream, 24 MiB a connection, over HTTP/3 too",
+        says: "1,024 streams; windows of 16 MiB a stream and 24 MiB a connection, over HTTP/3 too",
         server: envoy,
         client: None,
     },
     Preset {
         name: "haproxy",
-        says: "100 streams; 65,535 bytes a stream, given back frame by frame; 2 GiB a connection",
+        says: "100 streams; windows of 65,535 bytes a stream, given back frame by frame, and 2 GiB a connection",
         server: haproxy,
         client: None,
     },
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_are_valid_in_their_protocols() {
+    fn all_preset_values_are_valid_in_their_protocols() {
         for preset in presets() {
             for side in [Side::Client, Side::Server] {
                 let settings = preset.settings(side);

@@ -53,7 +53,7 @@ impl RequestBody {
         *self == RequestBody::default()
     }
 
-    /// How many bytes of content it has; a form's are those of its fields, without what multipart/form-data adds.
+    /// How many bytes of content it has; a form has those of its fields, without what multipart/form-data adds.
     pub fn content_bytes(&self) -> u64 {
         let len = |bytes: usize| bytes as u64;
         match self {
@@ -72,8 +72,8 @@ impl RequestBody {
         }
     }
 
-    /// The size that the recipe sets: that of a body which is only a size, or of the single generated upload in a form.
-    /// `None` if there is no such size, or more than one.
+    /// The size that the recipe sets: the size of a generated body, or of the single generated upload in a form. `None` if
+    /// there is no such size, or more than one.
     pub fn size_mut(&mut self) -> Option<&mut Bytes> {
         match self {
             RequestBody::Size(size) => Some(size),
@@ -91,7 +91,7 @@ impl RequestBody {
     }
 }
 
-/// A file of which the run's folder has a copy.
+/// A file that has a copy in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCopy {
     /// The name of the copy in the run's folder `files`.

@@ -58,7 +58,7 @@ pub struct Http2Settings {
     pub stream_window: Bytes,
     /// What the peer may send on the whole connection before an update.
     pub connection_window: Bytes,
-    /// When this side opens the windows again.
+    /// When this side reopens the windows.
     pub window_updates: WindowUpdates,
     /// SETTINGS_MAX_FRAME_SIZE: the largest frame that the peer may send.
     pub max_frame_size: Bytes,
@@ -73,7 +73,7 @@ pub struct Http2Settings {
     pub goaway_after: Option<u32>,
     /// The number of requests after which a client ends the connection; `None`: never.
     pub requests_per_connection: Option<u32>,
-    /// Whether a client sends a request again that the server has not processed (RFC 9113, section 8.7).
+    /// Whether a client retries a request that the server has not processed (RFC 9113, section 8.7).
     #[serde(default)]
     pub retry_unprocessed: bool,
 }
@@ -141,7 +141,7 @@ pub struct Http3Settings {
     pub local_ports: Option<PortRange>,
     /// The number of requests after which a client ends the connection; `None`: never.
     pub requests_per_connection: Option<u32>,
-    /// Whether a client sends a request again that the server has not processed (RFC 9114, sections 4.1.1 and 5.2).
+    /// Whether a client retries a request that the server has not processed (RFC 9114, sections 4.1.1 and 5.2).
     #[serde(default)]
     pub retry_unprocessed: bool,
 }

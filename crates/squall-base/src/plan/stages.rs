@@ -118,7 +118,7 @@ impl Stages {
                 if events > Stages::EVENTS_AT_MOST {
                     return Err(StagesError::Rates);
                 }
-                // Twice the requests of a ramp: the sum of its end rates times its length.
+                // Twice the number of a ramp's requests is the sum of its first and last rate times its length.
                 twice_requests = u128::from(events)
                     .checked_mul(u128::from(duration))
                     .and_then(|product| twice_requests.checked_add(product))
@@ -184,7 +184,7 @@ mod tests {
         let refused = |stages| Stages::new(stages).unwrap_err();
         let second = Duration::from_secs(1);
         let odd = |period| Rate::new(1, Duration::from_nanos(period));
-        // Two large primes.
+        // Their rates are two large primes.
         let primes = Stage::ramp(odd(4_294_967_291), odd(4_294_967_279), second);
         assert_eq!(refused(vec![primes]), StagesError::Rates);
         let absurd = Rate::new(u64::MAX, second).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_rates_ramps_and_pauses() {
+    fn stages_parse_as_rates_ramps_and_pauses() {
         let stages: Stages = "100 10s, 100/s..1000/s 30s,0 5s".parse().unwrap();
         let [steady, ramp, pause] = stages.as_slice() else {
             panic!("{stages:?}");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn think_times_are_constant_uniform_or_exponential() {
+    fn think_times_parse_as_constant_uniform_or_exponential() {
         let think = |text: &str| text.parse::<ThinkTime>();
         let (half, two) = (Duration::from_millis(500), Duration::from_secs(2));
         assert_eq!(think("0s"), Ok(ThinkTime::None));

@@ -36,7 +36,7 @@ pub struct OpenLoad {
     pub stages: Stages,
     /// How requests are spaced at that rate.
     pub spacing: Spacing,
-    /// The first part of it: recorded, but not part of any statistic.
+    /// The first part of the load: recorded, but not part of any statistic.
     pub warmup: Duration,
     /// How long to wait for unfinished requests after the last stage.
     pub drain: Duration,
@@ -90,7 +90,7 @@ pub struct ClosedLoad {
     pub starts_over: Duration,
     /// The total number of requests; `None`: as many as the duration allows.
     pub requests: Option<u64>,
-    /// How long new requests are begun; `None`: until all are done.
+    /// For how long new requests are started; `None`: until all are done.
     pub duration: Option<Duration>,
     /// The first part of it.
     pub warmup: Warmup,
@@ -167,17 +167,17 @@ pub struct ScriptLoad {
     pub stagger: Duration,
     /// The replay speed, relative to the recording.
     pub speed: Speed,
-    /// How often each client replays it.
+    /// How many times each client replays the script.
     pub rounds: Rounds,
     /// No request is due at or after this time from the start; `None`: no limit.
     pub duration: Option<Duration>,
-    /// The first part of it, from the start of the load.
+    /// The length of the warm-up, from the start of the load.
     pub warmup: Duration,
     /// How long to wait for unfinished requests after the last one.
     pub drain: Duration,
 }
 
-/// How often a client replays its script.
+/// How many times a client replays its script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounds {
@@ -266,9 +266,9 @@ pub struct PageLoad {
     pub starts_over: Duration,
     /// The total number of pages; `None`: as many as the duration allows.
     pub pages: Option<u64>,
-    /// How long new pages are begun; `None`: until all are done.
+    /// For how long new pages are started; `None`: until all are done.
     pub duration: Option<Duration>,
-    /// The first part of it. All requests of a page belong to the same phase.
+    /// The warm-up. All requests of a page belong to the same phase.
     pub warmup: Warmup,
     /// How long to wait for unfinished pages when the duration is over.
     pub drain: Duration,
@@ -342,7 +342,7 @@ mod tests {
     use crate::quantity::Rate;
 
     #[test]
-    fn speeds_are_ratios() {
+    fn speeds_parse_as_exact_ratios() {
         let ratio = |text: &str| {
             let speed: Speed = text.parse().unwrap();
             (u64::from(speed.script.get()), u64::from(speed.clock.get()))
@@ -377,7 +377,7 @@ mod tests {
             ("1/s", ms(2_000), ms(2_000)),
             ("1/s", ms(5_000), ms(5_000)),
             ("1/s", ms(10_000), ms(10_000)),
-            // Three requests, the last one due half a second before the end.
+            // The stage has three requests, the last one due half a second before the end.
             ("1/s", ms(2_500), ms(3_000)),
             ("4/s", ms(600), ms(750)),
             (
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn mixes_are_lists_of_weights_or_counts() {
+    fn mixes_are_written_as_lists_of_weights_or_as_counts() {
         let in_order = Mix::InOrder(NonZeroU32::new(6).unwrap());
         for (mix, text) in [(Mix::new(vec![3, 1]).unwrap(), "[3,1]"), (in_order, "6")] {
             assert_eq!(serde_json::to_string(&mix).unwrap(), text);

@@ -36,8 +36,8 @@ crate::words! {
         Link = "link",
         /// The configured delay.
         Distance = "distance",
-        /// The request's own bytes were lost: from when they would have arrived until they did. Also while its own
-        /// bytes could not be sent because the sender was repairing the loss of its own bytes.
+        /// The request's own bytes were lost: from when they would have arrived until they did. Also the time in which further
+        /// bytes of the request could not be sent because the sender was repairing that loss.
         Loss = "loss",
         /// Bytes of other requests were lost and held its own bytes up (head-of-line blocking): bytes that had arrived
         /// after the gap, or bytes that could not be sent while the sender repaired the loss.
@@ -126,14 +126,14 @@ impl CausesRecord {
     /// The `hop` of a row for the whole path.
     pub const IN_TOTAL: u8 = 0;
 
-    /// Its time, with each wait in a queue attributed to the causes of that wait.
+    /// The request's time, with each wait in a queue attributed to the causes of that wait.
     pub fn root_spans(&self) -> CauseSpans {
         let mut own = self.spans;
         own[Cause::Queue] = Duration::ZERO;
         own.plus(&self.queue_roots)
     }
 
-    /// Whether it is for the whole path.
+    /// Whether the row is for the whole path.
     pub fn is_in_total(&self) -> bool {
         self.hop == CausesRecord::IN_TOTAL
     }

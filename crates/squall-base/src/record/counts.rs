@@ -33,8 +33,8 @@ pub struct SideCounts {
     pub settings_sent: BTreeMap<String, u64>,
     /// What the peers announced.
     pub settings_received: BTreeMap<String, u64>,
-    /// How often this side sent a request again that the peer had not processed (`retry_unprocessed`). Zero in records
-    /// from before this was counted.
+    /// How many times this side retried a request that the peer had not processed (`retry_unprocessed`). Zero in records from
+    /// before this was counted.
     #[serde(default)]
     pub retried: u64,
     /// GOAWAYs and resets of connections that have ended.
@@ -62,7 +62,7 @@ pub struct EndingCounts {
 }
 
 impl EndingCounts {
-    /// Adds the counts of others.
+    /// Adds other counts.
     pub fn add(&mut self, others: EndingCounts) {
         self.goaways_sent += others.goaways_sent;
         self.goaways_received += others.goaways_received;
@@ -125,7 +125,7 @@ impl SideCounts {
     }
 }
 
-/// What the packets of a hop show of its connections: for hops with a side that reports no counts of its own.
+/// What the packets of a hop show about its connections, for hops with a side that reports no counts of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounts {
     /// TCP connections that were accepted.
@@ -150,7 +150,7 @@ pub struct WireCounts {
 impl WireCounts {
     /// TLS without a key: HTTP/1.1, HTTP/2, or neither.
     pub const UNREAD_TLS: &str = "tls";
-    /// QUIC, of which only datagrams are counted.
+    /// QUIC that could not be read: only its datagrams are counted.
     pub const UNREAD_QUIC: &str = "quic";
     /// Neither TLS nor HTTP.
     pub const OTHER: &str = "other";

@@ -31,7 +31,7 @@ pub struct Extent {
 /// show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beginning {
-    /// When it was to be sent: its head had arrived from the previous hop. Not visible for a real program.
+    /// When the request was due to be sent: its head had arrived from the previous hop. Not visible for a real program.
     pub offered: Option<Time>,
     /// When a connection was assigned to it, or one was being opened for it. Not visible for a real program.
     pub slot: Option<Time>,

@@ -71,7 +71,7 @@ crate::words! {
     }
 }
 
-/// The content of a frame, without which side saw it when.
+/// The content of a frame, without the time and the side that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
     /// Whether it was sent or received.

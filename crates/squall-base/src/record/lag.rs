@@ -1,8 +1,8 @@
 //! Whether squall's own machinery spoils a trial's response times.
 //!
-//! A response time counts from the intended time, so it includes the generator's lag, and what a late link added. What
-//! matters is how much of it that is. The rule is here because the trial's worker and the finding that names a late
-//! generator both apply it. docs/METHOD.md, "Our own error", explains it.
+//! A response time counts from the intended time, so it includes the generator's lag, and what a late link added. What matters
+//! is their share of it. The rule is here because the trial's worker and the finding that names a late generator both apply it.
+//! docs/METHOD.md, "Our own error", explains it.
 
 use super::Lateness;
 use crate::Duration;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_thousand_requests_the_p99_of_the_lag_counts() {
+    fn below_a_thousand_requests_the_p99_of_the_lag_is_judged() {
         let changed = ms([18, 21, 268]);
         let fault = lag_fault(&lag(999, 1_001, 0), TIMES, || changed).expect("a fault");
         assert_eq!(

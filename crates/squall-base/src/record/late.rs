@@ -1,8 +1,8 @@
 //! When squall's own link ran late in a trial, and how much of that may be part of a response time.
 //!
 //! A link that runs late delays packets beyond what its conditions say. Only the requests in flight at that moment can have
-//! waited for it, so each is compared with these times by itself. Delays below [`LateSpans::SHORTEST`] are not listed, and
-//! what a late generator does is in the requests' own times. `lag` judges a trial by both; docs/METHOD.md, "Our own error",
+//! waited for it, so each request is compared with these times separately. Delays below [`LateSpans::SHORTEST`] are not listed,
+//! and what a late generator does is in the requests' own times. `lag` judges a trial by both; docs/METHOD.md, "Our own error",
 //! explains the rule.
 
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ use crate::time::{Duration, Time};
 /// A time during which a link's thread was late: from when a heartbeat or a packet was due until the thread got to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LateSpan {
-    /// When it was due.
+    /// When the heartbeat or packet was due.
     pub from: Time,
-    /// When it was done.
+    /// When the thread got to it.
     pub until: Time,
 }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_part_within_the_given_time_counts() {
+    fn only_lateness_within_the_given_time_counts() {
         let spans = LateSpans::of(vec![span(10, 12), span(20, 25), span(40, 41)], Time::ZERO);
         assert_eq!(spans.within(at(0), at(10)), Duration::ZERO);
         assert_eq!(spans.within(at(11), at(22)), Duration::from_millis(3));

@@ -1,4 +1,4 @@
-//! The record of one sample of a socket: what the kernel's TCP or quiche's QUIC reported of a connection at one moment.
+//! The record of one sample of a socket: what the kernel's TCP or quiche's QUIC reported about a connection at one moment.
 //!
 //! `TcpInfo` is Linux's `struct tcp_info`, field by field with the kernel's names and units. It is parsed from bytes
 //! that squall-linux gets from the kernel. Nothing here computes with a value. docs/RECORD.md, sockets.parquet,
@@ -33,7 +33,7 @@ impl SocketRecord {
     }
 }
 
-/// What a transport reports of a connection.
+/// What a transport reports about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -46,7 +46,7 @@ pub enum SocketSample {
     Quic(QuicPath),
 }
 
-/// What quiche reports of a path (its `PathStats`), and the kernel of its socket. Counts start with the connection.
+/// What quiche reports about a path (its `PathStats`), and the kernel about its socket. Counts start with the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicPath {
     /// Packets received.
@@ -118,7 +118,7 @@ const fn bits(name: &'static str, offset: usize, before: u32, bits: u32) -> TcpF
 }
 
 impl TcpField {
-    /// Its value in `info`; `None` if `info` ends before it.
+    /// The field's value in `info`; `None` if `info` ends before the field does.
     fn read(&self, info: &[u8]) -> Option<u64> {
         let from = info.get(self.offset..)?;
         Some(match self.size {
@@ -139,7 +139,7 @@ impl TcpField {
     }
 }
 
-/// What the kernel's TCP reports of a socket: `struct tcp_info` of include/uapi/linux/tcp.h.
+/// What the kernel's TCP reports about a socket: `struct tcp_info` of include/uapi/linux/tcp.h.
 ///
 /// ```
 /// use squall_base::record::TcpInfo;
@@ -162,7 +162,7 @@ pub struct TcpInfo {
 const ABSENT: u64 = u64::MAX;
 
 impl TcpInfo {
-    /// The size of the whole structure in Linux 6.18, in bytes. A longer structure begins in the same way.
+    /// The size of the whole structure in Linux 6.18, in bytes. The longer structures of other kernels begin in the same way.
     pub const SIZE: usize = 280;
 
     /// Every field, in the order of the kernel's structure, as of Linux 6.18. The last one has a name of ours: Linux
@@ -323,7 +323,7 @@ mod tests {
     use crate::splitmix::splitmix64;
 
     #[test]
-    fn fields_follow_each_other_without_a_gap() {
+    fn fields_of_tcp_info_follow_each_other_without_a_gap() {
         let mut end_bits = 0;
         for field in TcpInfo::FIELDS {
             let (begin, size) = match field.size {

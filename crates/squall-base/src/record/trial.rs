@@ -142,7 +142,7 @@ pub struct LinkThreadHealth {
     pub carried_bit_per_s: Option<u64>,
 }
 
-/// The most memory that one protocol's sockets held in a trial, those of all other programs of the machine included.
+/// The most memory that one protocol's sockets held in a trial, including those of all other programs on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedMemory {
     /// Pages in use, at most.
@@ -158,14 +158,14 @@ pub struct SharedMemory {
 /// How short of memory TCP was in a trial, as the kernel counted it (TcpExt of /proc/net/netstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpShortage {
-    /// How often all sockets together used so much memory that the kernel began to save some: TCPMemoryPressures of the
-    /// hosts and the machine.
+    /// How many times all sockets together used so much memory that the kernel entered memory pressure: TCPMemoryPressures of
+    /// the hosts and the machine.
     pub pressures: u64,
-    /// For how many milliseconds it saved memory, counted when that ends: TCPMemoryPressuresChrono.
+    /// For how many milliseconds memory pressure lasted, counted when it ends: TCPMemoryPressuresChrono.
     pub pressed_ms: u64,
-    /// How often it freed memory in a receive queue of the hosts: PruneCalled.
+    /// How many times the kernel freed memory in a receive queue of the hosts: PruneCalled.
     pub pruned: u64,
-    /// How many packets it merged to free that memory: TCPRcvCollapsed.
+    /// How many packets the kernel merged to free that memory: TCPRcvCollapsed.
     pub collapsed: u64,
 }
 
@@ -247,7 +247,7 @@ pub struct MachineHealth {
     /// The processor time that programs outside of the run used; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_programs: Option<OtherPrograms>,
-    /// How often squall's cgroup, or one above it, reached its limit of memory; `None` if not visible.
+    /// How many times squall's cgroup, or one above it, reached its memory limit; `None` if not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_reached: Option<u64>,
 }
@@ -285,7 +285,7 @@ pub struct EffectiveSettings {
     pub kernel: String,
     /// Congestion control of the sockets at the client's end of the first link (read back; more than one name if they differ).
     pub client_congestion_control: Vec<String>,
-    /// Congestion control of the sockets at its server's end.
+    /// Congestion control of the sockets at the server's end of the first link.
     pub server_congestion_control: Vec<String>,
     /// The congestion control at both ends of each link after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -316,7 +316,7 @@ pub struct LinkCongestionControl {
     pub server: Vec<String>,
 }
 
-/// What was counted on a hop. A side that is a foreign program does not count for us.
+/// What was counted on a hop. A side that is another program counts nothing for us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopRecord {
     /// Its number, from 1 at the client.
@@ -355,7 +355,7 @@ impl StationRecord {
 /// The pages of a load that began during the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRecord {
-    /// Pages of which every request succeeded.
+    /// Pages whose requests all succeeded.
     pub loaded: u64,
     /// Pages that ended with a failed request.
     pub failed: u64,
@@ -412,7 +412,7 @@ pub struct TrialRecord {
     /// The programs that ended before squall ended them; with any, the trial is invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub station_exits: Vec<StationExit>,
-    /// How far to trust it.
+    /// How far to trust the trial.
     pub health: Health,
     /// What was actually in force.
     pub used: EffectiveSettings,

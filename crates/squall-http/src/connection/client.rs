@@ -88,7 +88,7 @@ impl ClientConnection {
         }
     }
 
-    /// Serialises submitted requests so that more requests can share their write. Returns true if another may be
+    /// Serialises submitted requests so that more requests can share their write. Returns true if another request may be
     /// submitted now, even though [`ClientConnection::is_ready`] stays false until the socket has taken everything. The
     /// next call of `output` ends the batch.
     pub fn gather(&mut self) -> bool {
@@ -125,7 +125,7 @@ impl ClientConnection {
         self.send_close_notify();
     }
 
-    /// HTTP/1.1: the head it sends for `request`, which must be the request it took last.
+    /// HTTP/1.1: the head sent on this connection for `request`, which must be the last request submitted.
     pub fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
         match self.engine.as_ref()? {
             TcpEngine::H1(h1) => Some(h1.sent_head(request)),

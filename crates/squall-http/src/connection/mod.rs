@@ -29,13 +29,13 @@ pub struct WireExtent {
     pub record: Option<u64>,
     /// Offset of the first byte of the carrier.
     pub wire_start: u64,
-    /// Offset just past its last byte.
+    /// Offset just past the carrier's last byte.
     pub wire_end: u64,
 }
 
 /// One side of a connection: an engine, and the TLS session below it, if any.
 pub struct Connection<S: Side> {
-    /// `None` until the TLS handshake has selected one.
+    /// `None` until the TLS handshake has selected the protocol.
     engine: Option<TcpEngine<S>>,
     tls: Option<Box<Tls>>,
     is_manual: bool,
@@ -90,7 +90,7 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    /// Its streams.
+    /// The connection's streams.
     pub fn streams(&mut self) -> ConnectionStreams<'_, S> {
         match &mut self.engine {
             Some(TcpEngine::H1(h1)) => ConnectionStreams::H1(&mut **h1),
@@ -99,9 +99,10 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    /// A client: false once it can never take another request; see [`Engine::is_open`] for the last one that its
-    /// settings allow. Responses in flight may still arrive, unless an error ended it. A server: false once no more
-    /// requests can arrive and every response has been written; then close it when [`Connection::output`] is empty.
+    /// Whether the connection can still be used. A client's cannot once it can take no further request (with the exception
+    /// in [`Engine::is_open`]); responses in flight may still arrive, unless an error ended the connection. A server's
+    /// cannot once no more requests can arrive and every response has been written: close it when [`Connection::output`]
+    /// is empty.
     pub fn is_open(&self) -> bool {
         let has_failed = self.tls.as_ref().is_some_and(|tls| tls.failure.is_some());
         !has_failed
@@ -165,8 +166,8 @@ impl<S: Side> Connection<S> {
             None => None,
         };
         match (&mut self.engine, truncated) {
-            // An unauthenticated end must not complete a message. If nothing was open, it does no harm.
             (Some(engine), None) => engine.common_mut().receive_end(inbox),
+            // An unauthenticated end must not complete a message. If no message was open, it does no harm.
             (Some(engine), Some(truncated)) => {
                 // Flush events already due, which this end did not cause.
                 engine.common_mut().advance_output(0, inbox);

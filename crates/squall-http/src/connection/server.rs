@@ -31,8 +31,8 @@ impl ServerConnection {
         self.take(bytes, inbox)
     }
 
-    /// Whether the output not yet taken by the socket contains part of a response. HTTP/2 frames about the connection,
-    /// such as a PING acknowledgement, do not count.
+    /// Whether the output not yet taken by the socket contains part of a response. Connection-level HTTP/2 frames, such as
+    /// a PING acknowledgement, do not count.
     pub fn holds_response(&self) -> bool {
         match &self.engine {
             None => false,

@@ -376,7 +376,7 @@ impl Payload {
     }
 }
 
-/// Whether the facts need the payload.
+/// Whether the facts of such a frame, or the windows, depend on its payload.
 fn needs_payload(kind: FrameKind) -> bool {
     matches!(
         kind,

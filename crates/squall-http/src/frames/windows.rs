@@ -12,7 +12,7 @@ use crate::streams::Streams;
 /// Initial size of every window (RFC 9113, section 6.9.2).
 const INITIAL_WINDOW_BYTES: i64 = 65_535;
 
-/// Cap on tracked streams, more than squall ever has open. If a hostile peer exceeds it, the oldest is forgotten.
+/// Cap on tracked streams, more than squall ever has open. If a hostile peer exceeds it, the oldest stream is forgotten.
 const MAX_STREAMS: usize = 1 << 16;
 
 /// Cap on unacknowledged SETTINGS frames, more than any real peer has.

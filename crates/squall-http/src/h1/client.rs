@@ -71,9 +71,9 @@ struct Upload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtraLines {
     Nothing,
-    /// It is the last request.
+    /// For the last request that the settings allow.
     Close,
-    /// HTTP/2 may follow.
+    /// For a request that asks for HTTP/2.
     Upgrade,
 }
 
@@ -265,7 +265,7 @@ impl Client {
     ) -> Result<usize, ConnectionError> {
         let unsent = self.upload.as_ref();
         if unsent.is_some_and(|upload| !upload.message.has_begun()) {
-            // It cannot be the response to a request that has not been sent.
+            // Bytes that arrive before any of the request was sent cannot be its response.
             return Err(ConnectionError::UnexpectedBytes);
         }
         let skipped = self.head.skip_empty_lines(bytes);

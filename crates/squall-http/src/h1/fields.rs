@@ -109,7 +109,7 @@ impl<'a> Facts<'a> {
         match (self.coding, self.content_length) {
             (None, None | Some(0)) => Ok(None),
             (None, Some(length)) => Ok(Some(Body::Length(length))),
-            // Both fields, or chunks over HTTP/1.0: either could hide a request.
+            // Both Content-Length and Transfer-Encoding, or chunks over HTTP/1.0: either could smuggle a request.
             (Some(_), Some(_)) => Err(ConnectionError::BodyLength),
             (Some(_), None) if version == Version::Http10 => Err(ConnectionError::BodyLength),
             (Some(Coding::Chunked), None) => Ok(Some(Body::Chunked(Chunked::of_request()))),

@@ -1,14 +1,14 @@
 //! Undoes line folds (obs-fold): old servers continue a field value on the next line, which then begins with a blank.
 //!
 //! A client or proxy replaces each fold in a response with a space (RFC 9112, section 5.2). Requests with folds are
-//! refused, so nothing here is for them. What the unfolded lines mean is up to `head` and `fields`.
+//! refused, so this module handles only responses. What the unfolded lines mean is up to `head` and `fields`.
 
 use httparse::Error;
 
 use super::limits::MAX_FIELDS;
 use crate::error::ConnectionError;
 
-/// The most folds in one section. Like the limit on fields, it bounds how often a head that arrives line by line is
+/// The most folds in one section. Like the limit on fields, it bounds how many times a head that arrives line by line is
 /// parsed.
 const MAX_FOLDS: usize = MAX_FIELDS;
 
@@ -16,12 +16,12 @@ const MAX_FOLDS: usize = MAX_FIELDS;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unfolded {
     pub(super) bytes: Vec<u8>,
-    /// How many bytes of the input it replaces: up to the end of the section, or all of them.
+    /// How many bytes of the input this replaces: up to the end of the section, or all of them.
     pub(super) used: usize,
 }
 
-/// The section that begins `bytes`, with one space for each fold; `None` if there is no fold. Lines before number
-/// `first` (from 0) cannot be the second part of a field.
+/// The section at the start of `bytes`, with one space for each fold; `None` if there is no fold. Lines before number
+/// `first` (from 0) cannot continue a field.
 ///
 /// # Errors
 /// [`Error::TooManyHeaders`] if there are more than [`MAX_FOLDS`].

@@ -65,9 +65,9 @@ pub(super) struct HeadBuffer {
     partial: Vec<u8>,
 }
 
-/// The last response head that arrived in one piece, with its parsed form. Servers usually send the same head again,
-/// except for a date that changes every second, and comparing it takes a fiftieth of the time of parsing. The parsed
-/// form depends only on the bytes and the request's method, and the head's end only on the bytes.
+/// The last response head that arrived in one piece, with its parsed form. Servers usually send the same head every time,
+/// except for a date that changes every second, and comparing two heads takes a fiftieth of the time of parsing one. The
+/// parsed form depends only on the head's bytes and the request's method, and where the head ends only on its bytes.
 #[derive(Debug, Default)]
 pub(super) struct LastHead {
     bytes: Vec<u8>,
@@ -151,8 +151,8 @@ impl HeadBuffer {
             parse(more)?
         } else {
             self.partial.extend_from_slice(more);
-            // Only the end of a line can complete a head, so the head is not parsed again for every byte of a slow
-            // peer. Because the number of fields is limited, this happens at most about 130 times.
+            // Only the end of a line can complete a head, so a head that trickles in is not parsed again for every byte.
+            // Because the number of fields is limited, it is parsed at most about 130 times.
             if more.contains(&b'\n') {
                 parse(&self.partial)?
             } else {

@@ -1,6 +1,6 @@
 //! Limits on the number of fields and on the length of a head.
 //!
-//! They are only stated here: `head`, `fields` and `folds` enforce them.
+//! The limits are only stated here: `head`, `fields` and `folds` enforce them.
 
 /// The most header fields that are accepted.
 pub const MAX_FIELDS: usize = 128;

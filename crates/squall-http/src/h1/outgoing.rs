@@ -48,9 +48,9 @@ pub(super) enum Outgoing {
 /// The effect of written bytes on their message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
-    /// They included its first byte.
+    /// The written bytes included the message's first byte.
     pub(super) is_first: bool,
-    /// Nothing is left to send.
+    /// Nothing of the message is left to send.
     pub(super) is_done: bool,
 }
 
@@ -92,7 +92,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether the socket took its first byte.
+    /// Whether the socket took the message's first byte.
     pub(super) fn has_begun(&self) -> bool {
         match self {
             Outgoing::Stored { written, .. } => *written > 0,
@@ -101,7 +101,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether everything was written.
+    /// Whether the whole message was written.
     pub(super) fn is_done(&self) -> bool {
         match self {
             Outgoing::Stored { len, written, .. } => written == len,
@@ -110,7 +110,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether it has begun and only the end of the connection delimits its body.
+    /// Whether the message has begun and only the end of the connection delimits its body.
     pub(super) fn is_delimited_by_close(&self) -> bool {
         match self {
             Outgoing::Streamed(stream) => {
@@ -146,7 +146,7 @@ impl Outgoing {
         }
     }
 
-    /// How many bytes wait in a buffer of its own: framing, and a body that is not shared.
+    /// How many bytes wait in a buffer of the message's own: framing, and a body that is not shared.
     pub(super) fn buffered_bytes(&self) -> usize {
         match self {
             Outgoing::Stored { .. } => 0,

@@ -17,7 +17,7 @@ pub enum RequestPart {
     Begins(u64),
     /// The request's head is complete.
     Head {
-        /// Whether it is HEAD, whose response has no body.
+        /// Whether the method is HEAD: the response then has no body.
         is_head: bool,
         /// The scheduled request that its `traceparent` names.
         request: Option<u64>,
@@ -121,7 +121,7 @@ enum MessageStart {
 }
 
 impl RequestReader {
-    /// For input that begins at this offset.
+    /// A reader for input that begins at this offset.
     pub fn at(offset: u64) -> RequestReader {
         RequestReader {
             state: ReaderState::at(offset),
@@ -186,7 +186,7 @@ impl RequestReader {
 }
 
 impl ResponseReader {
-    /// For input that begins at this offset.
+    /// A reader for input that begins at this offset.
     pub fn at(offset: u64) -> ResponseReader {
         ResponseReader {
             state: ReaderState::at(offset),
@@ -254,7 +254,7 @@ impl ResponseReader {
         Ok(used)
     }
 
-    /// Handles the end of the direction: returns the end offset of a response that only this could end.
+    /// Handles the end of the direction: returns the end offset of a response that lasts until the connection ends.
     pub fn end(&mut self) -> Option<u64> {
         let ends = matches!(self.state.body, Some(Body::UntilEnd));
         if ends {

@@ -136,8 +136,8 @@ impl Server {
             request.filter(|request| matches!(request.response_state, ResponseState::Awaited));
         let request = request.ok_or(RespondError::NotWaiting(stream))?;
         if request.is_ended_by_close(response) {
-            // No later request is read while one of HTTP/1.0 has no response, so reading can end now, or with the body
-            // of this request.
+            // While an HTTP/1.0 request has no response, no later request is read, so reading can end now, or with this
+            // request's body.
             request.then = AfterRequest::Close;
             match &mut self.reading {
                 ReadState::Head => self.reading = ReadState::Over,
@@ -479,8 +479,7 @@ impl StreamIo for Server {
 impl Engine for Server {
     type Event = ServerEvent;
 
-    /// A rejected request is answered from here, after the responses to the
-    /// requests before it.
+    /// A rejected request is answered from here, after the responses to the requests before it.
     fn receive(
         &mut self,
         bytes: &[u8],
@@ -549,8 +548,7 @@ impl Engine for Server {
         self.requests.iter().map(of).sum::<usize>() + head
     }
 
-    /// After a request was rejected, it stays open until the error response
-    /// has been written.
+    /// After a request was rejected, the connection stays open until the error response has been written.
     fn is_open(&self) -> bool {
         let next = self.requests.front();
         !matches!(self.reading, ReadState::Over) || next.is_some_and(|request| !request.is_done())
@@ -582,7 +580,8 @@ impl PendingRequest {
 
     /// Whether only the end of the connection can delimit this response: HTTP/1.0 has no chunks.
     fn is_ended_by_close(&self, response: &Response) -> bool {
-        // The serialised form would tell too, but making it copies a part of the body, which can wait for its turn.
+        // The serialised form would show this too, but making it copies part of the body, which can wait for the response's
+        // turn.
         response.body().length().is_none() && self.peer_version == Version::Http10
     }
 

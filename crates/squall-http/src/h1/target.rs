@@ -53,7 +53,7 @@ fn absolute<'a>(method: &str, text: &'a str) -> Option<Target<'a>> {
 }
 
 /// Whether this can be a host, with or without a port, judging by the characters of RFC 3986, sections 3.2.2 and 3.2.3.
-/// It may be empty (RFC 9110, section 7.2).
+/// The host may be empty (RFC 9110, section 7.2).
 pub(super) fn is_host(text: &[u8]) -> bool {
     text.iter().all(|b| {
         matches!(b, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%')

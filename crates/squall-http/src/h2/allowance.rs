@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// How many more frames without content it accepts.
+    /// How many more frames without content the allowance accepts.
     fn left(mut allowance: FrameAllowance) -> u64 {
         let mut frames = 0;
         while allowance.take_frame() {

@@ -52,7 +52,7 @@ struct StreamState {
     is_streamed: bool,
     /// Part of its request has been produced.
     is_produced: bool,
-    /// Other requests no longer have to wait for it.
+    /// Other requests no longer have to wait for this one.
     is_sent: bool,
     has_begun: bool,
     /// Status of the header section being received.
@@ -61,8 +61,8 @@ struct StreamState {
 }
 
 impl Client {
-    /// A new connection; its output begins with the preface and SETTINGS. Until the server's SETTINGS arrive, our own
-    /// limit of concurrent streams stands in for the server's.
+    /// A new connection; its output begins with the preface and SETTINGS. Until the server's SETTINGS arrive, our own limit
+    /// on concurrent streams stands in for the server's.
     pub fn new(settings: &Http2Settings) -> Result<Client, CreateError> {
         let listener = ClientListener {
             requests_left: settings.requests_per_connection,

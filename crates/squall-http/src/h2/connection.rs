@@ -91,7 +91,7 @@ pub struct Connection<L: Listener> {
 }
 
 impl<L: Listener> Connection<L> {
-    /// A connection over a session whose SETTINGS are submitted. `walker` and `tap` begin where it does.
+    /// A connection over a session whose SETTINGS are submitted. `walker` and `tap` begin where the session does.
     pub(super) fn over(
         mut session: L::Session,
         walker: FrameWalker,

@@ -1,7 +1,7 @@
 //! Tracks the streams that a client skipped. Opening one of them later is an error (RFC 9113, section 5.1.1).
 //!
-//! nghttp2 forgets closed streams and mistakes skipped ones for them. Well-behaved clients skip none, so they cost no
-//! memory.
+//! nghttp2 forgets closed streams and mistakes skipped ones for them. Well-behaved clients skip no streams, so they cost no
+//! memory here.
 
 use std::ops::Range;
 

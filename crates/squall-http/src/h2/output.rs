@@ -45,7 +45,7 @@ pub enum Mark {
 pub enum MessagePart {
     /// The first frame of its header section.
     Head,
-    /// Its last frame.
+    /// The last frame of the message.
     Last,
 }
 
@@ -127,8 +127,8 @@ impl Output {
         self.taken < self.messages_end
     }
 
-    /// Lets the session produce frames while there is room, and calls `on_produced` for the first and the last frame of
-    /// each message.
+    /// Lets the session produce frames while the buffer has room, and calls `on_produced` for the first and the last frame
+    /// of each message.
     pub(super) fn pull<H>(
         &mut self,
         limit: BufferLimit,
@@ -210,7 +210,7 @@ impl Output {
     }
 }
 
-/// Whether such frames are part of a request or response (RFC 9113, section 8.1) rather than about the connection.
+/// Whether such frames are part of a request or response (RFC 9113, section 8.1) rather than connection-level.
 fn is_of_message(kind: FrameKind) -> bool {
     [FrameKind::HEADERS, FrameKind::CONTINUATION, FrameKind::DATA].contains(&kind)
 }

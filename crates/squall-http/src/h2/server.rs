@@ -36,7 +36,7 @@ pub struct ServerListener {
     shared: ListenerState,
     /// How many more requests are accepted; `None` for no limit.
     requests_left: Option<u32>,
-    /// The stream of the last one, from its arrival until GOAWAY is submitted.
+    /// The stream of the last accepted request, from its arrival until GOAWAY is submitted.
     last_stream: Option<u32>,
 }
 

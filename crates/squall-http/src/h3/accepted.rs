@@ -1,6 +1,6 @@
 //! One connection of an HTTP/3 server.
 //!
-//! It opens no connection and has no timer of its own: that is `server`. `connection` holds what both sides share.
+//! `server` accepts connections and runs their timers; `connection` holds what both sides share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ struct OpenStreams {
 #[derive(Default)]
 struct StreamState {
     has_head: bool,
-    /// Its method is HEAD: no body is sent, whatever the response is.
+    /// The request's method is HEAD: no body is sent, whatever the response is.
     is_head: bool,
     is_received: bool,
     is_answered: bool,

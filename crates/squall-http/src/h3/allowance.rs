@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// How many more datagrams without content it accepts.
+    /// How many more datagrams without content the allowance accepts.
     fn left(mut allowance: Allowance) -> u64 {
         let mut datagrams = 0;
         loop {

@@ -102,7 +102,7 @@ impl Batch {
         Some(&mut self.bytes[self.len..end])
     }
 
-    /// Adds the datagram of `len` bytes that was written to the space.
+    /// Adds the datagram of `len` bytes that was written to the space from [`Batch::room`].
     pub(super) fn add(&mut self, len: usize, from: SocketAddr, to: SocketAddr) {
         if self.len == 0 {
             self.segment = len;

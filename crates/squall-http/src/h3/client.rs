@@ -109,8 +109,8 @@ impl Client {
         self.streams.open.len()
     }
 
-    /// False once it can never take another request. If it has taken the last one that the settings allow, it stays open
-    /// until all requests have ended.
+    /// Whether the client can still take a request. After the last request that the settings allow, this stays true until
+    /// all requests have ended.
     pub fn is_open(&self) -> bool {
         let is_used_up = self.requests_left == Some(0) && self.in_flight() == 0;
         !is_used_up && self.streams.limit.is_none() && self.connection.closing().is_none()
@@ -210,8 +210,8 @@ impl Client {
         self.state()
     }
 
-    /// Fills `batch` with output; false if nothing is to be sent. The marks in `inbox` belong to the batch: their time is
-    /// when it leaves, [`Batch::delay`] after `now`. Until then, further calls return false.
+    /// Fills `batch` with output; false if there is nothing to send. The marks in `inbox` belong to the batch: their time
+    /// is when it leaves, [`Batch::delay`] after `now`. Until then, further calls return false.
     pub fn output(
         &mut self,
         now: Instant,
@@ -230,7 +230,7 @@ impl Client {
         self.connection.next_timer().map(|at| until(at, now))
     }
 
-    /// Handles the time of [`Client::timeout`]. Returns errors as [`Client::receive`] does.
+    /// Runs the timers once [`Client::timeout`] has passed. Returns errors as [`Client::receive`] does.
     pub fn on_timeout(&mut self, now: Instant) -> Result<(), ConnectionError> {
         self.connection.on_timeout(now);
         self.state()

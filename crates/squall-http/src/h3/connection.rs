@@ -49,11 +49,11 @@ const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 
 /// What was received as part of a message.
 pub(super) enum MessageEvent<'a> {
-    /// Its first byte.
+    /// The message's first byte.
     FirstByte,
-    /// Bytes of its body.
+    /// Bytes of the message's body.
     Body(&'a [u8]),
-    /// Its end, with the length of the stream.
+    /// The message's end, with the length of the stream.
     End(u64),
     /// The peer reset the stream.
     Reset(u64),
@@ -101,13 +101,13 @@ pub(super) trait Side {
     fn frames(&mut self) -> Option<&mut Vec<FrameFacts>>;
 }
 
-/// A client's or a server's end of a connection, with its open streams. Each keeps its own state for a stream.
+/// A client's or a server's end of a connection, with its open streams. Each side keeps its own state for a stream.
 pub(super) trait ConnectionEnd {
-    /// The connection itself.
+    /// The part that both sides share.
     fn connection(&self) -> &Connection;
-    /// The connection itself.
+    /// The part that both sides share, for changes.
     fn connection_mut(&mut self) -> &mut Connection;
-    /// Drops what is known of a stream.
+    /// Drops the side's own state of a stream.
     fn forget(&mut self, stream: u64);
 }
 
@@ -300,7 +300,7 @@ impl Connection {
         self.is_manual = true;
     }
 
-    /// Why it is over, once it is.
+    /// Why the connection is over, once it is.
     pub(super) fn closing(&self) -> Option<CloseReason> {
         CloseReason::of(&self.conn)
     }
@@ -311,7 +311,7 @@ impl Connection {
     }
 
     pub(super) fn close(&mut self, code: u64, words: &str) {
-        // `Done`: it was already closed.
+        // `Done`: the connection was already closed.
         let _ = self.conn.close(true, code, words.as_bytes());
     }
 
@@ -461,7 +461,7 @@ impl Connection {
         self.log_frames(side);
         // On error quiche has closed the connection, and `closing` reports it.
         let _ = self.conn.recv(datagram, RecvInfo { from, to });
-        // They would accumulate. Migration is not supported, so nothing follows from them.
+        // Path events would accumulate. Migration is not supported, so they need no handling.
         while self.conn.path_event_next().is_some() {}
         let frames = self.take_logged();
         self.pass_on_frames(frames, side);
@@ -730,7 +730,7 @@ impl Connection {
 enum FeedOutcome {
     /// Some bytes were passed on, and more are waiting.
     Progress,
-    /// Nothing was passed on: there is no room.
+    /// Nothing was passed on: quiche has no room.
     Blocked,
     /// Everything was passed on.
     Done,

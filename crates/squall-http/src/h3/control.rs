@@ -15,7 +15,7 @@ const MAX_VARINT_BYTES: u64 = 8;
 /// A unidirectional stream of the peer.
 #[derive(Debug)]
 pub(super) enum UniStream {
-    /// Its type has not arrived completely.
+    /// A stream whose type has not arrived completely.
     Untyped(Vec<u8>),
     /// The control stream.
     Control(ControlStream),
@@ -209,7 +209,8 @@ fn allow(role: Role, header: Header, has_settings: bool) -> Result<(), Violation
     }
 }
 
-/// A server must name a request stream, and no side may raise its id again (RFC 9114, section 5.2).
+/// A server's GOAWAY must name a request stream, and no later GOAWAY of either side may raise the id (RFC 9114, section
+/// 5.2).
 fn check_goaway(role: Role, id: u64, before: Option<u64>) -> Result<(), Violation> {
     if role == Role::Client && !id.is_multiple_of(STREAM_STEP) {
         return Err(violation(code::ID_ERROR, "a GOAWAY that names no request"));

@@ -85,14 +85,14 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> 
 /// as a section that is too large.
 pub(super) fn decode(block: &[u8]) -> Result<Vec<Header>, StreamError> {
     let failed = StreamError(code::QPACK_DECOMPRESSION_FAILED);
-    // Entries that were never inserted, and a negative base (RFC 9204, sections 4.5.1.1 and 4.5.1.2).
+    // Refuses references to entries that were never inserted, and a negative base (RFC 9204, sections 4.5.1.1 and 4.5.1.2).
     if !matches!(block, [0, base, ..] if base & 0x80 == 0) {
         return Err(failed);
     }
     let decode = |most| Decoder::new().decode(block, most);
     match decode(MAX_KEPT_BYTES) {
         Ok(headers) => Ok(headers),
-        // This takes at most a few MB, only for the duration of the call.
+        // Decoding without a limit takes at most a few MB, only for the duration of the call.
         Err(Error::HeaderListTooLarge) if decode(u64::MAX).is_ok() => {
             Err(StreamError(code::EXCESSIVE_LOAD))
         }
@@ -120,7 +120,7 @@ pub(super) fn request(headers: Vec<Header>) -> Result<RequestHead, StreamError> 
     check_authority(authority.as_deref(), &regular)?;
     let method = method.ok_or(MALFORMED)?;
     let target = match (method.as_str(), target, scheme) {
-        // It requests a tunnel to an authority, and has no path (RFC 9114, section 4.4).
+        // CONNECT requests a tunnel to an authority, and has no path (RFC 9114, section 4.4).
         ("CONNECT", None, None) if authority.is_some() => String::new(),
         ("CONNECT", ..) => return Err(MALFORMED),
         (_, Some(target), Some(_)) => target,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_fields_are_decoded_again() {
+    fn fields_survive_encoding_and_decoding() {
         let fields: Vec<(String, String)> = [
             (":status", "200"),
             ("x", ""),
@@ -294,7 +294,7 @@ mod tests {
             pairs.extend(fine);
             assert!(request(headers(&pairs)).is_err(), "{added:?}");
         }
-        // No pseudo-header field may end a line of HTTP/1.1 either.
+        // No pseudo-header field may contain a line end of HTTP/1.1 either.
         for (place, (_, right)) in fine.iter().enumerate() {
             for end in ["\r", "\n", "\r\n"] {
                 let value = format!("{right}{end}x:y");

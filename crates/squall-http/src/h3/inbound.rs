@@ -80,12 +80,12 @@ impl Message {
         }
     }
 
-    /// Whether nothing of it has arrived.
+    /// Whether nothing of the message has arrived.
     pub(super) fn is_new(&self) -> bool {
         self.reader.at() == 0
     }
 
-    /// How many bytes may be read before the owner has consumed more, if it may have at most `most` of the body.
+    /// How many bytes may be read now, if at most `most` bytes of the body may wait for the owner to consume them.
     pub(super) fn allowance(&self, most: usize) -> usize {
         let ahead = self.body - self.consumed.min(self.body);
         usize::try_from(ahead).map_or(0, |ahead| most.saturating_sub(ahead))

@@ -23,11 +23,11 @@ pub(super) struct Outbound {
     is_ended: bool,
     /// Whether the waiting bytes are a streamed body's, which were copied.
     is_streamed: bool,
-    /// Whether it is in the connection's queue for its turn.
+    /// Whether the stream is in the connection's queue for its turn.
     pub(super) is_queued: bool,
-    /// Whether its first byte was sent.
+    /// Whether the stream's first byte was sent.
     pub(super) has_begun: bool,
-    /// Its frames whose last byte has not been sent, if frames are wanted.
+    /// The stream's frames whose last byte has not been sent, if frames are wanted.
     frames: VecDeque<FrameFacts>,
     logs_frames: bool,
 }
@@ -35,7 +35,7 @@ pub(super) struct Outbound {
 /// A piece for quiche.
 pub(super) struct Portion {
     pub(super) bytes: Bytes,
-    /// Which end of the message it is, if any.
+    /// Which end of the message the portion is, if any.
     pub(super) edge: Option<Edge>,
 }
 

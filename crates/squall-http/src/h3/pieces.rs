@@ -14,9 +14,9 @@ use quiche::{BufFactory, BufSplit};
 /// Which end of a message a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
-    /// It begins with the message's first byte.
+    /// The piece begins with the message's first byte.
     First,
-    /// It is the message's last byte.
+    /// The piece is the message's last byte.
     Last,
 }
 
@@ -40,7 +40,8 @@ impl Emissions {
             .clear();
     }
 
-    /// Takes the reads since then. An edge may appear more than once, because it is sent again if its packet is lost.
+    /// Takes the reads since this or [`Emissions::clear`] was last called. An edge may appear more than once: it is
+    /// retransmitted if its packet is lost.
     pub(super) fn take(&self) -> Vec<(u64, Edge)> {
         mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

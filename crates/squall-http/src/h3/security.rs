@@ -1,9 +1,8 @@
 //! The QUIC configuration: certificates, trust, and the settings of HTTP/3 and TLS.
 //!
 //! A configuration is built once and shared by all connections of a client or server, because building one parses
-//! certificates. QUIC supports only TLS 1.3 (RFC 9001, section 4.2), whose ciphers BoringSSL does not let us choose,
-//! and it has no TLS records. So of the TLS settings only `max_version`, `groups` and `resumption`
-//! matter.
+//! certificates. QUIC supports only TLS 1.3 (RFC 9001, section 4.2), whose ciphers BoringSSL does not let us choose, and it
+//! has no TLS records. So of the TLS settings only `max_version`, `groups` and `resumption` matter.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,7 +146,7 @@ pub struct ClientContext {
     /// `None`: sessions are not resumed.
     pub(super) sessions: Option<Sessions>,
     pub(super) ids: ConnectionIds,
-    /// What its connections hold.
+    /// Counts the bytes that the client's connections hold.
     pub(super) buffers: EndpointBuffers,
 }
 

@@ -3,9 +3,9 @@
 //! Connections are numbered from 0 in the order in which they are accepted. A datagram that neither belongs to a
 //! connection nor can begin one leaves no state behind.
 //!
-//! Addresses may be forged. One is validated as soon as it uses a connection id that was sent to it (RFC 9000, section
-//! 8.1). Until then it gets at most three times the bytes that it sent (`unvalidated`), and its connection takes
-//! datagrams from no other address. Once `MAX_UNVALIDATED` connections wait for that, clients have to return a token
+//! Addresses may be forged. An address is validated as soon as a client uses a connection id that was sent to it (RFC 9000,
+//! section 8.1). Until then it gets at most three times the bytes that it sent (`unvalidated`), and its connection takes
+//! datagrams from no other address. Once `MAX_UNVALIDATED` connections wait for validation, clients have to return a token
 //! before a connection is made for them (Retry, section 8.1.2; `tokens`). Retry costs a round trip, so it is not used
 //! earlier: an emulated link has no forged addresses.
 
@@ -59,11 +59,11 @@ pub enum BatchSource {
 /// A connection that is gone; all its exchanges in flight are lost.
 #[derive(Clone, Debug)]
 pub struct EndedConnection {
-    /// Its number.
+    /// The connection's number.
     pub connection: u32,
     /// Why it ended.
     pub closing: CloseReason,
-    /// Its final path statistics from quiche.
+    /// The final path statistics from quiche.
     pub path: QuicPath,
     /// The settings that both sides announced, and counts of GOAWAYs and resets.
     pub announced: Announcements,
@@ -92,9 +92,9 @@ pub struct Server {
     times: Option<(Instant, Instant)>,
     /// How many connections wait for their addresses to be validated.
     pub(super) unvalidated: usize,
-    /// Once this many wait, clients get Retry.
+    /// Once this many connections wait for validation, clients get Retry.
     pub(super) max_unvalidated: usize,
-    /// What all connections hold.
+    /// Counts the bytes that all connections hold.
     pub(super) buffers: EndpointBuffers,
     ended: VecDeque<EndedConnection>,
 }

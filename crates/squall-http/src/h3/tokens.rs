@@ -1,5 +1,5 @@
-//! The tokens of Retry packets (RFC 9000, section 8.1.2): a client that returns one receives at the address that it
-//! sends from.
+//! The tokens of Retry packets (RFC 9000, section 8.1.2): a client that returns a token receives at the address it sends
+//! from.
 //!
 //! A token holds everything the server needs to know, so the server keeps no state for clients whose addresses are not
 //! validated. It is authenticated, not encrypted: it contains no secret. `server` decides when to send Retry. NEW_TOKEN
@@ -15,10 +15,10 @@ use boring::sha::sha256;
 /// if packets are lost.
 const LIFETIME_MS: u64 = 10_000;
 
-/// The time at the start of a token.
+/// Length of the time at the start of a token.
 const TIME_BYTES: usize = 8;
 
-/// The HMAC at its end.
+/// Length of the HMAC at the end of a token.
 const TAG_BYTES: usize = 32;
 
 /// Makes and checks tokens.

@@ -9,7 +9,7 @@ pub enum Body {
     Whole(Bytes),
     /// A body passed piece by piece to the connection that sends it.
     Streamed {
-        /// Its length, if known: sent as its content-length.
+        /// The body's length, if known: sent as the content-length.
         length: Option<u64>,
     },
 }
@@ -18,7 +18,7 @@ impl Body {
     /// No body.
     pub const EMPTY: Body = Body::Whole(Bytes::new());
 
-    /// Its length, if known.
+    /// The body's length, if known.
     pub fn length(&self) -> Option<u64> {
         match self {
             Body::Whole(bytes) => Some(bytes.len() as u64),
@@ -26,7 +26,7 @@ impl Body {
         }
     }
 
-    /// Whether it is known to be empty.
+    /// Whether the body is known to be empty.
     pub fn is_empty(&self) -> bool {
         self.length() == Some(0)
     }

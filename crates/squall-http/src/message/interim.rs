@@ -51,19 +51,19 @@ impl Interim {
         std::iter::once(status).chain(fields::pairs(&self.fields))
     }
 
-    /// In nghttp2's form.
+    /// The header section in nghttp2's form.
     pub(crate) fn block(&self) -> HeaderBlock {
         fields::block(self.pairs())
     }
 
-    /// Its approximate length.
+    /// The approximate length of the header section.
     pub(crate) fn len_bytes(&self) -> usize {
         self.pairs()
             .map(|(name, value)| name.len() + value.len())
             .sum()
     }
 
-    /// In HTTP/1.1's form.
+    /// The head in HTTP/1.1's form.
     pub(crate) fn lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for part in ["HTTP/1.1 ", &self.code, " ", reason(self.status), "\r\n"] {

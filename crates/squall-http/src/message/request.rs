@@ -62,7 +62,7 @@ pub struct Request {
     fields: Vec<Field>,
     /// Whether the last field is a content-length added here.
     has_length: bool,
-    /// Whether it is relayed, or otherwise carries ids that no other request has.
+    /// Whether the request is relayed, or otherwise carries ids that no other request has.
     is_relayed: bool,
     h1: OnceLock<Arc<Wire>>,
     h2: OnceLock<HeaderBlock>,
@@ -75,7 +75,7 @@ pub struct RequestLine {
     pub method: String,
     /// How the target is reached.
     pub scheme: Scheme,
-    /// The host it is for, with its port.
+    /// The host that the request is for, with its port.
     pub authority: String,
     /// The path and query, or `*` for OPTIONS.
     pub target: String,
@@ -198,12 +198,12 @@ impl Request {
         &self.method
     }
 
-    /// Whether its response has no body regardless of its header fields.
+    /// Whether the response has no body regardless of its header fields.
     pub(crate) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// Whether it is a gRPC call, by its content type.
+    /// Whether the request is a gRPC call, by its content type.
     pub fn is_grpc(&self) -> bool {
         grpc::has_grpc_type(&self.fields)
     }

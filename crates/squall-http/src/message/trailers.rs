@@ -27,7 +27,7 @@ impl Trailers {
         &self.fields
     }
 
-    /// As HTTP/2 and HTTP/3 send them.
+    /// The fields as HTTP/2 and HTTP/3 send them.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         fields::pairs(&self.fields)
     }
@@ -39,7 +39,7 @@ impl Trailers {
         lines
     }
 
-    /// In nghttp2's form.
+    /// The fields in nghttp2's form.
     pub(crate) fn block(&self) -> HeaderBlock {
         fields::block(self.pairs())
     }

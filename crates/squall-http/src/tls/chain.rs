@@ -7,9 +7,9 @@ use boring::x509::{GeneralNameRef, X509, X509Ref};
 /// A certificate chain as a client received it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateChain {
-    /// How many certificates.
+    /// The number of certificates.
     pub count: u64,
-    /// Their bytes in DER, all together.
+    /// The length of all certificates in DER, in bytes.
     pub der_bytes: u64,
     /// The DNS names in the first certificate's subjectAltName, in its order.
     pub names: Vec<String>,

@@ -244,7 +244,7 @@ impl fmt::Debug for ServerContext {
 
 /// Data of a connection that BoringSSL's callbacks need, and what they store for it.
 pub(super) struct CallbackState {
-    /// The server that its sessions belong to; empty if the server has no name.
+    /// The server that the connection's sessions belong to; empty if the server has no name.
     server_name: String,
     key_log: Mutex<Vec<String>>,
 }

@@ -18,9 +18,9 @@ const REMEMBERED_RECORDS: usize = 16_384;
 /// A received TLS record with application data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number among the records with application data in its direction, from 0.
+    /// The record's number among those with application data in its direction, from 0.
     pub number: u64,
-    /// Its position, header included, in the TCP byte stream of its direction.
+    /// The record's position, header included, in the TCP byte stream of its direction.
     pub wire: Range<u64>,
     /// The position of its plaintext in the plaintext's byte stream.
     pub plain: Range<u64>,

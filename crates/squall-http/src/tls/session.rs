@@ -281,7 +281,7 @@ impl Session {
     /// Sends close_notify to the peer. During a handshake nothing is sent.
     pub fn close_notify(&mut self) {
         if self.can_send() {
-            // This can only fail where writing does, and `Wire` accepts everything.
+            // Shutting down can only fail if writing does, and `Wire` accepts every write.
             let _ = self.stream.shutdown();
         }
         self.is_closing = true;

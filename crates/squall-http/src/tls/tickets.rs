@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use boring::ssl::{SslSession, SslVersion};
 
-/// How many sessions to keep per server, newest first: BoringSSL and OpenSSL issue two per connection.
+/// How many sessions to keep per server, always the newest: BoringSSL and OpenSSL issue two per connection.
 const PER_SERVER: usize = 16;
 
 /// How many servers to keep sessions for.

@@ -23,7 +23,7 @@ const KEPT_BYTES: usize = 16 * 1024;
 pub(super) struct Wire {
     /// The record being gathered, or the last one gathered.
     input: Vec<u8>,
-    /// How much of it BoringSSL has read.
+    /// How much of that record BoringSSL has read.
     read: usize,
     output: Vec<u8>,
     /// How much of `output` the socket has taken.

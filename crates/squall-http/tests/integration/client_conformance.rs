@@ -247,7 +247,7 @@ fn frames_of_the_wrong_size_or_on_the_wrong_stream_are_errors() {
 }
 
 #[test]
-fn padding_and_priorities_are_removed_or_refused() {
+fn valid_padding_and_priorities_are_removed_and_malformed_ones_refused() {
     let padded = |flags, payload: &[u8]| frame(HEADERS, WHOLE | PADDED | flags, 1, payload);
     check(cases! {
         "padded HEADERS": [padded(END, &[3, 0x88, 0, 0, 0])] => Answered(200, 0);

@@ -90,7 +90,7 @@ impl AtClient {
 }
 
 #[test]
-fn close_notify_completes_a_body_until_the_end() {
+fn close_notify_completes_a_body_delimited_by_the_end_of_the_connection() {
     for version in VERSIONS {
         let mut pair = AtClient::new(version);
         pair.answer("HTTP/1.0 200 OK\r\n\r\nall of it").unwrap();

@@ -42,7 +42,7 @@ fn assert_refused(text: &[u8], status: &str, positions: impl Iterator<Item = usi
         let mut inbox = Inbox::default();
         let said = output(&mut server, &mut inbox);
         assert_eq!(said, refusal(status), "{of:?}");
-        // These events are not about a response by the owner.
+        // The engine, not the owner, sent the response.
         let stream = STREAM;
         let told = [
             ServerEvent::ResponseFirstByteWritten { stream, offset: 0 },

@@ -235,7 +235,7 @@ fn frames_that_need_no_response_cause_no_output() {
 }
 
 #[test]
-fn bytes_hidden_in_padding_are_an_error() {
+fn a_flood_of_data_frames_that_are_mostly_padding_is_an_error() {
     let (_, _, result) = attack_server(Peer::Reads, |n| match n {
         0 => head(1),
         _ => frame(0, 0x8, 1, &[&[255, b'x'][..], &[0; 255]].concat()),
@@ -243,7 +243,7 @@ fn bytes_hidden_in_padding_are_an_error() {
     assert!(is_flood(&result), "{result:?}");
 }
 
-/// As from a client that downloads: many updates with each request.
+/// A client that downloads sends many window updates with each request.
 #[test]
 fn window_updates_are_accepted_while_responses_are_sent() {
     let (server, events, result) = attack_server(Peer::Reads, |n| {
@@ -357,12 +357,12 @@ fn hostile_servers_cannot_exhaust_a_client() {
 }
 
 #[test]
-fn settings_that_move_windows_up_and_down_change_nothing_else() {
+fn settings_that_move_windows_up_and_down_fail_no_request() {
     let (client, _, result) = attack_client(Peer::Reads, |n| {
         let window = if n % 2 == 0 { 0 } else { 0x7fff_0000u32 };
         frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat())
     });
-    // Until there are too many of them.
+    // The frames end the connection only because there are too many of them.
     assert!(is_flood(&result), "{result:?}");
     assert_eq!(client.in_flight(), 10);
 }

@@ -53,7 +53,7 @@ fn unread_interim_responses_are_bounded_over_http2() {
     pair.settle();
     let heard = interims(&pair);
     assert!((1..MOST).contains(&heard), "{heard}");
-    // There is room again.
+    // The client has read what was queued, so there is room for interim responses again.
     pair.server.inform(stream, &interim());
     pair.server.respond(stream, &response(200, 5)).unwrap();
     pair.settle();

@@ -133,7 +133,7 @@ fn a_response_can_be_streamed_too() {
 }
 
 #[test]
-fn an_empty_streamed_body_is_a_body() {
+fn messages_with_empty_streamed_bodies_complete() {
     let mut pair = pair();
     let stream = pair.submit(&streamed_request(Some(0)));
     pair.client.end_body(stream);

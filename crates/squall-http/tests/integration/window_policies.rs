@@ -56,7 +56,7 @@ impl Getter {
         stream
     }
 
-    /// Sends `len` bytes of such a body at once.
+    /// Sends `len` bytes of an open stream's body at once.
     fn send(&mut self, stream: StreamId, len: usize) {
         let body = vec![0; len];
         let taken = match self.side {
@@ -166,7 +166,7 @@ fn both(increments: &[u64]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn policy_half_returns_used_bytes_once_half_the_window_is_used() {
+fn policy_named_half_returns_used_bytes_once_half_the_window_is_used() {
     let sizes = [16_000, 16_000, 1_000, 10_000, 16_000, 10_000];
     check_updates(WindowUpdates::Half, &sizes, &both(&[33_000, 36_000]));
     // One byte less than half a window of 65,535 does not trigger an update.
@@ -175,14 +175,14 @@ fn policy_half_returns_used_bytes_once_half_the_window_is_used() {
 }
 
 #[test]
-fn policy_every_returns_multiples_of_its_amount() {
+fn policy_named_every_returns_multiples_of_its_amount() {
     let every = WindowUpdates::Every(Bytes::new(5_000));
     let expected = both(&[5_000, 10_000, 5_000]);
     check_updates(every, &[4_999, 1, 12_000, 3_000], &expected);
 }
 
 #[test]
-fn policy_each_data_returns_a_fixed_amount_per_frame() {
+fn policy_named_each_data_returns_a_fixed_amount_per_frame() {
     let each = WindowUpdates::EachData(Bytes::new(1_000));
     check_updates(each, &[1, 16_000], &both(&[1_000; 2]));
 }
@@ -223,7 +223,7 @@ fn presets_update_windows_as_their_programs_do() {
 }
 
 #[test]
-fn policy_never_allows_only_the_initial_windows() {
+fn policy_named_never_allows_only_the_initial_windows() {
     for side in Side::ALL {
         let mut getter = Getter::new(side, &settings(WindowUpdates::Never));
         getter.get(100_000);

@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         /// Checked against the definition: a packet is through when all bits of its busy period are sent, rounded up.
         #[test]
-        fn packets_leave_by_the_definition(
+        fn packets_leave_when_all_bits_of_their_busy_period_are_sent(
             bits_per_s in prop_oneof![1_u64..1_000_000, 1_u64..1_000_000_000_000],
             packets in proptest::collection::vec((0_u64..10_000_000, 0_u64..66_000), 1..60),
         ) {

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_of_the_depth_leaves_at_once_and_no_more() {
+    fn exactly_a_burst_of_the_depth_leaves_at_once() {
         let mut bucket = bucket(8_000_000, 10_000);
         for _ in 0..10 {
             assert_eq!(bucket.departure(Time::ZERO, 1_000), Time::ZERO);
@@ -129,9 +129,9 @@ mod tests {
     }
 
     proptest! {
-        /// Checked over every window that begins and ends with a packet; 1 ns is added because departures are rounded.
+        /// Checked over every span of time that begins and ends with a packet; 1 ns is added because departures are rounded.
         #[test]
-        fn no_window_carries_more_than_depth_plus_rate(
+        fn no_span_of_time_carries_more_than_depth_plus_rate(
             bits_per_s in 1_000_u64..10_000_000_000,
             depth in 0_u64..20_000,
             packets in proptest::collection::vec((0_u64..3_000_000, 0_u64..3_000), 1..60),
@@ -156,7 +156,7 @@ mod tests {
             }
         }
 
-        /// And no less than that: while packets wait, the tokens are used to the nanosecond.
+        /// A backlog gets no less than that, either: while packets wait, the tokens are used to the nanosecond.
         #[test]
         fn a_backlog_gets_exactly_the_rate(
             bits_per_s in 1_000_u64..10_000_000_000,

@@ -192,7 +192,7 @@ mod tests {
             .prop_filter("lasts no time", |times: &Vec<u64>| times.last() > Some(&0))
     }
 
-    /// Gaps of which about half are whole milliseconds, so that packets meet opportunities.
+    /// Gaps between packets. About half of them are whole milliseconds, so that packets meet opportunities.
     fn packets() -> impl Strategy<Value = Vec<(u64, u64)>> {
         let gap_ns = prop_oneof![
             3 => Just(0),
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(departures_ms(&mut link, &[(1_000, 184); 9])[7..], [5, 10]);
         // 1,504 and 1,316 bytes are left at 10 ms; the packet's 3,009 bytes end in the opportunity after that.
         assert_eq!(departures_ms(&mut link, &[(1_000, 3_005)]), [15]);
-        // One MTU each, even across the end of the trace.
+        // Each opportunity carries one MTU, even across the end of the trace.
         let mtus = departures_ms(&mut link, &[(1_000, 1_500); 4]);
         assert_eq!(mtus, [20, 25, 30, 30]);
     }
@@ -256,7 +256,7 @@ mod tests {
             [1, 2, 0].contains(&((left - 7) / NANOS_PER_MS % 7))
                 && (left - 7).is_multiple_of(NANOS_PER_MS)
         );
-        // Nor do packets of any size.
+        // Nor does a packet of any size.
         assert!(link.departure(Time::from_nanos(left), u64::MAX) > Time::from_nanos(left));
     }
 }

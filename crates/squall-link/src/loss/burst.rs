@@ -189,7 +189,7 @@ mod tests {
     /// Two flows lose the same packet no more often than independent flows would: with s the share and c = s (1-s), the
     /// covariance of these coincidences k packets apart is (s^2 + c x^k)^2 - s^4, summed over k as geometric series.
     #[test]
-    fn flows_are_independent() {
+    fn flows_have_independent_bursts() {
         let model = simple(0.2, 3.0);
         let (s, x) = (0.2, 1.0 - model.to_bad.get() - model.to_good.get());
         let c = s * (1.0 - s);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_other_flows_and_classes_and_copies_change_nothing() {
+    fn other_flows_and_classes_and_copies_do_not_change_a_flows_losses() {
         let model = general(0.05, 0.2, 0.8, 0.02);
         let alone = fates(model, 3, 0);
         let mut bursts = Bursts::new(model, Luck::new(3));

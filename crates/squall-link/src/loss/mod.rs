@@ -276,7 +276,7 @@ mod tests {
 
     /// Flows must not share their draws: where one flow loses a packet, another loses its own no more often than elsewhere.
     #[test]
-    fn flows_are_independent() {
+    fn flows_have_independent_losses() {
         let n = 100_000;
         let [one, other] = [0, 1].map(|flow| independently_lost(0.1, 5, flow, n));
         let both = one.iter().zip(&other).filter(|(a, b)| **a && **b).count();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_no_loss_is_transparent() {
+    fn loss_is_transparent_only_if_it_is_never_lossy() {
         let is_transparent =
             |model| RandomLoss::new(Time::ZERO, model, Luck::new(1)).is_transparent();
         assert!(is_transparent(Loss::default()));

@@ -21,8 +21,8 @@ use crate::settings::Weather;
 /// After this many relaxation times the correlation of the states, e^-45, is below 2^-64.
 const CELL_IN_RELAXATIONS: f64 = 45.0;
 
-/// How often a cell is halved at most. The rest is less than a ten-thousandth of the shorter mean; a spell within it is not
-/// seen.
+/// How many times a cell is halved at most. The rest is less than a ten-thousandth of the shorter mean; a spell within it is
+/// not seen.
 const HALVINGS: u32 = 20;
 
 /// The weather of one direction.

@@ -307,10 +307,10 @@ mod tests {
         }
     }
 
-    /// No drop, however long they wait: with at most one packet after the one that leaves, the line would otherwise fall
-    /// idle.
+    /// Nothing is dropped, however long packets wait: at most one packet is left after the one that leaves, and dropping it
+    /// would leave the line idle.
     #[test]
-    fn a_queue_of_one_packet_is_left_alone() {
+    fn nothing_is_dropped_from_a_queue_of_one_packet() {
         let mut queue = codel(false);
         let mut exit = Exit::default();
         queue.enqueue(at_ms(0), full(0), &mut exit);

@@ -215,7 +215,7 @@ mod tests {
     /// A thin flow waits for the packet being sent and, if its last turn was among the old flows, for a quantum of the bulk
     /// flow: two full packets at most.
     #[test]
-    fn a_bulk_flow_does_not_delay_a_thin_one() {
+    fn a_bulk_flow_does_not_delay_a_thin_flow() {
         let mut queue = round_robin();
         let outcome = serve(&mut queue, bulk_and_thin(packet).into_iter(), NS_PER_BYTE);
         let full_packet = Duration::from_nanos(1_500 * NS_PER_BYTE);
@@ -247,7 +247,7 @@ mod tests {
         };
         arrive(&mut queue, 0);
         assert_eq!(next(&mut queue), 2);
-        // For its second packet it is among the old flows: 0 and 1 go first.
+        // For its second packet, this flow is among the old ones: 0 and 1 go first.
         assert_eq!(next(&mut queue), 0);
         arrive(&mut queue, 1);
         let then: Vec<u32> = (0..2).map(|_| next(&mut queue)).collect();

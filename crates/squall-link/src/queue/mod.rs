@@ -2,8 +2,8 @@
 //! file, but drop-tail and drop-head share `plain`.
 //!
 //! A discipline does not know the rate: `bottleneck` decides when a packet may leave. Limits apply to the waiting packets,
-//! after every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. A packet that a discipline
-//! drops although there was room is an `EarlyDrop`; only there do ECN marks replace drops (RFC 3168).
+//! after every call. A packet that finds no room, or is evicted to make room, is a `QueueDrop`. If a discipline drops a packet
+//! although there was room, that is an `EarlyDrop`; only such drops can be replaced by ECN marks (RFC 3168).
 
 mod codel;
 mod fifo;

@@ -151,7 +151,7 @@ impl Pie {
             let before = self.control;
             self.control.step(self.delay);
             if self.control == before {
-                // At rest: further updates would change nothing.
+                // The controller is at rest: further updates would change nothing.
                 break;
             }
         }
@@ -311,9 +311,9 @@ mod tests {
 
     /// A queue that is empty for long, then bursts: nothing is dropped in the first 150 ms of delay.
     #[test]
-    fn a_burst_is_let_through() {
+    fn nothing_is_dropped_in_the_first_150_ms_of_a_burst() {
         let mut queue = pie(false);
-        // Twice what a server of 1 ms a packet can take.
+        // Packets arrive at twice the rate of a server that takes 1 ms for each.
         let arrivals = (0..2_000_u32).map(|i| {
             let at = Time::from_nanos(u64::from(i) * 500_000);
             (at, packet(0, i, 1_000))
@@ -352,7 +352,7 @@ mod tests {
     /// changes this by 2^-15). The variance of a geometric gap is (1-p)/p^2 = 2, so N arrivals have N/3 drops with a
     /// variance of N * 2/27; the bound is 5 standard deviations.
     #[test]
-    fn drops_are_spread_out() {
+    fn early_drops_are_spread_out() {
         let mut queue = loaded(false, 0.5);
         let (arrivals, mut exit) = (100_000_u32, Exit::default());
         for index in 0..arrivals {
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn small_queues_and_short_delays_are_spared() {
+    fn small_queues_and_short_delays_cause_no_early_drops() {
         for (waiting, delay_ms, probability, is_spared) in [
             (2, 20, 1.0, true),
             (3, 20, 1.0, false),

@@ -82,7 +82,7 @@ impl Line {
         self.took_at = (waiting.packets > 0).then_some(now);
     }
 
-    /// There is nothing to take.
+    /// The line asks for a packet, and there is none.
     fn falls_idle(&mut self, now: Time) {
         self.took_at = None;
         self.idle_since.get_or_insert(now);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_replace_drops() {
+    fn marks_replace_early_drops() {
         let mut queue = red(true);
         queue.average_bytes = 7_000.0;
         let mut exit = Exit::default();

@@ -46,7 +46,7 @@ struct ServedPacket {
 }
 
 impl ServedPacket {
-    /// Whether it is waiting when `other` has just arrived.
+    /// Whether this packet is waiting when `other` has just arrived.
     fn waits_after(&self, other: &PacketRecord) -> bool {
         is_before(&self.record, other) && other.arrived < self.began
     }

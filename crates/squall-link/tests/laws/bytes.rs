@@ -37,7 +37,7 @@ proptest! {
                 sent.clone()
             };
             let flipped = differing_bits(&expected, &taken.packet) as usize;
-            // Each stretch flips at most one bit.
+            // Each stretch flips at most one bit of a packet.
             let most = if record.is_corrupted { settings.stretches.len() } else { 0 };
             prop_assert!(flipped <= most, "{} bits of {:?}", flipped, record);
         }

@@ -161,7 +161,7 @@ impl PacketRun {
         }
         let pseudo = layout.pseudo_sum(bytes, len);
         put(bytes, layout.checksum_at(), pseudo.to_be_bytes());
-        // Each of these fits: none exceeds the 65,535 bytes of an IP packet.
+        // Each of these lengths fits: none exceeds the 65,535 bytes of an IP packet.
         let virtio = VirtioHeader {
             flags: NEEDS_CHECKSUM,
             gso_type: layout.transport.gso_type(),

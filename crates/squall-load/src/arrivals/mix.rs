@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_in_order_start_again_after_the_last() {
+    fn requests_in_order_wrap_around_after_the_last() {
         let six = NonZeroU32::new(6).unwrap();
         for seed in [0, 5] {
             let draw = Draw::new(&Mix::InOrder(six), seed);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_choice_is_always_drawn() {
+    fn a_mix_with_a_single_request_always_draws_it() {
         let draw = Draw::new(&Mix::new(vec![0, 0, 9, 0]).unwrap(), 5);
         assert!((0..100).all(|n| draw.choice(n) == 2));
         assert_eq!(Draw::new(&Mix::default(), 0).choice(7), 0);

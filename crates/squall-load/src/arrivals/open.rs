@@ -92,7 +92,7 @@ impl Open {
         self.deadline
     }
 
-    /// Request `n` and when it is due, if it is before the end; `from` is the first one not walked over yet.
+    /// Request `n` and when it is due, if that is before the end; `from` is the first one not walked over yet.
     fn walk_to(&mut self, from: u64, n: u64) -> Option<(u64, Time)> {
         let request = self.profile.ticks_per_request();
         let ticks = match &mut self.walk {

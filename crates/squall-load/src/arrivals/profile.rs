@@ -226,7 +226,7 @@ mod tests {
 
         /// Small cases, checked against a linear search of every nanosecond, and at both ends.
         #[test]
-        fn a_linear_search_finds_the_same_nanosecond(from in 0_u64..50, to in 0_u64..50, length in 1_u64..200) {
+        fn due_times_equal_those_of_a_linear_search(from in 0_u64..50, to in 0_u64..50, length in 1_u64..200) {
             let segment = segment(from, to, length);
             for ticks in 0..segment.end {
                 let exact = ticks as i128 * i128::from(length);
@@ -236,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn wide_products_are_right(a in any::<u64>(), b in 0_u128..1 << 64) {
+        fn wide_products_are_correct(a in any::<u64>(), b in 0_u128..1 << 64) {
             let Wide(high, low) = Wide::product(a, b);
             prop_assert_eq!((high << 64) + u128::from(low), u128::from(a) * b);
         }

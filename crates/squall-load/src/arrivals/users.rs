@@ -97,7 +97,7 @@ pub(super) struct ThinkTimes {
     think: ThinkTime,
     seed: u64,
     share: Share,
-    /// How often each user has thought so far; empty unless the think times are random.
+    /// How many times each user has thought so far; empty unless the think times are random.
     turns: Vec<u64>,
 }
 
@@ -113,7 +113,7 @@ impl ThinkTimes {
         }
     }
 
-    /// How long `user` thinks now. This depends only on the seed, the user and how often it has thought before.
+    /// How long `user` thinks now. This depends only on the seed, the user and how many times it has thought before.
     pub(super) fn next(&mut self, user: u32) -> Duration {
         match self.think {
             ThinkTime::None => Duration::ZERO,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_end_at_the_largest_integer() {
+    fn numbering_ends_at_the_largest_integer() {
         let mut numbers = Numbers::new(1, Share::WHOLE, None);
         numbers.next = Some(u64::MAX - 1);
         assert_eq!((numbers.take(), numbers.take()), (Some(u64::MAX - 1), None));

@@ -258,7 +258,7 @@ fn starts_of_users_are_spread_over_the_given_time() {
 }
 
 #[test]
-fn a_warm_up_is_a_time_or_a_number() {
+fn a_warm_up_is_a_time_or_a_number_of_requests() {
     let count = |warmup, think| {
         let workload = Workload::Closed(ClosedLoad {
             warmup,

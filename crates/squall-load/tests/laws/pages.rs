@@ -181,7 +181,7 @@ fn a_held_request_does_not_hold_up_the_other() {
 }
 
 #[test]
-fn a_failed_document_is_a_page_without_tiles() {
+fn a_page_whose_document_failed_requests_no_tiles() {
     let mut page = load(Page::tiles(0, 1, 5));
     (page.users, page.pages) = (1, Some(2));
     let caller = Caller {

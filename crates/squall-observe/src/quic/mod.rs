@@ -44,7 +44,7 @@ const MANY_CONNECTIONS: usize = 4096;
 /// At this limit, connections are considered ended, the oldest ones if necessary.
 const MAX_CONNECTIONS: usize = 1 << 16;
 
-/// At the limit, at least one in this many ends, because each search looks at all connections.
+/// At the limit, at least one connection in this many is ended, because each search looks at all of them.
 const ENDS_ONE_IN: usize = 16;
 
 /// A connection silent for longer than this is considered ended; longer than any idle timeout in use.
@@ -58,7 +58,7 @@ const MIN_ID_BYTES: usize = 4;
 
 /// The connections at one end of the link.
 pub(crate) struct Connections {
-    /// How many are followed at a time.
+    /// How many connections are followed at a time.
     most_open: usize,
     open: BTreeMap<u32, Box<Connection>>,
     /// The latest connection between two addresses.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_of_too_many_open_connections_end() {
+    fn oldest_connections_end_if_too_many_are_open() {
         let ended = ended(Duration::from_nanos(1));
         assert_eq!(ended[31..36], [0, 2, 2, 4, 4]);
     }

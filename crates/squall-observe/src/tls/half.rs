@@ -65,7 +65,7 @@ pub(super) struct TlsHalf {
     pub(super) cipher: Option<Cipher>,
     /// Number of records with application data so far.
     pub(super) data_records: u64,
-    /// Records that fail to decrypt are rejected early data, until one succeeds.
+    /// While set, a record that fails to decrypt counts as rejected early data; the first that decrypts ends this.
     pub(super) skips_early: bool,
     /// TLS 1.2: this side's Finished has passed.
     pub(super) has_finished: bool,

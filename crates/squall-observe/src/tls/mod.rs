@@ -240,7 +240,7 @@ impl Tls {
                 Ok(true)
             }
             (_, CHANGE_CIPHER_SPEC) if is_tls13 || self.facts.retried => Ok(true),
-            // Its meaning is unknown before the ServerHello.
+            // What it means depends on the ServerHello, so it waits.
             (Epoch::Clear, CHANGE_CIPHER_SPEC) if self.server_hello.is_none() => Ok(false),
             (_, CHANGE_CIPHER_SPEC) => {
                 self.halves.of_mut(way).enter(Epoch::Application);

@@ -20,9 +20,9 @@ use crate::support::{
 /// What the link does to one segment.
 #[derive(Clone, Copy, Debug)]
 struct SegmentTreatment {
-    /// Its maximum length.
+    /// The segment's maximum length.
     length: usize,
-    /// How often it is lost before it gets through.
+    /// How many times the segment is lost before it gets through.
     losses: u8,
     /// The link's delay.
     delay_ns: u64,

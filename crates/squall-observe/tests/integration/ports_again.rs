@@ -141,9 +141,9 @@ fn resets_count_only_with_sequence_numbers_of_the_connection() {
 }
 
 /// The server missed the end of the first connection, so it acknowledges what it has of that connection (RFC 5961,
-/// section 4). The client resets that, and retransmits its SYN.
+/// section 4). The client replies with a RST, and retransmits its SYN.
 #[test]
-fn server_that_missed_the_end_of_the_last_connection_accepts_the_next() {
+fn server_accepts_a_connection_although_it_missed_the_end_of_the_last() {
     let mut link = Link::default();
     let at = link.syn(0, &FIRST);
     let end = link.exchange(at, &FIRST);

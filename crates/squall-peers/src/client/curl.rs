@@ -163,7 +163,7 @@ fn rate_or_parallel(order: &ClientOrder, invocation: &mut Invocation) -> Result<
             if at_once == 1 {
                 return Ok(());
             }
-            // Over HTTP/2 it uses as few connections as it can.
+            // Over HTTP/2 curl uses as few connections as it can.
             invocation.arguments(["--parallel", "--parallel-max", &at_once.to_string()]);
         }
     }

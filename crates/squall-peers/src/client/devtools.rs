@@ -167,7 +167,7 @@ impl DevTools {
                 }
                 has_begun = true;
             } else if has_begun && message["method"] == "Page.loadEventFired" {
-                // An earlier one is that of the empty page.
+                // An earlier load event is that of the empty page.
                 return Ok(());
             }
         }
@@ -363,7 +363,7 @@ impl Page {
         request.protocol = response["protocol"].as_str().unwrap_or_default().to_owned();
         request.opened_connection = at("connectStart").is_some();
         request.secured_ns = at("sslEnd");
-        // For TLS over TCP, `connectEnd` is the end of both.
+        // For TLS over TCP, `connectEnd` is the end of both handshakes.
         request.connected_ns = at("sslStart").or_else(|| at("connectEnd"));
         request.written_first_ns = at("sendStart");
         request.written_last_ns = at("sendEnd");

@@ -10,18 +10,18 @@ use crate::order::Invocation;
 
 /// A load generator.
 pub trait ClientDriver: Installable {
-    /// Its command line and files, or why it cannot generate this load.
+    /// The program's command line and files, or why it cannot generate this load.
     fn configure(&self, order: &ClientOrder, version: &Version) -> Result<Invocation, Refusal>;
 
     /// The file of its rows, in the order's folder, and their format.
     fn rows(&self) -> (&'static str, RowFormat);
 
-    /// Whether its rows are read from stderr, each with its time of arrival, and kept in the file of `rows`.
+    /// Whether the program's rows are read from stderr, each with its time of arrival, and kept in the file of `rows`.
     fn has_rows_on_stderr(&self) -> bool {
         false
     }
 
-    /// Whether it loads pages, and nothing else.
+    /// Whether the program loads pages, and nothing else.
     fn loads_pages(&self) -> bool {
         false
     }

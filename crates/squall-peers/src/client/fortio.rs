@@ -104,7 +104,7 @@ fn schedule(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refu
             return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.arguments(["-n", &requests.to_string()]),
-        // It sends one more request on each connection before it begins, and does not report it.
+        // fortio sends one more request on each connection before the load begins, and does not report it.
         LoadEnd::After(duration) => {
             invocation.arguments(["-t", &format!("{}ns", duration.as_nanos())]);
         }

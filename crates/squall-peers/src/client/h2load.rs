@@ -47,7 +47,7 @@ impl ClientDriver for H2load {
             ClientLoad::Rate { rate, .. } => {
                 let each = rate.per_second() / f64::from(connections);
                 invocation.argument(format!("--rps={each:.6}"));
-                // As many as the server allows: a rate must not wait for responses.
+                // As many streams as the server allows, because a load at a rate must not wait for responses.
                 invocation.argument(format!(
                     "--max-concurrent-streams={}",
                     if is_http1 { 1 } else { 1 << 20 }
@@ -73,7 +73,7 @@ impl ClientDriver for H2load {
         for (name, value) in &order.headers {
             invocation.argument(format!("--header={name}: {value}"));
         }
-        // It has no option for a file of header fields, but one for a file of URLs.
+        // h2load can read URLs from a file, but not header fields.
         let secret = [("header fields", has_credentials(&order.headers))];
         invocation.warn_of_secrets(NAME, &secret);
         if order.has_secret_url() {
@@ -86,14 +86,14 @@ impl ClientDriver for H2load {
     }
 }
 
-/// When it stops sending.
+/// Tells h2load when to stop sending.
 fn until(order: &ClientOrder, invocation: &mut Invocation) -> Result<(), Refusal> {
     match order.load.end() {
         LoadEnd::Requests(requests) if requests < u64::from(order.load.connections()) => {
             return refuse_order(NAME, "it needs at least as many requests as connections");
         }
         LoadEnd::Requests(requests) => invocation.argument(format!("--requests={requests}")),
-        // It does not report requests that are unfinished when its time is over.
+        // h2load does not report requests that are unfinished when its time is over.
         LoadEnd::After(duration) => invocation.argument(format!(
             "--duration={}ms",
             duration.as_nanos().div_ceil(1_000_000)

@@ -65,11 +65,11 @@ impl ClientDriver for K6 {
             "--no-summary",
             "--no-color",
         ]);
-        // Otherwise its API would listen on its default port.
+        // Without this, k6's API would listen on its default port.
         invocation.arguments(["--address=127.0.0.1:0", "--out"]);
         invocation.argument(format!("json={ROWS}"));
         invocation.argument("script.js");
-        // Its times are in its time zone.
+        // k6 writes times in its time zone.
         invocation.environment.push(("TZ".to_owned(), "UTC".into()));
         if let Some(trust) = &order.trust {
             invocation

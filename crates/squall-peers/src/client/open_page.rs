@@ -88,7 +88,8 @@ impl OpenPage {
         }
     }
 
-    /// The value of a JavaScript expression in the page; of a promise, what it is fulfilled with. `undefined` is null.
+    /// The value of a JavaScript expression in the page; for a promise, the value that it is fulfilled with. `undefined` is
+    /// null.
     ///
     /// # Errors
     /// The page threw something, or the browser did not answer within half a minute.

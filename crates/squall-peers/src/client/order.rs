@@ -70,7 +70,7 @@ pub enum ClientLoad {
     Closed {
         /// The number of connections.
         connections: u32,
-        /// Requests in flight on each.
+        /// Requests in flight on each connection.
         streams: u32,
         /// When it ends.
         end: LoadEnd,
@@ -104,7 +104,7 @@ impl ClientLoad {
         }
     }
 
-    /// When it ends; a load at a rate ends after its last request.
+    /// When the load ends; a load at a rate ends after its last request.
     pub(crate) fn end(self) -> LoadEnd {
         match self {
             ClientLoad::Rate { rate, duration, .. } => LoadEnd::Requests(rate.events_in(duration)),
@@ -137,7 +137,7 @@ impl ClientOrder {
         )
     }
 
-    /// Whether its URL has a secret, such as a token in the query.
+    /// Whether the order's URL has a secret, such as a token in the query.
     pub(super) fn has_secret_url(&self) -> bool {
         matches!(redacted_text(&self.url()), Cow::Owned(_))
     }

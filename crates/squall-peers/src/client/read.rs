@@ -22,7 +22,7 @@ pub struct Readout {
     pub rows: u64,
     /// Whether the last line was truncated.
     pub is_cut_off: bool,
-    /// Requests that the program reports it should have sent and did not.
+    /// Requests that, by its own report, the program should have sent but did not.
     pub dropped: u64,
     /// The pages of a browser.
     pub pages: Vec<PageLine>,

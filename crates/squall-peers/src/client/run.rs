@@ -25,10 +25,10 @@ use crate::find::InstalledProgram;
 use crate::order::{Invocation, SECRETS};
 use crate::process::{ExitReport, Launch, PipedStreams, Pipes, Process, StartError, write_files};
 
-/// How often to try to remove a browser's folder, and the pause between tries.
+/// How many times to try to remove a browser's folder, and the pause between tries.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
-/// How many times in a row it must be absent: a process that is ending may create it again.
+/// How many times in a row the folder must be absent: a process that is ending may create it again.
 const ABSENT_TIMES: u32 = 3;
 
 /// A load generator that can be started.
@@ -80,7 +80,7 @@ pub struct ClientReport {
     /// The number of requests that it should send, if known in advance. If rows are missing, the program did not report
     /// those requests.
     pub expected_requests: Option<u64>,
-    /// What was read in addition to them.
+    /// What was read in addition to the rows.
     pub readout: Readout,
 }
 
@@ -106,7 +106,7 @@ impl Client {
         })
     }
 
-    /// Runs it on these processors only; on all processors if the list is empty.
+    /// Makes the program run on these processors only; on all processors if the list is empty.
     pub fn pinned(mut self, processors: Vec<usize>) -> Client {
         self.processors = processors;
         self
@@ -138,7 +138,7 @@ impl Client {
         })
     }
 
-    /// Reads its output while it runs, and converses with it if it expects that; the rows are kept in `file`.
+    /// Reads the program's output while it runs, and converses with it if it expects that; the rows are kept in `file`.
     fn spawn_reader(&self, pipes: Pipes, file: File) -> Option<JoinHandle<io::Result<()>>> {
         if let Some(stderr) = pipes.stderr {
             return Some(thread::spawn(move || {
@@ -219,17 +219,17 @@ impl ClientRun {
         self.process.processors()
     }
 
-    /// How it ended, if it has.
+    /// How the program ended, if it has.
     pub fn has_ended(&self) -> Option<ExitReport> {
         self.process.has_ended()
     }
 
-    /// Stops it with its process group; its log remains.
+    /// Stops the program with its process group; its log remains.
     pub fn stop(&mut self) {
         self.process.stop();
     }
 
-    /// Waits for its end until `deadline`, and reads its rows. A program that has not ended by then is stopped.
+    /// Waits until `deadline` for the program to end, and reads its rows. A program that has not ended by then is stopped.
     pub fn finish(mut self, deadline: Instant) -> Result<ClientReport, ClientError> {
         let name = self.client.order.name.clone();
         let Some(exit) = self.process.wait_until(deadline) else {
@@ -237,7 +237,7 @@ impl ClientRun {
         };
         // End all processes of its group that still hold stderr open.
         self.process.stop();
-        // It does not panic, and its pipe no longer has a writer.
+        // The reader does not panic, and it ends because its pipe no longer has a writer.
         let reading = self.reader.take().and_then(|reader| reader.join().ok());
         if let Some(Err(source)) = reading {
             return Err(ClientError::Conversation { name, exit, source });
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_and_a_browsers_files_are_removed_and_the_rows_stay() {
+    fn secrets_and_a_browsers_files_are_removed_but_the_rows_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at(PROFILE)).unwrap();

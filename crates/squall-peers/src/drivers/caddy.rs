@@ -50,7 +50,7 @@ impl Driver for Caddy {
             let mut policy =
                 json!({ "fallback_sni": order.server_name, "alpn": [order.front.alpn()] });
             if let Some(path) = &order.key_log {
-                // It writes secrets of its clients only, not of its upstream.
+                // Caddy writes secrets only of its clients' connections, not of those to its upstream.
                 policy["insecure_secrets_log"] = json!(path);
             }
             server["tls_connection_policies"] = json!([policy]);
@@ -112,7 +112,7 @@ fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> Value
         Body::Size(bytes) if bytes.get() <= LONGEST_INLINE_BYTES => json!([read_body, {
             "handler": "static_response",
             "status_code": answer.status,
-            // Otherwise it would be chunked above 2 KiB.
+            // Without this, a body of more than 2 KiB would be chunked.
             "headers": { "Content-Length": [bytes.get().to_string()] },
             "body": "x".repeat(bytes.get() as usize),
         }]),
@@ -149,12 +149,12 @@ fn passes_on(order: &Order) -> Value {
             None => json!({ "server_name": order.server_name, "insecure_skip_verify": true }),
         };
     }
-    // Over HTTP/2 and HTTP/3 it opens one connection until its streams run out: the hint has no effect.
+    // Over HTTP/2 and HTTP/3 Caddy opens one connection until its streams run out: the hint has no effect.
     if let Some(most) = order.upstream_connections
         && protocol.version() == Http::Http1
     {
         transport["max_conns_per_host"] = json!(most);
-        // Otherwise it keeps 32 of them idle, and closes those opened beyond.
+        // Otherwise it keeps 32 idle connections, and closes any beyond those.
         transport["keep_alive"] = json!({ "max_idle_conns_per_host": most });
     }
     let upstreams: Vec<Value> = order

@@ -57,7 +57,7 @@ impl Driver for Envoy {
             invocation.argument(extra);
         }
         if order.key_log.is_some() {
-            // Otherwise it may hold secrets back for 10 s.
+            // Without this, Envoy may hold secrets back for 10 s.
             invocation.arguments(["--file-flush-interval-msec", "100"]);
         }
         Ok(invocation)
@@ -169,7 +169,7 @@ fn protocol_options(order: &Order, side: Side) -> Result<Value, Refusal> {
             Setting::ConnectionWindow => "initial_connection_window_size",
             Setting::MaxConcurrentStreams => "max_concurrent_streams",
             Setting::HeaderTableSize => "hpack_table_size",
-            // Set elsewhere, for every version of HTTP.
+            // This is set elsewhere, for every version of HTTP.
             Setting::RequestsPerConnection => continue,
             Setting::MaxFrameSize => return no("it always announces 16384"),
             Setting::DataSize => return no("it fills frames as its buffers allow"),

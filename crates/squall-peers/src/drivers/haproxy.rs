@@ -183,7 +183,7 @@ fn passes_on(order: &Order) -> (String, String, String) {
     } else if protocol == Protocol::H2c {
         flags += " proto h2";
     }
-    // Over HTTP/2 it opens as many connections as streams need: the hint has no effect.
+    // Over HTTP/2 HAProxy opens as many connections as streams need: the hint has no effect.
     if let Some(most) = order.upstream_connections
         && protocol.version() == Http::Http1
     {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_stay_in_their_folder() {
+    fn targets_outside_of_the_documents_folder_are_refused() {
         assert_eq!(document("/?a=b").unwrap(), "documents/index.html");
         assert_eq!(document("/a/b.bin").unwrap(), "documents/a/b.bin");
         for target in ["/../key.pem", "//etc/passwd", "a", "/%2e"] {

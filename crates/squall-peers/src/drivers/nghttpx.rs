@@ -87,7 +87,8 @@ fn backends(order: &Order, invocation: &mut Invocation) {
             upstream.port()
         ));
     }
-    // For each thread. Over HTTP/2 it opens one connection until its streams run out: the hint has no effect.
+    // The limit applies to each thread. Over HTTP/2 nghttpx opens one connection until its streams run out: the hint has no
+    // effect.
     if let Some(most) = order.upstream_connections
         && protocol.version() == Http::Http1
     {

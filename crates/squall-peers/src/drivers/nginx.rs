@@ -80,7 +80,7 @@ impl Driver for Nginx {
         };
         let listen = listen(order, version);
         let extra = order.extra.as_deref().unwrap_or_default();
-        // As root, nginx gives its folders to its default user, which may not exist in a user namespace; otherwise it
+        // As root, nginx gives its folders to its default user, which may not exist in a user namespace. Without root, nginx
         // ignores this.
         let configuration = format!(
             "user root;
@@ -186,7 +186,7 @@ fn answers(answer: &Answer, order: &Order, invocation: &mut Invocation) -> Strin
 /// The configuration before the server, and inside it.
 fn passes_on(order: &Order) -> Result<(String, String), Refusal> {
     let protocol = order.upstream_protocol.unwrap_or(Protocol::H1);
-    // It opens more when it needs them.
+    // nginx opens more connections when it needs them.
     let idle = order.upstream_connections.unwrap_or(1_024);
     let mut upstream = String::from("    upstream squall {\n");
     for address in &order.upstreams {
@@ -212,7 +212,7 @@ fn passes_on(order: &Order) -> Result<(String, String), Refusal> {
     } else {
         "http"
     };
-    // Without these two it would speak HTTP/1.0 and open a connection for each request, before 1.29.7.
+    // Without these two, nginx before 1.29.7 would speak HTTP/1.0 and open a connection for each request.
     let version = match protocol.version() {
         Http::Http2 => "            proxy_http_version 2;\n",
         _ => "            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";\n",

@@ -26,7 +26,7 @@ use crate::support::{NAME, PATIENCE, free_address, search, seat, skip};
 
 const PICTURES: usize = 20;
 
-/// The targets that were requested from a server, and how often.
+/// The targets that were requested from a server, and how many times.
 type RequestCounts = Arc<Mutex<BTreeMap<String, u32>>>;
 
 /// An HTTP/1.1 server that serves a document and pictures, for as long as the test runs.
@@ -198,7 +198,8 @@ fn chromium_loads_pages_and_reports_each_request() {
         );
         assert!(row.response_body_bytes > 30, "{row:?}");
     }
-    // At most six, as for one HTTP/1.1 host. A connection that was opened in advance shows in no request.
+    // A browser opens at most six connections to an HTTP/1.1 host. A connection opened in advance is not visible in any
+    // request.
     let connections = server.connections.load(Ordering::Relaxed);
     assert!((1..=6).contains(&connections), "{connections} connections");
     let openers = finished.rows.iter().filter(|row| row.opened_connection);

@@ -75,7 +75,7 @@ fn found(driver: &dyn ClientDriver) -> Option<InstalledProgram> {
     }
 }
 
-/// Runs it against nginx, and checks what every program must report in its rows.
+/// Runs a load generator against nginx, and checks what every program must report in its rows.
 fn run(
     driver: &dyn ClientDriver,
     found: &InstalledProgram,
@@ -152,9 +152,8 @@ fn lateness(finished: &ClientReport) -> Duration {
 
 /// Runs a load. At a rate the program must send all of its requests, 199 intervals apart; a single burst would take no time.
 ///
-/// A program that had to wait for a processor is late, but by no more than the processor time that other work took
-/// meanwhile; such a load is run again. Any other lateness is a failure, and so is a load that is late each time for a
-/// minute.
+/// A program that had to wait for a processor is late, but by no more than the processor time that other work took meanwhile;
+/// such a load is repeated. Any other lateness is a failure, and so is a load that is late each time for a minute.
 fn run_at_its_rate(
     load: ClientLoad,
     run: impl Fn() -> Option<ClientReport>,
@@ -183,7 +182,7 @@ fn run_at_its_rate(
     }
 }
 
-/// What programs outside of this process, and the hypervisor, have used of the processors.
+/// The processor time that programs outside of this process, and the hypervisor, have used.
 type OtherWork = (Option<ProcessorUse>, SharedCounters);
 
 fn other_work() -> OtherWork {
@@ -284,8 +283,8 @@ fn k6_reports_each_request() {
                     .iter()
                     .all(|row| row.answered_first.is_some() && row.written_last.is_some())
             );
-            // Each user that has sent a request opened its own. k6 drops a request for which it has no free user, so there
-            // are as many users as requests.
+            // Each user that has sent a request opened its own connection. k6 drops a request for which it has no free user, so
+            // there are as many users as requests.
             let opened = finished
                 .rows
                 .iter()
@@ -499,7 +498,7 @@ fn secrets_are_passed_as_arguments_only_if_the_program_takes_them_nowhere_else()
 
 /// curl 7.88, the version in Debian 12, cannot use an h2c connection twice; later versions can.
 #[test]
-fn broken_version_is_refused() {
+fn curl_version_that_cannot_reuse_h2c_is_refused() {
     let curl = client("curl").unwrap();
     let order = order(Path::new("/nowhere"), "curl", H2c, closed(1, 1));
     let version = |text: &str, numbers| Version {

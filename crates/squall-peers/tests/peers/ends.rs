@@ -63,7 +63,7 @@ fn shell(folder: &Path, script: &str, ready: &str) -> RunningStation {
 }
 
 #[test]
-fn killed_program_is_reported_with_its_last_words() {
+fn killed_program_is_reported_with_its_last_output() {
     let _seat = seat();
     for name in ["nginx", "haproxy", "envoy", "nghttpd", "caddy"] {
         if !have(&["openssl"]) {
@@ -110,7 +110,7 @@ fn a_program_that_ends_while_it_starts_says_why() {
         } else {
             order
         };
-        // Its port is taken.
+        // The program's port is taken.
         let _holder = std::net::TcpListener::bind(order.listen).unwrap();
         let running = Station::new(driver, &found, order)
             .unwrap()
@@ -149,7 +149,7 @@ fn station_that_never_responds_is_given_up() {
 }
 
 #[test]
-fn nothing_is_left_running() {
+fn stopped_station_leaves_no_process_running() {
     let _seat = seat();
     let folder = TempDir::new().unwrap();
     // A child in its group ignores SIGTERM, as the parent does.

@@ -25,7 +25,7 @@ fn host() -> Option<Host> {
 }
 
 #[test]
-fn stations_and_clients_are_in_their_host() {
+fn stations_and_clients_run_in_their_host() {
     let _seat = seat();
     if !have(&["openssl", "h2load"]) {
         return;
@@ -45,7 +45,7 @@ fn stations_and_clients_are_in_their_host() {
         };
         let folder = TempDir::new().unwrap();
         let mut order = server(folder.path(), name, front, 100);
-        // The same port for all: a station that has ended must not occupy it.
+        // All stations use the same port: a station that has ended must not occupy it.
         order.listen = SocketAddr::from(([127, 0, 0, 1], 8_080));
         let address = order.listen;
         let running = Station::new(driver, &found, order)

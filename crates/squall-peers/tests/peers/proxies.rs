@@ -140,13 +140,13 @@ fn check_by_name(name: &str) {
 }
 
 #[test]
-fn nginx_passes_requests_on() {
+fn nginx_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     check_by_name("nginx");
 }
 
 #[test]
-fn nginx_of_pypi_passes_requests_on() {
+fn nginx_of_pypi_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     if let Some((driver, found)) = nginx_mainline() {
         check(driver, &found);
@@ -154,25 +154,25 @@ fn nginx_of_pypi_passes_requests_on() {
 }
 
 #[test]
-fn haproxy_passes_requests_on() {
+fn haproxy_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     check_by_name("haproxy");
 }
 
 #[test]
-fn envoy_passes_requests_on() {
+fn envoy_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     check_by_name("envoy");
 }
 
 #[test]
-fn nghttpx_passes_requests_on() {
+fn nghttpx_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     check_by_name("nghttpx");
 }
 
 #[test]
-fn caddy_passes_requests_on() {
+fn caddy_passes_requests_on_between_its_protocols() {
     let _seat = seat();
     check_by_name("caddy");
 }

@@ -59,13 +59,13 @@ fn check_by_name(name: &str) {
 }
 
 #[test]
-fn nginx_answers() {
+fn nginx_answers_over_each_of_its_protocols() {
     let _seat = seat();
     check_by_name("nginx");
 }
 
 #[test]
-fn nginx_of_pypi_answers() {
+fn nginx_of_pypi_answers_over_each_of_its_protocols() {
     let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
@@ -76,39 +76,39 @@ fn nginx_of_pypi_answers() {
 }
 
 #[test]
-fn haproxy_answers() {
+fn haproxy_answers_over_each_of_its_protocols() {
     let _seat = seat();
     check_by_name("haproxy");
 }
 
 #[test]
-fn envoy_answers() {
+fn envoy_answers_over_each_of_its_protocols() {
     let _seat = seat();
     check_by_name("envoy");
 }
 
 #[test]
-fn nghttpd_answers() {
+fn nghttpd_answers_over_each_of_its_protocols() {
     let _seat = seat();
     check_by_name("nghttpd");
 }
 
 #[test]
-fn caddy_answers() {
+fn caddy_answers_over_each_of_its_protocols() {
     let _seat = seat();
     check_by_name("caddy");
 }
 
 /// Large bodies, bodies from a file, and statuses other than 200.
 #[test]
-fn answers_are_as_ordered() {
+fn responses_have_the_ordered_status_and_body() {
     let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;
     }
     for (name, driver, found) in installed(["nginx", "haproxy", "envoy", "caddy"]) {
         let folder = TempDir::new().unwrap();
-        // Not text, and with braces that templates could take for their own.
+        // The file is not text, and has braces that templates could take for their own.
         let file: Vec<u8> = (0..200_000_u32)
             .flat_map(u32::to_le_bytes)
             .chain(*b"{http.request.uri}")

@@ -126,7 +126,7 @@ fn settings_for_each() -> [(&'static str, Vec<(Setting, u64)>); 5] {
 }
 
 #[test]
-fn settings_to_clients_are_on_the_wire() {
+fn settings_towards_clients_appear_on_the_wire() {
     let _seat = seat();
     if !have(&["nghttp", "openssl"]) {
         return;
@@ -160,7 +160,7 @@ fn settings_to_clients_are_on_the_wire() {
 
 /// Settings towards upstreams, as nghttpd prints them.
 #[test]
-fn settings_to_upstreams_are_on_the_wire() {
+fn settings_towards_upstreams_appear_on_the_wire() {
     let _seat = seat();
     use Setting::{ConnectionWindow, HeaderTableSize, StreamWindow};
     if !have(&["nghttpd", "curl", "openssl"]) {
@@ -213,7 +213,7 @@ fn settings_to_upstreams_are_on_the_wire() {
         let running = start((driver, &found), order);
         ask(folder.path(), Protocol::H1, front, "/", None);
         drop(running);
-        // Its log is written when it ends.
+        // nghttpd writes its log when it ends.
         nix::sys::signal::kill(
             nix::unistd::Pid::from_raw(nghttpd.id() as i32),
             nix::sys::signal::Signal::SIGTERM,

@@ -11,7 +11,7 @@ use crate::support::{PATIENCE, have, installed, known, proxy, seat, server, star
 
 /// Each program soon uses both upstreams, regardless of how it chooses by default.
 #[test]
-fn upstreams_share_the_requests() {
+fn requests_are_shared_among_all_upstreams() {
     let _seat = seat();
     if !have(&["curl", "openssl"]) {
         return;

@@ -23,15 +23,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The name in the certificate.
 pub(crate) const NAME: &str = "test.local";
 
-/// The machine. A test that fails while it uses it leaves nothing behind that could harm the next.
+/// Guards the machine. A test that fails while it holds the guard leaves nothing behind that could harm the next.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// A seat next to other tests that start programs.
+/// Shares the machine with other tests that start programs.
 pub(crate) fn seat() -> RwLockReadGuard<'static, ()> {
     MACHINE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The machine without any other test that starts programs: for a program that must send on time.
+/// Takes the machine without any other test that starts programs: for a program that must send on time.
 pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().unwrap_or_else(PoisonError::into_inner)
 }
@@ -57,8 +57,8 @@ pub(crate) fn skip(why: &str) {
     let _ = std::io::stderr().write_all(format!("{said}\n").as_bytes());
 }
 
-/// Says what was not checked, or run again, because other work disturbs this machine. Also if the test succeeds: the test
-/// harness hides only what the macros print.
+/// Says what was not checked, or was repeated, because other work disturbs this machine. This is printed even if the test
+/// succeeds: the test harness hides only what the macros print.
 pub(crate) fn say_disturbed(what: &str) {
     let words = format!("other work disturbs this machine: {what}\n");
     // If this fails, only the message is missing.
@@ -86,7 +86,7 @@ pub(crate) fn command(program: &str) -> Command {
     Command::new(search().program(program).expect("`have` was asked first"))
 }
 
-/// The driver of this name and its program, or a loud skip. A program that one test has found is not asked for its version
+/// The driver of this name and its program, or a loud skip. Once a test has found a program, its version is not asked for
 /// again: Envoy takes up to half a second to print it.
 pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram)> {
     static FOUND: Mutex<BTreeMap<String, InstalledProgram>> = Mutex::new(BTreeMap::new());
@@ -100,7 +100,7 @@ pub(crate) fn known(name: &str) -> Option<(&'static dyn Driver, InstalledProgram
     Some((driver, found))
 }
 
-/// Those of these programs that are installed.
+/// The installed ones among these programs.
 pub(crate) fn installed<const N: usize>(
     names: [&'static str; N],
 ) -> impl Iterator<Item = (&'static str, &'static dyn Driver, InstalledProgram)> {
@@ -231,7 +231,7 @@ pub(crate) fn proxy(
     order
 }
 
-/// Starts it and waits until it is ready.
+/// Starts the station and waits until it is ready.
 pub(crate) fn start(
     (driver, found): (&dyn Driver, &InstalledProgram),
     order: Order,

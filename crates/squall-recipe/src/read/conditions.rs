@@ -137,7 +137,7 @@ fn next_links(
     let hint = "write [[conditions.next_link]] with two brackets on each side";
     let fields = field.tables(expected, hint)?;
     let links = collect_all(fields.iter().map(|it| next_link(it, files)))?;
-    // Without variants, their mistakes have already been reported.
+    // If no variant is valid, mistakes in the variants have already been reported.
     let most = variants.iter().map(Variant::links).max();
     let surplus = most.and_then(|most| Some((most, fields.get(most.max(1) - 1)?)));
     let Some((most, surplus)) = surplus else {

@@ -1,5 +1,5 @@
-//! Refuses keys of `http1` to `tcp` that would have no effect where they are: keys of the other side, keys of a host that
-//! the hop does not leave, and keys of our own engines where programs run. A key that changes nothing misleads.
+//! Refuses keys of `http1` to `tcp` that would have no effect where they are: keys of the other side, keys of a host on a hop
+//! that does not leave it, and keys of our own engines where programs run. A key that changes nothing misleads.
 //!
 //! `side` refuses whole tables of a protocol that the path does not use. `program` reads the settings of programs.
 
@@ -64,7 +64,7 @@ fn check_applies(end: HopEnd, table: &str, key: &str) -> Result<(), IgnoreReason
     match (table, key) {
         ("tcp", "slow_start_after_idle" | "max_cwnd") if end.across_link => Ok(()),
         ("tcp", "slow_start_after_idle" | "max_cwnd") => Err(IgnoreReason::InsideHost),
-        // A program's connections take the first from the route across the link, and the buffers from their host.
+        // A program's connections take the congestion control from the route across the link, and the buffers from their host.
         ("tcp", "congestion_control" | "send_buffer" | "receive_buffer") if end.across_link => {
             Ok(())
         }
@@ -146,7 +146,7 @@ fn check_key(
         ),
         IgnoreReason::Program => field.refuse_key(
             Mistake::OnlyPrograms(key),
-            "it next to one of squall's own stations; what a program accepts goes in `client` or `server`",
+            "it on a hop that begins or ends at one of squall's own stations; settings of other programs go in `client` or `server`",
         ),
         IgnoreReason::Proxy => field.refuse_key(
             Mistake::InProxy(key),

@@ -33,7 +33,7 @@ pub(super) struct VariantContext<'u> {
     pub(super) own_stations: &'u [(String, StationDefinition)],
     /// Whether programs run, or our own stations stand in for them.
     pub(super) station_mode: StationMode,
-    /// How many connections of its own each user may have, if users do not share all.
+    /// How many connections each user may have for itself; `None` if users share all connections.
     pub(super) own_connections: Option<OwnConnections>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn read(
     let last: Vec<Protocol> = protocols.last().copied().into_iter().collect();
     let ends = layout.map_or_else(Vec::new, |layout| ends(layout, context.station_mode));
     let both = common(variant, &protocols, &ends.concat(), context);
-    // Read even if the path is wrong, to report the mistakes in them.
+    // The tables are read even if the path is wrong, so that mistakes in them are reported.
     let tables = hop_tables(variant, layout);
     let fallback = SideSettings::default();
     let base = both.as_ref().unwrap_or(&fallback);
@@ -250,8 +250,8 @@ fn read_program_settings(
     Ok(program_settings)
 }
 
-/// Reads `client` or `server` of a variant or of a hop's table for a program. For one of our own stations it only refuses
-/// the keys that the station would ignore.
+/// Reads the settings of a program from the table `client` or `server` in a variant or in a hop's table. For one of our own
+/// stations, only refuses the keys that the station would ignore.
 fn read_program_side(
     section: &Section<'_>,
     station: &LayoutStation,
@@ -274,7 +274,7 @@ struct HopSettings {
 }
 
 impl HopSettings {
-    /// These settings, overridden by the hop's own table.
+    /// These settings as the hop's own table overrides them.
     fn overridden_by(
         mut self,
         table: &Section<'_>,

@@ -82,7 +82,7 @@ impl KindName {
         KindName::Hold,
     ];
 
-    /// Its keys, in addition to those of all kinds.
+    /// The keys of this kind of load, in addition to those of all kinds.
     const fn keys(self) -> &'static [&'static str] {
         match self {
             KindName::Open => &["rate", "stages", "arrivals", "targets"],
@@ -114,7 +114,7 @@ impl KindName {
         }
     }
 
-    /// How many connections of its own each user may have by default; `None` if users share all connections.
+    /// How many connections each user may have for itself by default; `None` if users share all connections.
     pub(super) fn own_connections(self) -> Option<OwnConnections> {
         match self {
             KindName::Open | KindName::Closed => None,

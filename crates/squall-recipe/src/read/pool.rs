@@ -28,14 +28,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Whether a table sets any of it.
+    /// Whether a table sets anything about the pool.
     pub(super) fn is_in(table: &Section<'_>) -> bool {
         ["connections", "pool"]
             .into_iter()
             .any(|key| table.field(key).is_some())
     }
 
-    /// Nothing set.
+    /// A pool with nothing set.
     pub(super) fn unset() -> Pool {
         Pool {
             connections: Ok(None),

@@ -57,7 +57,7 @@ pub(super) fn read_all(
 ) -> Result<Vec<Profile>, ReportedProblem> {
     let base = base(root, load);
     let primary = match variants {
-        // Their mistakes have already been reported.
+        // Without a valid variant, mistakes in the variants have already been reported.
         [] => Ok(None),
         _ => question::primary(root, variants, files),
     };

@@ -204,7 +204,7 @@ fn large_bodies_without_a_rate_take_the_fast_path_in_every_variant() {
     let small = "[response]\nbody = \"255KiB\"\n";
     assert_eq!(fast("delay = \"16500us\"", small), both(false));
     assert_eq!(fast("link = \"rate 500mbit\"", DOWNLOAD), both(false));
-    // Only the direction of the bodies matters.
+    // Only the direction in which the bodies travel matters.
     let down = "link = { down = \"rate 100mbit\" }";
     assert_eq!(fast(down, DOWNLOAD), both(false));
     assert_eq!(fast(down, UPLOAD), both(true));

@@ -97,7 +97,7 @@ fn keys_of_the_other_side_are_refused() {
             "hop.2.client.http2.retry_unprocessed = true",
             "`retry_unprocessed` of a proxy: it in the client",
         ),
-        // Set for both sides, but the side that could use it is a program.
+        // This key is set for both sides, but the side that could use it is a program.
         ("client ~h2c~> nginx", "http2.goaway_after = 5", goaway),
         (
             "client(curl) ~h1~> server",
@@ -168,7 +168,7 @@ fn host_settings_belong_on_a_hop_across_a_link() {
     let [near, far] = [&found.hops[1].client, &found.hops[1].server];
     assert_eq!(near.tcp.slow_start_after_idle, Some(true));
     assert_eq!(far.tcp.slow_start_after_idle, Some(false));
-    // A program's host applies the first, and its route the congestion control.
+    // A program's host applies `slow_start_after_idle`, and its route the congestion control.
     let said = "server.tcp = { slow_start_after_idle = false, congestion_control = \"reno\" }";
     let found = variant("client ~h1~> nginx", said, StationMode::Real);
     let tcp = &found.hops[0].server.tcp;
@@ -246,7 +246,7 @@ fn hosts_of_programs_apply_tcp_caps_and_buffers() {
         (
             path,
             "hop.2.tcp.max_pacing_rate = \"8mbit\"",
-            "`max_pacing_rate` between programs: it next to one of squall's own stations",
+            "`max_pacing_rate` between programs: it on a hop that begins or ends at one of squall's own stations",
         ),
         (
             "client ~h3~> server",
@@ -291,8 +291,11 @@ fn proxy_delay_applies_to_the_proxy_that_its_hop_leads_to() {
 #[test]
 fn settings_of_our_own_stations_between_programs_are_refused() {
     let path = "client -h1-> envoy ~h2~> nginx";
-    let between =
-        |key: &str| format!("`{key}` between programs: it next to one of squall's own stations");
+    let between = |key: &str| {
+        format!(
+            "`{key}` between programs: it on a hop that begins or ends at one of squall's own stations"
+        )
+    };
     for (lines, key) in [
         ("http2.stream_window = \"1MiB\"", "stream_window"),
         ("tls.min_version = \"1.3\"", "min_version"),

@@ -191,7 +191,7 @@ fn closed_loads_have_users_with_think_times() {
 }
 
 #[test]
-fn several_requests_have_weights() {
+fn several_requests_get_their_weights() {
     let several = plan(
         "[load]\nrate = \"10/s\"\nduration = \"1s\"\n[[request]]\ntarget = \"/a\"\nweight = 3\n\
          [[request]]\ntarget = \"/b\"\nbody = \"1KiB\"",
@@ -251,7 +251,7 @@ fn scripts_last_as_long_as_their_recordings_by_default() {
     };
     assert_eq!(kept.bytes, Bytes::new(9));
     let load = &script.trials[0].load;
-    // The last user starts after 2 s, and its last request is due at half of 2 s. 1 ns more keeps that request.
+    // The last user starts after 2 s, and its last request is due half of 2 s later. 1 ns more keeps that request.
     let length = Duration::from_nanos(3_000_000_001);
     assert_eq!((load.warmup, load.duration), (Duration::ZERO, length));
     assert_eq!(load.users_with_own_connections(), 3);
@@ -333,7 +333,7 @@ fn files_are_kept_once_under_plain_names() {
 }
 
 #[test]
-fn pages_are_trees_of_requests() {
+fn pages_are_read_as_trees_of_requests() {
     let written = plan(
         "[load]\nkind = \"page\"\nusers = 2\npages = 20\nduration = \"5s\"\n[[load.page]]\ntarget = \"/\"\n\
          [[load.page]]\ntarget = \"/app.js\"\nafter = 0\ndelay = \"5ms\"\nurgency = 1",
@@ -399,7 +399,7 @@ fn tiles_and_hold_are_pages_of_one_request() {
 }
 
 #[test]
-fn bodies_are_sizes_texts_files_and_forms() {
+fn bodies_can_be_sizes_texts_files_and_forms() {
     let body = |said: &str| {
         let plan = plan(&format!(
             "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = {said}"
@@ -442,7 +442,7 @@ fn bodies_are_sizes_texts_files_and_forms() {
 }
 
 #[test]
-fn an_upload_is_a_file_or_a_size_with_a_name() {
+fn uploads_need_a_file_or_a_size_with_a_name() {
     let form = |said: &str| {
         format!(
             "[load]\nrate = \"1/s\"\nduration = \"1s\"\n[request]\nbody = {{ form = {{ doc = {said} }} }}"

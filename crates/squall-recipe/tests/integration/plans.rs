@@ -563,7 +563,7 @@ fn bundled_recipe(name: &str) -> Recipe {
 }
 
 #[test]
-fn every_bundled_recipe_parses_and_every_profile_plans() {
+fn every_bundled_recipe_parses_and_each_profile_expands_to_a_plan() {
     for (name, _) in bundled() {
         let recipe = bundled_recipe(name);
         assert_eq!(recipe.name(), *name);

@@ -106,7 +106,7 @@ impl<R: Read> CaptureReader<R> {
         &self.notes
     }
 
-    /// Whether it ended within a packet or block, as when the program that wrote it was killed.
+    /// Whether the capture ended within a packet or block, as when the program that wrote it was killed.
     pub fn is_truncated(&self) -> bool {
         self.input.is_truncated()
     }

@@ -7,13 +7,14 @@ use super::decapsulation::{UnreadProtocol, Unwrapped};
 /// What the entries of a capture do not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureNotes {
-    /// How many frames have a protocol that is not read, by protocol. They count even if the IP packet around it is an entry.
+    /// How many frames have a protocol that is not read, by protocol. A frame counts even if the IP packet around that protocol
+    /// is an entry.
     pub unread: BTreeMap<UnreadProtocol, u64>,
     /// Frames that end within the headers before IP, or that have no time.
     pub unreadable: u64,
     /// Frames of which only the first bytes were captured (snaplen).
     pub shortened: u64,
-    /// The largest number of bytes that were captured of any of those.
+    /// The largest number of bytes that were captured of any shortened frame.
     pub shortened_to: usize,
 }
 

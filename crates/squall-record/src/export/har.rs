@@ -131,7 +131,7 @@ fn response_part(http_version: &str, row: &RequestRecord) -> Value {
         "headersSize": NOT_APPLICABLE,
         "bodySize": row.response_body_bytes,
     });
-    // Chromium's field for it.
+    // Chromium's field for the failure.
     if let Some(error) = failure(row) {
         part["_error"] = json!(error);
     }
@@ -172,7 +172,7 @@ impl Timings {
         let (blocked, connect) = if row.opened_connection {
             (until(row.slot), Some(until(ready)))
         } else {
-            // It may have waited for the handshake of a connection that was opened for another request.
+            // The request may have waited for the handshake of a connection that was opened for another request.
             (
                 until(row.slot.map(|slot| slot.max(ready.unwrap_or(slot)))),
                 None,

@@ -74,7 +74,7 @@ impl QlogTrace {
         traces.into_values().collect()
     }
 
-    /// Adds the purpose of its connection to the trace's title, such as `small requests, round 1`.
+    /// Adds the purpose of the connection to the trace's title, such as `small requests, round 1`.
     #[must_use]
     pub fn with_purpose(self, purpose: String) -> QlogTrace {
         QlogTrace {
@@ -201,7 +201,7 @@ impl Packet {
         }
     }
 
-    /// Whether the frame was in it: frames of a packet follow each other.
+    /// Whether the frame was in this packet: frames of a packet follow each other.
     fn carried(&self, frame: &FrameFacts) -> bool {
         self.way == frame.way && self.number == frame.packet
     }
@@ -227,7 +227,7 @@ impl Packet {
     }
 }
 
-/// An event; `category` is that of the drafts that qvis knows.
+/// An event; `category` is its category in the drafts that qvis knows.
 fn event(at: Time, name: &str, category: &str, data: &Value) -> Value {
     json!({ "time": ms(at), "name": name, "category": category, "data": data })
 }

@@ -9,7 +9,7 @@ use squall_base::record::{FrameFacts, FrameLayer, Way, frame_name};
 /// Whether a QUIC frame of this type can only be in packets that the keys of 0-RTT or 1-RTT protect (RFC 9000, section
 /// 12.4, table 3). Our own stations never send 0-RTT.
 pub(super) fn is_of_one_rtt(kind: u64) -> bool {
-    // Others may contain PADDING, PING, ACK, CRYPTO and the CONNECTION_CLOSE of QUIC itself.
+    // Packets under other keys may contain PADDING, PING, ACK, CRYPTO and the CONNECTION_CLOSE of QUIC itself.
     !matches!(kind, 0x00..=0x03 | 0x06 | 0x1c)
 }
 

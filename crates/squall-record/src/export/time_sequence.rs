@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequence_numbers_go_on_beyond_32_bits() {
+    fn sequence_numbers_continue_beyond_32_bits() {
         let mut numbers = Numbers {
             origin: u32::MAX - 9,
             highest: 0,

@@ -1,10 +1,10 @@
 //! Chrome's trace events as JSON, which Perfetto (<https://ui.perfetto.dev>) and chrome://tracing show.
 //!
-//! A trial is a process and a connection a thread. A request is a slice, in which its causes are nested; each dropped
-//! packet is a short slice on a thread of its link, with a flow to every request that it delayed. Slices of a thread
-//! must not overlap, so a connection with concurrent requests has several threads ("lanes"). Threads are numbered from 1
-//! across the trace, connections before links: Perfetto accepts only 32-bit numbers, and sorts threads by them. Times
-//! count from the trial's epoch. Nothing here follows causes: squall-analysis does.
+//! A trial is a process and a connection a thread. A request is a slice, in which its causes are nested; each dropped packet is
+//! a short slice on a thread of its link, with a flow to every request that it delayed. Slices of a thread must not overlap, so
+//! a connection with concurrent requests has several threads ("lanes"). Threads are numbered from 1 across the trace,
+//! connections before links: Perfetto accepts only 32-bit numbers, and sorts threads by them. Times count from the trial's
+//! epoch. Nothing here determines causes: squall-analysis does.
 
 use std::collections::BTreeMap;
 use std::io::Write;

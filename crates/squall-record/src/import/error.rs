@@ -74,7 +74,7 @@ pub enum Fault {
     /// A time that is too far from the first.
     #[error("it is more than 30 years after the first")]
     TooLate,
-    /// A time before that of the previous step.
+    /// A time that is earlier than the previous step's.
     #[error("its time is before that of the step above it; steps must be sorted by time")]
     TimeGoesBack,
     /// An invalid method.

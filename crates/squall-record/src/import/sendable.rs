@@ -38,7 +38,7 @@ const OWN_FIELDS: [&str; 13] = [
 /// The largest body that is generated in memory, for a recording that has only its size.
 const MAX_BODY: Bytes = Bytes::new(1 << 30);
 
-/// In place of the server, for URLs without one.
+/// Stands for the server of URLs without one.
 static SOME_SERVER: LazyLock<Url> =
     LazyLock::new(|| Url::parse("http://server/").expect("it is a URL"));
 

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_and_after_the_epoch_keep_their_distance() {
+    fn times_keep_their_distance_from_the_epoch_before_and_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("packets.pcapng");
         let capture = PcapngFile::create(path, Time::from_nanos(100), 1_000).unwrap();

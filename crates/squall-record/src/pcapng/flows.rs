@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_come_before_the_packets() {
+    fn secrets_are_written_before_the_packets() {
         let packets = [CaptureDirection::Outbound, CaptureDirection::Inbound].map(packet);
         let mut file = Vec::new();
         let count = write_flows(&mut file, "CLIENT_RANDOM 00 11\n", packets.into_iter()).unwrap();

@@ -21,7 +21,7 @@ pub fn add_secrets(path: &Path, key_log: &str) -> Result<(), RecordError> {
     let written =
         write_with(path, &temporary_path, key_log).and_then(|()| fs::rename(&temporary_path, path));
     if written.is_err() {
-        // It may not exist.
+        // The temporary file may not exist.
         let _ = fs::remove_file(&temporary_path);
     }
     written.map_err(RecordError::write(path))

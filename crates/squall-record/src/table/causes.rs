@@ -62,7 +62,7 @@ impl Row for CausesRecord {
         for cause in Cause::ALL {
             group.numbers(rows, |r| r.spans[cause].as_nanos())?;
         }
-        // Usually no request waited in a queue.
+        // Usually no request waited in a queue, so all of these columns are zero.
         if rows.iter().all(|r| r.queue_roots == CauseSpans::NONE) {
             for _ in Cause::ALL {
                 group.numbers(rows, |_| 0)?;

@@ -75,7 +75,7 @@ table! {
     }
 }
 
-/// Checks that every row has either both or neither of the first and the last byte of an extent.
+/// Checks that in every row, the first and the last byte of an extent are either both set or both null.
 fn check_extent(
     columns: &Columns<'_>,
     (start_name, start): (&'static str, &NullableColumn<'_, u64>),

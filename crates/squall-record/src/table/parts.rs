@@ -3,8 +3,8 @@
 //!
 //! Each part has one row group. The last part is replaced, in one step, whenever its row group has grown; the others are
 //! complete. At the end the bytes of the parts are copied into the table, without decoding, and the folder is removed. The
-//! table is the same file as one that was written without parts. `writer` decides when a part is written. Nothing is synced
-//! to disk before the end: the kernel keeps what a killed process has written, but a machine without power does not.
+//! result is the same file as a table written without parts. `writer` decides when a part is written. Nothing is synced to disk
+//! before the end: the kernel keeps what a killed process has written, but a machine without power does not.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ pub(super) struct Parts {
     table: File,
     folder: PathBuf,
     layout: FileLayout,
-    /// The row groups of the complete parts, with offsets into these.
+    /// The row groups of the complete parts, with offsets into those parts.
     complete: Vec<RowGroupMetaData>,
     /// Whether there is a part, or will be when a snapshot is written.
     has_any: bool,

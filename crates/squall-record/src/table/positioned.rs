@@ -80,7 +80,7 @@ impl ChunkReader for PositionedFile {
         if end.is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF("it ends beyond the file".to_owned()));
         }
-        // Not zeroed first, because every byte of a table passes through here.
+        // The buffer is not zeroed first, because every byte of a table passes through here.
         let mut bytes = Vec::with_capacity(length);
         let mut part = self.from(start).take(length as u64);
         part.read_to_end(&mut bytes)?;
@@ -142,7 +142,7 @@ mod tests {
         assert!(open(&header(64 << 20)).is_ok());
         let error = open(&header(i32::MAX as u32)).unwrap_err().to_string();
         assert!(error.contains("claims to hold 2147483647 bytes"), "{error}");
-        // Not a header: the parquet crate decides.
+        // These bytes are not a header, so the decision is left to the parquet crate.
         assert!(open(b"").is_ok());
         assert!(open(&[0xff; 20]).is_ok());
     }

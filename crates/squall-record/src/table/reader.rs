@@ -59,8 +59,8 @@ impl<R: TableRow> Rows<R> {
         Rows::begin(path.as_ref(), |_| true, &[])
     }
 
-    /// Opens the file like [`Rows::open`], for the rows that lie in all of `ranges`; with no range, for all rows. Row
-    /// groups without any such row are not read. Rows that do not lie in them are not checked.
+    /// Opens the file like [`Rows::open`], for the rows that lie in all of `ranges`; with no range, for all rows. Row groups
+    /// without any such row are not read. Rows outside the ranges are not checked.
     ///
     /// # Errors
     /// Those of [`Rows::open`], and [`RecordError::NoSuchColumn`] if the table has no such column of 64-bit numbers.
@@ -132,7 +132,7 @@ impl<R: TableRow> Rows<R> {
             .fold(0, u64::saturating_add);
         Ok(Rows {
             path: path.into(),
-            // Without a row, there is nothing to read.
+            // If no row was found, there is nothing to read.
             batches: Some(batches)
                 .filter(|_| found.as_ref().is_none_or(|found| !found.groups.is_empty())),
             rows_before_batch: 0,

@@ -55,12 +55,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// Whether it is part of the row.
+    /// Whether the column is part of the row.
     pub(super) fn is_read(&self) -> bool {
         self.role != Role::Derived
     }
 
-    /// Whether it is the column `name` and part of the row.
+    /// Whether the column has this name and is part of the row.
     pub(super) fn is_stored_as(&self, name: &str) -> bool {
         self.name == name && self.is_read()
     }
@@ -73,7 +73,7 @@ impl Column {
         Field::new(self.name, data_type, self.nullable)
     }
 
-    /// Whether it is read as a dictionary, so that each distinct word is checked only once. Nullable columns are not.
+    /// Whether the column is read as a dictionary, so that each distinct word is checked only once. Nullable columns are not.
     pub(super) fn is_read_as_words(&self) -> bool {
         self.packing == Packing::Words && !self.nullable
     }

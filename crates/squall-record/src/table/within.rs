@@ -23,7 +23,7 @@ use super::positioned::PositionedFile;
 /// How many rows are searched at once.
 const BATCH_ROWS: usize = 8 * 1024;
 
-/// The rows whose cell in a column of times or counts lies in a range. A row without that cell is not one of them.
+/// The rows whose cell in a column of times or counts lies in a range. Rows without that cell are not among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnRange {
     pub(super) column: &'static str,

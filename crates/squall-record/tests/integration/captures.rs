@@ -11,7 +11,7 @@ use squall_record::capture::{
     CaptureEntry, CaptureError, CaptureNotes, CaptureReader, UnreadProtocol,
 };
 
-/// A minimal IPv4 packet of TCP, of which the reader looks at the IP header alone.
+/// A minimal IPv4 packet of TCP; the reader looks only at its IP header.
 const IP: [u8; 24] = [
     0x45, 0, 0, 24, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4,
 ];
@@ -163,7 +163,7 @@ fn shortened_frames_and_unread_protocols_are_noted() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_about_unreadable_captures_say_what_to_do() {
     let said = |bytes: &[u8]| entries(bytes).unwrap_err().to_string();
     assert!(said(&[0x1f, 0x8b, 8, 0, 0]).contains("neither pcap nor pcapng"));
     let radio = pcap(0xA1B2_C3D4, u32::to_le_bytes, 127, &[0; 40]);

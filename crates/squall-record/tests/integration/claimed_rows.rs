@@ -52,7 +52,7 @@ fn table_that_claims_too_many_rows_is_refused_before_memory_is_allocated() {
     claim(&path, i64::from(ROWS));
     assert_eq!(read_packets(&path).unwrap(), rows);
 
-    // More than any machine has.
+    // More rows than fit into any machine's memory.
     let claimed = 1_u64 << 45;
     claim(&path, 1 << 45);
     match read_packets(&path) {

@@ -95,7 +95,7 @@ fn columns_match_the_documentation() {
 }
 
 #[test]
-fn every_kernel_field_has_a_column() {
+fn every_field_of_tcp_info_has_a_column() {
     let columns = written::<SocketRecord>();
     let tcp = columns
         .iter()

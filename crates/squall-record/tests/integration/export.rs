@@ -102,7 +102,7 @@ fn columns_of_the_table() -> Vec<String> {
         .collect()
 }
 
-/// `vegeta encode` reads these lines and writes the same lines again (checked by hand with vegeta 12).
+/// `vegeta encode` reads these lines and writes them back unchanged (checked by hand with vegeta 12).
 #[test]
 fn vegeta_results_have_twelve_fields() {
     let urls = [
@@ -160,7 +160,7 @@ fn h2load_log_has_start_status_and_duration() {
 fn percentile_distribution_has_the_layout_of_wrk2() {
     let mut export = PercentileExport::new(Vec::new());
     export.append(&some()).expect("a Vec takes everything");
-    // In addition, requests that took 1, 2, ... 10 ms.
+    // In addition to those, there are requests that took 1, 2, ... 10 ms.
     for n in 0..10 {
         export
             .append(&[request(9, 500, n + 1)])
@@ -174,7 +174,7 @@ fn percentile_distribution_has_the_layout_of_wrk2() {
 fn interval_log_counts_each_request_in_its_scheduled_second() {
     let mut export = IntervalLogExport::new(Vec::new(), EPOCH_UNIX_NS);
     export.append(&some()).expect("a Vec takes everything");
-    // Over a minute, one request every 100 ms; the 7th takes so long that it ends last.
+    // One request every 100 ms for a minute; request 7 takes so long that it ends last.
     let mut rows: Vec<RequestRecord> = (5..600).map(|n| request(n, 100 * n, 1 + n % 10)).collect();
     rows[2].end = Time::from_nanos(61_000_000_000);
     rows.sort_by_key(|row| row.end);

@@ -159,9 +159,9 @@ fn credentials_are_not_exported() {
     );
 }
 
-/// Requests without any response are left out, as those of a browser that were never answered.
+/// Requests without any response are left out, like a browser's requests that were never answered.
 #[test]
-fn har_file_can_be_imported_again() {
+fn exported_har_file_can_be_imported() {
     let headers = [("content-type".to_owned(), "text/plain".to_owned())];
     let mut rows = some();
     rows[2].request_body_bytes = 5;

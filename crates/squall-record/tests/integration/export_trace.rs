@@ -111,7 +111,7 @@ fn causes_are_inside_their_request_and_drops_point_to_their_victims() {
                 stage(112, 120, Cause::Loss),
             ],
         ),
-        // One that ends too late is cut off.
+        // A cause that ends after its request is cut off.
         (1, vec![stage(110, 170, Cause::Hol)]),
     ]);
     // The second victim begins after the drop, and request 9 does not exist.
@@ -204,7 +204,7 @@ fn every_thread_of_a_trace_has_a_number_of_its_own_that_fits_32_bits() {
 }
 
 #[test]
-fn empty_trace_is_json() {
+fn trace_without_trials_is_valid_json() {
     let export = TraceExport::new(Vec::new());
     let trace = text(export.finish().expect("a Vec takes everything"));
     let trace: Value = serde_json::from_str(&trace).expect("JSON");

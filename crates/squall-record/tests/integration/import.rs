@@ -263,7 +263,7 @@ fn every_field_of_a_target_is_kept_or_counted() {
             (OmissionReason::Field, 1)
         ]
     );
-    // A script may have what a target has.
+    // A script may have everything that a target may have.
     let script = Script {
         requests: content,
         steps: vec![ScriptStep {

@@ -240,7 +240,7 @@ fn numbers_that_overflow_a_dictionary_round_trip() {
             _ if i % ROW_GROUP_ROWS < PAGE_ROWS + 9 => 5 + i as u32 % 3,
             _ => different,
         };
-        // Only in the second group, and not in its first page.
+        // The flag is set only in the second row group, and not in its first page.
         row.is_marked = i == ROW_GROUP_ROWS + PAGE_ROWS + 5;
     }
     write(&path, &rows, 1024);

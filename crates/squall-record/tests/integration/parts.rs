@@ -154,7 +154,7 @@ fn killed_writer_leaves_its_saved_rows_and_the_next_one_removes_them() {
 }
 
 #[test]
-fn parts_stay_if_they_cannot_be_joined() {
+fn parts_are_kept_if_they_cannot_be_joined() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("packets.parquet");
     let rows = packets(ROW_GROUP_ROWS + 1_000);
@@ -171,7 +171,7 @@ fn parts_stay_if_they_cannot_be_joined() {
 }
 
 #[test]
-fn foreign_files_among_the_parts_stay() {
+fn foreign_files_among_the_parts_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("packets.parquet");
     let notes = folder_of(&table).join("notes.parquet");
@@ -187,7 +187,7 @@ fn foreign_files_among_the_parts_stay() {
 }
 
 #[test]
-fn special_files_and_tables_without_room_beside_them_have_no_parts() {
+fn special_files_and_tables_whose_parts_folder_is_blocked_have_no_parts() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device.parquet");
     symlink("/dev/null", &device).unwrap();

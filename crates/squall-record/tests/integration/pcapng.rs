@@ -347,7 +347,7 @@ fn saved_packets_can_be_read_while_the_capture_is_still_being_written() {
     let path = folder.path().join("packets.pcapng");
     let mut file = PcapngFile::create(path.clone(), EPOCH, EPOCH_UNIX_NS).unwrap();
     let up = |index, after_ns| captured(index, Direction::Up, after_ns, vec![0x45], None);
-    // The second one is held back: an earlier one may follow.
+    // The second packet is held back, because an earlier one may follow.
     let until = Time::from_nanos(EPOCH.as_nanos() + 20);
     file.append(vec![up(0, 10), up(1, 20)], until).unwrap();
     file.save().unwrap();

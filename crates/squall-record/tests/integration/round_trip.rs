@@ -163,7 +163,7 @@ projection! {
 }
 
 projection! {
-    /// Asks for a column that follows from others, and is not read.
+    /// Asks for a column that is derived from others and never read.
     #[derive(Debug)]
     pub struct Derived of row: RequestRecord {
         response_time: Duration = row.response_time(), "response_time_ns";

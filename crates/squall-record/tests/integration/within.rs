@@ -1,4 +1,4 @@
-//! Reading the rows within ranges returns exactly these rows, and searches no more of the table than they need.
+//! Reading the rows within ranges returns exactly these rows, and searches no more of the table than is needed.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ fn packets(from: u32, to: u32) -> Vec<PacketRecord> {
 }
 
 #[test]
-fn span_of_time_costs_the_same_in_a_short_and_a_long_table() {
+fn searching_a_time_span_costs_the_same_in_short_and_long_tables() {
     let groups = u64::from(ROW_GROUP_ROWS);
     let (short, long) = (
         written(2 * ROW_GROUP_ROWS + 7),
@@ -55,7 +55,7 @@ fn span_of_time_costs_the_same_in_a_short_and_a_long_table() {
             // Within one page, and at the edges of pages.
             ((270_336, 270_336), groups),
             ((270_335, 278_528), groups),
-            // In two row groups.
+            // Across two row groups.
             ((ROW_GROUP_ROWS - 5, ROW_GROUP_ROWS + 5), 2 * groups),
         ] {
             let found = read(path, &[arrived(from, to)]);
@@ -83,14 +83,14 @@ fn rows_must_lie_in_every_range_and_missing_cells_lie_in_none() {
     let indices: Vec<u64> = found.iter().map(|row| row.index).collect();
     let expected = (95..=195).filter(|index| index % 97 != 0);
     assert_eq!(indices, expected.collect::<Vec<u64>>());
-    // Nothing lies in both.
+    // No row lies in both ranges.
     let (found, _) = read(&path, &[index, arrived(300, 400)]);
     assert!(found.is_empty());
     assert_eq!(read(&path, &[]).0.len(), 1_000);
 }
 
 #[test]
-fn only_columns_of_wide_numbers_have_ranges() {
+fn only_columns_of_64_bit_numbers_can_have_ranges() {
     let (_folder, path) = written(1);
     for column in ["flow", "fate", "nowhere"] {
         let range = ColumnRange::new(column, 0..=1);

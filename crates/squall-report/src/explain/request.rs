@@ -81,7 +81,7 @@ fn push_causes(text: &mut String, it: &Explanation) {
     text.push_str(&format!("  {:<17}  {} ns\n", "total", figure::count(total)));
 }
 
-/// The longest gap in its response, and what it waited for meanwhile.
+/// The longest gap in the response, and what the request waited for meanwhile.
 fn push_gap(text: &mut String, it: &Explanation) {
     let Some(gap) = it.longest_gap.as_ref().filter(|gap| gap.length >= SHORT) else {
         return;
@@ -104,7 +104,7 @@ fn push_gap(text: &mut String, it: &Explanation) {
     ));
 }
 
-/// What the requests ahead of it in the queue waited for.
+/// What the requests ahead of this one in the queue waited for.
 fn push_behind(text: &mut String, roots: &[CauseTime]) {
     let total: u64 = roots.iter().map(|share| share.time.as_nanos()).sum();
     let known = roots.iter().filter(|share| share.cause != Cause::Queue);
@@ -307,7 +307,7 @@ fn seen_mark(mark: &Mark) -> Option<TimelineEvent> {
     })
 }
 
-/// When windows were used up. Periods with only short openings between them are one event.
+/// When flow-control windows were used up. Periods with only short openings between them are one event.
 fn windows(stages: &[Stage], begin: Time, hop_direction: &HopDirection) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     let mut rest = stages;
@@ -383,7 +383,7 @@ fn run_length(packets: &[MessagePacket]) -> usize {
     1 + together.count()
 }
 
-/// Whether it arrived and was not a retransmission.
+/// Whether the packet arrived and was not a retransmission.
 fn is_plain(packet: &MessagePacket) -> bool {
     packet.arrived.is_some() && !packet.is_again
 }
@@ -481,7 +481,7 @@ fn cost(impact: &DropImpact) -> String {
     format!("; it cost {}{others}", costs.join(" and "))
 }
 
-/// One sentence for each direction in which it waited in its sender's send queue.
+/// One sentence for each direction in which the message waited in its sender's send queue.
 fn send_queues(context: &ExplanationContext, it: &Explanation) -> Vec<String> {
     let passages = context.passages(&it.course).into_iter();
     let waits = passages.filter_map(|(hop, direction, way)| {

@@ -1,6 +1,6 @@
 //! Checks as JUnit XML, which CI systems show as tests.
 //!
-//! There is no schema that all readers agree on; this is what those of Jenkins, GitLab and GitHub have in common.
+//! There is no schema that all readers agree on; this is what Jenkins, GitLab and GitHub have in common.
 
 use super::Check;
 use crate::text::printable;
@@ -27,7 +27,7 @@ pub fn junit(suite: &str, checks: &[Check]) -> String {
     xml + "  </testsuite>\n</testsuites>\n"
 }
 
-/// Text for an attribute or an element. XML has no control characters, not even escaped.
+/// Text for an attribute or an element. XML does not allow control characters, even escaped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(text).chars() {

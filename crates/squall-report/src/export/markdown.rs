@@ -65,7 +65,7 @@ fn cell_row(cell: &CellSummary) -> Vec<String> {
     ]
 }
 
-/// Two runs in a language: what changed, a table for each cell, the checks, and what is not the same in both.
+/// Two runs in a language: what changed, a table for each cell, the checks, and what else differs between them.
 pub fn markdown_of_changes(
     language: Language,
     changes: &Changes,
@@ -175,7 +175,7 @@ fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     text
 }
 
-/// Text whose characters mean nothing to Markdown.
+/// Text with Markdown's special characters escaped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(text).chars() {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_from_elsewhere_is_shown_as_it_is() {
+    fn foreign_text_is_escaped_so_that_it_is_shown_as_it_is() {
         let rows = std::iter::once(vec!["a|b".to_owned(), "<b>*x*".to_owned()]);
         let text = table(&["name", "p99"], rows);
         assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_are_marked() {
+    fn checks_are_marked_as_passed_or_failed() {
         let check = Check {
             of: "h1".to_owned(),
             name: "p(99)<50".to_owned(),

@@ -1,7 +1,7 @@
 //! The top of the page: the answer in one clause, how certain it is, the reason, and the health of the run. Numbers, further
 //! results and doubts are folded below.
 //!
-//! Every sentence is squall-analysis'. Conditions without trials are only named.
+//! All sentences come from squall-analysis. Conditions without trials are only named.
 
 use squall_analysis::answer::{Answer, Confidence};
 use squall_analysis::{RunSummary, figure};
@@ -39,7 +39,7 @@ fn push_answer(page: &mut String, answer: &Answer) {
     }
 }
 
-/// Shows the confidence without colours and words.
+/// A character that shows the confidence without colours or words.
 fn sign(confidence: Confidence) -> char {
     match confidence {
         Confidence::Proven => '✓',

@@ -1,5 +1,5 @@
-//! Bars on a logarithmic axis: a statistic of the response time of each variant as the median over trials or rounds, with its
-//! interval and their values.
+//! Bars on a logarithmic axis: a statistic of each variant's response time as the median over trials or rounds, with its
+//! interval and the value of each trial or round.
 //!
 //! All statistics share one axis. Scripts show one at a time (assets/switches.js); without them, and on paper, all are visible.
 //! It computes nothing; `comparison` has the bars of a run, `load_requests` those of a load.
@@ -23,7 +23,7 @@ pub(super) struct Bar<'a> {
     /// Words after its value if that is doubtful, otherwise empty.
     pub(super) doubt: &'static str,
     pub(super) spread: Option<Spread<Quantile>>,
-    /// The values that the bar is the median of.
+    /// The values whose median the bar shows.
     pub(super) dots: Vec<Quantile>,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Group<'a> {
 pub(super) struct Drawing<'a> {
     pub(super) statistic: &'static str,
     pub(super) caption: String,
-    /// What it shows, for readers who do not see it.
+    /// What the drawing shows, for screen readers.
     pub(super) label: String,
     pub(super) groups: Vec<Group<'a>>,
 }
 
-/// Appends the drawings, of which `usual` is shown at first; nothing without a value.
+/// Appends the drawings, and shows the one called `usual` first; appends nothing without a value.
 pub(super) fn push(page: &mut String, usual: &str, drawings: &[Drawing<'_>]) {
     let groups = drawings.iter().flat_map(|drawing| &drawing.groups);
     let spreads = groups

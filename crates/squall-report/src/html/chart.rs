@@ -92,7 +92,7 @@ impl ValueAxis {
     }
 }
 
-/// One of 1, 2 or 5 x 10^n, so that a span has at most that number of steps.
+/// The smallest of 1, 2 or 5 x 10^n that divides `span` into at most `most` steps.
 fn round_step(span: f64, most: f64) -> f64 {
     let mut steps = (-9..=15).flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(n)));
     steps.find(|step| *step >= span / most).unwrap_or(span)
@@ -125,7 +125,7 @@ pub(super) struct Chart<'a> {
     pub(super) texts: ChartTexts<'a>,
     pub(super) time: TimeAxis,
     pub(super) values: ValueAxis,
-    /// The markup of what is between the axes.
+    /// The markup of everything between the axes.
     pub(super) shapes: String,
 }
 
@@ -152,8 +152,8 @@ impl Chart<'_> {
     }
 }
 
-/// Begins a drawing of this height; `label` is for readers who do not see it, `name` names its files within the request or
-/// connection (assets/export.js).
+/// Begins a drawing of this height; `label` is for screen readers, `name` names its files within the request or connection
+/// (assets/export.js).
 pub(super) fn begin(page: &mut String, height: f64, label: &str, name: &str) {
     page.push_str(&format!(
         "<svg class=\"drawing\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\" data-plot=\"{}\">\n",
@@ -171,7 +171,7 @@ pub(super) fn push_times(page: &mut String, time: TimeAxis, y: f64) {
     }
 }
 
-/// A dot for each place: the round end of a line without length, in effect. `class` may be several.
+/// A dot for each place, drawn as a line of no length with round ends. `class` may be several classes.
 pub(super) fn dots(class: &str, places: impl Iterator<Item = (f64, f64)>) -> String {
     let path: String = places.map(|(x, y)| format!("M{x:.1} {y:.1}h.1")).collect();
     path_of(class, &path)
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_keep_a_value_until_the_next_one() {
+    fn step_lines_keep_a_value_until_the_next_one() {
         let line = steps("line", [(1.0, 5.0), (2.0, 7.0)].into_iter());
         assert_eq!(line, "<path class=\"line\" d=\"M1.0 5.0H2.0V7.0\"/>\n");
         assert_eq!(steps("line", std::iter::empty()), "");

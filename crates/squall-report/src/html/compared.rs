@@ -55,8 +55,8 @@ pub fn compared_page_in(language: Language, runs: &[ListedRun<'_>]) -> String {
     translator.keeping(names).page(compared_page(runs))
 }
 
-/// The number of a run, by which its page is found, and its name. The number is first because names of runs often differ at
-/// their ends only, which drawings cut off.
+/// The number of a run, by which its page is found, and its name. The number is first because names of runs often differ only
+/// at their ends, which drawings cut off.
 fn name_of(run: &ListedRun<'_>) -> String {
     format!("{}: {}", run.number, run.name)
 }

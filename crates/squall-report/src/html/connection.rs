@@ -87,7 +87,7 @@ struct DirectionNames {
 }
 
 impl DirectionNames {
-    /// Over the whole life of the connection, or of one of its windows.
+    /// The names for a view of the connection's whole life, or of one of its time windows.
     fn of(direction: Direction, is_life: bool) -> DirectionNames {
         let (words, life) = match direction {
             Direction::Up => ("From client to server", "life-up"),
@@ -106,7 +106,7 @@ impl DirectionNames {
     }
 }
 
-/// A window of the connection, or its whole life.
+/// A view of the connection over a time window, or over its whole life.
 struct View<'a> {
     window: &'a TraceWindow,
     is_quic: bool,
@@ -119,12 +119,12 @@ impl View<'_> {
         TimeAxis::new(self.origin, self.window.from, self.window.to)
     }
 
-    /// Whether it is the whole life, which is not about particular requests.
+    /// Whether the view shows the whole life, which names no particular requests.
     fn is_life(&self) -> bool {
         self.window.requests.is_empty()
     }
 
-    /// What is left out of a whole life, and what its colours and times mean.
+    /// Says what the view of a whole life leaves out, and what its colours and times mean.
     fn push_life_head(&self, page: &mut String) {
         let length = figure::millis(self.window.to.since(self.window.from));
         page.push_str(&format!(
@@ -134,7 +134,7 @@ impl View<'_> {
         ));
     }
 
-    /// What the window is about, and the colours of the requests.
+    /// Says which requests the time window is about, and which colours requests have.
     fn push_head(&self, page: &mut String, of: &Page<'_>) {
         let links = self.window.requests.iter().map(|it| {
             let (id, request) = (of.request(it.request), it.request);
@@ -421,7 +421,7 @@ impl View<'_> {
         chart.push(page);
     }
 
-    /// When the sender had to wait, for these causes.
+    /// When the sender had to wait because of these causes.
     fn bands(&self, trace: &DirectionTrace, causes: &[Cause]) -> String {
         let time = self.time();
         let held = trace.held.iter().filter(|it| causes.contains(&it.cause));

@@ -34,9 +34,9 @@ impl Axis {
         Axis { top, step }
     }
 
-    /// The axis whose top is at a tick.
+    /// This axis with its top raised to a tick.
     pub(super) fn rounded_up(self) -> Axis {
-        // A little less, so that a rounding error does not add a step.
+        // Slightly less than the quotient, so that a rounding error does not add a step.
         let steps = (self.top / self.step - 1e-9).ceil();
         Axis {
             top: steps * self.step,
@@ -143,13 +143,13 @@ fn push_figure(page: &mut String, variant: usize, delivery: &Delivery, axes: &Ax
 
 /// One graph.
 pub(super) struct Graph {
-    /// It also names the graph's files, together with its variant (assets/export.js).
+    /// The title also names the graph's files, together with its variant (assets/export.js).
     pub(super) title: &'static str,
-    /// What it shows, for readers who do not see it.
+    /// What the graph shows, for screen readers.
     pub(super) label: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// The markup of what is between the axes.
+    /// The markup of everything between the axes.
     pub(super) shape: String,
 }
 
@@ -196,7 +196,7 @@ fn area(delivery: &Delivery, axes: &Axes) -> String {
     format!("<path class=\"area\" d=\"{path}V{BOTTOM}Z\"/>\n")
 }
 
-/// A dot for each packet: the round end of a line without length, in effect.
+/// A dot for each packet, drawn as a line of no length with round ends.
 fn dots(delivery: &Delivery, axes: &Axes) -> String {
     let mut path = String::new();
     for sample in &delivery.samples {
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// A trial with these bytes in its intervals of 10 ms, and a packet at the start of each one that has any.
+    /// A trial with these bytes in its intervals of 10 ms, and a packet at the start of each interval that has any bytes.
     fn delivery(variant: &str, bytes: &[u64]) -> Delivery {
         let packets = (0..).zip(bytes).filter(|(_, bytes)| **bytes > 0);
         let samples: Vec<PacketSample> = packets

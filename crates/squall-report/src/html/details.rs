@@ -24,7 +24,7 @@ const UNFOLDED: usize = 8;
 /// The most requests of a finding with links to them.
 const EVIDENCE_LINKED: usize = 5;
 
-/// The dialog in which the scripts show one.
+/// The dialog in which the scripts show a request or connection.
 const DIALOG: &str = "<dialog id=\"detail\" aria-label=\"Request or connection in full\">\n<form method=\"dialog\">\
                       <button>Close</button></form>\n<div id=\"detail-body\"></div>\n</dialog>\n";
 
@@ -48,7 +48,7 @@ pub(super) struct Details {
     slowest: Option<(Duration, String)>,
     /// The elements with the data.
     elements: String,
-    /// Ids of requests by the folder of their trial and their number.
+    /// Ids of requests, by their trial's folder and their number.
     ids: BTreeMap<(String, u64), String>,
     /// On a live page, which can show any request: the positions of trials in the order of the run, by their folders.
     /// Otherwise empty.

@@ -63,7 +63,7 @@ fn push_finding(page: &mut String, found: &MergedFinding<'_>, details: &Details)
     page.push_str("</ul>\n</details>\n");
 }
 
-/// What the address calls a finding that is unfolded (assets/switches.js): its name, and its hop if it has one.
+/// The name of an unfolded finding in the page's address (assets/switches.js), with its hop if it has one.
 fn id(finding: &Finding) -> String {
     match finding.hop {
         Some(hop) => format!("{}-{hop}", finding.name),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_of_several_cells_is_one_line_with_its_highest_cost() {
+    fn finding_in_several_cells_is_one_line_with_its_highest_cost() {
         let mut cells = cells();
         let mut other = cells[0].clone();
         other.variant = "h2c x2".to_owned();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn healthy_run_has_no_section() {
+    fn page_of_a_healthy_run_has_no_section_of_findings() {
         let mut page = String::new();
         push(&mut page, &[], &Details::of(&[]));
         assert_eq!(page, "");

@@ -1,6 +1,6 @@
 //! Heat maps of a condition: how many requests were due at about the same time and took about as long, a map for each variant.
 //!
-//! A map has all requests of its variant's valid trials, of which the plots of single requests may show only a part. All
+//! A map has all requests of its variant's valid trials, whereas the plots of single requests may show only some of them. All
 //! maps of a condition have the same axes and the same steps of one colour. The fewer requests, the closer it is to the
 //! background, which may be light or dark. It is pure markup; squall-analysis' `heat` counts.
 
@@ -54,7 +54,7 @@ struct Scale {
     area: Area,
 }
 
-/// Appends the maps of these trials, one for each variant, of which `names` are the names; nothing if no request of a valid
+/// Appends the maps of these trials, one for each variant; `names` are the variants' names. Nothing if no request of a valid
 /// trial succeeded.
 pub(super) fn push(page: &mut String, names: &[&str], trials: &[Drawn<'_>], words: &Words) {
     let is_load = trials.iter().any(|(_, plot)| plot.is_load);
@@ -93,7 +93,7 @@ impl CellMap<'_> {
         took.max_by_key(|row| self.requests.in_row(HeatRow::Took(*row)))
     }
 
-    /// What it shows, for readers who do not see it.
+    /// What the map shows, for screen readers.
     fn label(&self) -> String {
         let fullest = self.fullest().map(|row| {
             let [from, to] = [row, row + 1].map(|row| figure::millis(HeatRow::begins_at(row)));
@@ -268,8 +268,9 @@ fn push_legend(page: &mut String, scale: &Scale) {
     }
 }
 
-/// Appends the rows for which `depth` returns their number, counted downwards from the uppermost row. That one begins at
-/// `top`, and each has this height. A line of the path is a run of fields: whole numbers of columns and rows keep pages small.
+/// Appends the rows for which `depth` returns their number, counted downwards from the uppermost row. The uppermost row begins
+/// at `top`, and each row has this height. Each line of the path is a run of fields, in whole numbers of columns and rows,
+/// which keeps pages small.
 fn push_rows(
     page: &mut String,
     scale: &Scale,

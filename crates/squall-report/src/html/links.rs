@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The id of a request of the trial. assets/details.js turns links to those that cannot be shown into plain text.
+    /// The id of a request of the trial. assets/details.js turns links to requests that cannot be shown into plain text.
     pub(super) fn request(&self, request: u64) -> String {
         request_id(self.detail.index, request)
     }
@@ -55,7 +55,7 @@ pub(super) fn connection_id(trial: &TrialDetail, hop: u8, number: u32) -> String
     format!("connection-{}-{hop}-{number}", trial.index)
 }
 
-/// The connections of a request: the hop of each, and the hop's client's number for it.
+/// The connections of a request: the hop of each, and the number that the hop's client gave it.
 pub(super) fn places(it: &Explanation) -> Vec<(u8, u32)> {
     let hops = &it.course.hops;
     let only = (1, it.connection.filter(|_| hops.is_empty()));

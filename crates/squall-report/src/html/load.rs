@@ -1,5 +1,5 @@
 //! The page of a load without trials: what the rounds of its variants show, thresholds, response times, every request as a
-//! point, the load over time, where the time went, and how it was made.
+//! point, the load over time, where the time went, and how the load was made.
 //!
 //! It has the style and the scripts of a run's report. All text, tables and drawings are in the markup; scripts only
 //! draw the points, and offer what is drawn as files. This module computes only positions; sentences and figures are
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_one_load_has_each_section_and_needs_nothing_else() {
+    fn page_of_one_load_has_each_section_and_no_reference_to_other_files() {
         let mut variants = samples::variants();
         variants.truncate(1);
         variants[0].name = "h1 <b>".to_owned();

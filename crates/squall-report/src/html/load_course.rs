@@ -11,7 +11,7 @@ use squall_base::Duration;
 use super::deliveries::{Axis, Graph, LEFT};
 use super::text::SERIES;
 
-/// Appends the graphs of one load; nothing without intervals. `place` is that of its variant.
+/// Appends the graphs of one load; nothing without intervals. `place` is the place of the load's variant.
 pub(super) fn push(page: &mut String, place: usize, intervals: &[IntervalFigures]) {
     let Some(length) = intervals.first().map(|first| first.length) else {
         return;

@@ -92,7 +92,7 @@ const METHOD_PATH: &str = "/METHOD.md";
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// What a live page may do besides: ask the server that it came from. Its browser asks that for an icon.
+/// What a live page may do in addition: ask the server that it came from, from which browsers also fetch an icon.
 const LIVE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                            img-src 'self' data:";
 

@@ -76,7 +76,7 @@ fn millis(value: Quantile) -> Option<f64> {
         .map(Duration::as_millis_f64)
 }
 
-/// Begins a drawing of this height; `label` is for readers who do not see it.
+/// Begins a drawing of this height; `label` is for screen readers.
 pub(super) fn begin(page: &mut String, height: f64, label: &str) {
     page.push_str(&format!(
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">\n",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_reaches_from_round_number_to_round_number() {
+    fn both_ends_of_an_axis_are_round_numbers() {
         let axis = LogAxis::of([ms(30), ms(700), Quantile::Never].into_iter()).unwrap();
         assert_eq!((axis.low_ms, axis.high_ms), (20.0, 1_000.0));
         assert_eq!(axis.share(Quantile::Never), 1.0);

@@ -179,7 +179,7 @@ fn push_endpoint(page: &mut String, place: Option<usize>, probed: &ProbedEndpoin
     page.push_str("</section>\n");
 }
 
-/// A suffix for names of tables, so that those of several endpoints differ.
+/// A suffix for the names of tables, so that tables of several endpoints have different names.
 fn suffix(place: Option<usize>) -> String {
     place.map_or_else(String::new, |place| format!("-{}", facts::letter(place)))
 }

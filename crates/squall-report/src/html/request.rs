@@ -224,7 +224,7 @@ impl Drawing {
         }
     }
 
-    /// A row for the windows that held its messages back, if any did.
+    /// A row for the flow-control windows that held the request's messages back, if any did.
     fn push_windows(&mut self, passages: &[(Direction, &Passage)]) {
         let y = self.bottom;
         let held = passages.iter().flat_map(|(_, passage)| &passage.held);
@@ -232,7 +232,7 @@ impl Drawing {
         let mut drawn = BTreeSet::new();
         for stage in held {
             let (from, to) = (self.time.across(stage.from), self.time.across(stage.to));
-            // Of several in one place, only the first can be seen.
+            // Of several waits in one place, only the first would be visible, so the others are not drawn.
             if !drawn.insert((stage.cause, (to / VISIBLE) as u64)) {
                 continue;
             }
@@ -252,7 +252,7 @@ impl Drawing {
         self.bottom += 8.0 + GAP;
     }
 
-    /// The packets between client, above, and server, below.
+    /// The packets between the client (above) and the server (below).
     fn push_ladder(&mut self, passages: &[(Direction, &Passage)], of_hop: &str) {
         self.bottom += GAP;
         let (top, bottom) = (self.bottom, self.bottom + LADDER);
@@ -356,7 +356,7 @@ fn push_named(page: &mut String, words: &str, requests: Vec<(u64, String)>, of: 
     page.push_str(&format!("<p>{words} {}{more}.</p>\n", named.join(", ")));
 }
 
-/// The stages as a table, those of each hop after those of the whole path.
+/// The stages as a table: first those of the whole path, then those of each hop.
 fn push_stages(page: &mut String, it: &Explanation) {
     page.push_str(
         "<details><summary>Stages as a table</summary>\n<table class=\"numbers\" data-name=\"stages\"><thead><tr>\

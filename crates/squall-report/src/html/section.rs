@@ -51,7 +51,7 @@ const PAGE_COLUMNS: [&str; 8] = [
     "unfinished",
 ];
 
-/// What the run has of a condition besides its summary.
+/// What the section of a condition needs from the run, besides the summary.
 pub(super) struct RunParts<'a> {
     /// The measures of the run.
     pub(super) measures: &'a [Measure],

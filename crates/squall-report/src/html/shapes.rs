@@ -81,7 +81,7 @@ pub(super) fn push_of_load(page: &mut String, plots: &[TrialPoints]) {
     push_all(page, &names, &trials, &trials, &OF_LOAD);
 }
 
-/// Appends the drawings of these trials; those over time only of `chosen`. `names` are the names of the variants.
+/// Appends the drawings of these trials; the drawings over time show only `chosen`. `names` are the names of the variants.
 fn push_all(
     page: &mut String,
     names: &[&str],
@@ -309,7 +309,7 @@ fn push_courses(page: &mut String, trials: &[Drawn<'_>], words: &Words) {
     page.push_str("</div>\n");
 }
 
-/// `axes` are those of time, of requests and of rates.
+/// `axes` has the axes of time, of requests and of rates.
 fn push_course(page: &mut String, variant: usize, plot: &TrialPoints, axes: [Axis; 3]) {
     let [seconds, in_flight, rate] = axes;
     let course = &plot.shape.course;

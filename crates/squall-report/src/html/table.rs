@@ -34,7 +34,7 @@ pub(super) fn end(page: &mut String) {
     page.push_str("</tbody></table></div>\n");
 }
 
-/// A cell: `title` is that of its column, `class` may be empty, `content` is markup.
+/// A cell: `title` is the column's title, `class` may be empty, `content` is markup.
 pub(super) fn push_cell(page: &mut String, title: &str, class: &str, content: &str) {
     let class = if class.is_empty() {
         String::new()

@@ -63,7 +63,7 @@ static TERMS: [Term; 9] = [
     Term {
         id: "term-distance",
         words: "the configured delay",
-        meaning: "The time that packets need on a link without loss and queues, there and back. No protocol can save it.",
+        meaning: "The time that packets need on a link without loss and queues, there and back. No protocol can avoid it.",
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The chosen requests and connections of a trial as compressed markup.
 //!
-//! `request` or `connection` draws each one. It is kept compressed in its own element, because all of them together would be
-//! most of the page. Nothing is chosen here (squall-analysis' `detail` does that); `details` puts them on the page.
+//! `request` or `connection` draws each one. The markup is kept compressed in an element for each, because all of it together
+//! would be most of the page. Nothing is chosen here (squall-analysis' `detail` does that); `details` puts them on the page.
 
 use serde::Serialize;
 use squall_analysis::detail::{ConnectionDetail, RequestDetail, TrialDetail};

@@ -1,4 +1,5 @@
-//! Texts of findings in an earlier wording, which the findings.json of older runs still has, such as those in docs/findings.
+//! Texts of findings and of reasons in an earlier wording, which the records of older runs still have, such as those in
+//! docs/findings. The other tables here have the current wording.
 
 use super::{Phrase, phrase};
 
@@ -88,4 +89,63 @@ pub(super) const PHRASES: &[Phrase] = &[
         "小于 64 字节的 DATA 帧（不含流的末尾）",
     ),
     phrase("sound, at most", "可靠的上限"),
+    phrase(
+        "A ticket of the first one would have saved that work, and with TLS 1.2 a round trip",
+        "首个连接的会话票据本可以省去这些工作，在 TLS 1.2 下还可省去一个往返",
+    ),
+    phrase(
+        "The receiver gives its window back in large steps, and what has not reached a step stays with it while the sender waits",
+        "接收方以大步长归还窗口，未满一步的部分留在接收方，而发送方在等待",
+    ),
+    phrase(
+        "As many requests were under way on the connections as may be at once, by the server's limit or the client's own",
+        "连接上同时进行的请求数已达到服务器或客户端自身的上限",
+    ),
+    phrase(
+        "Further ones waited in line before anything of them was sent",
+        "其余请求在发送任何内容之前排队等待",
+    ),
+    phrase(
+        "The sender held a small segment back until everything before it was acknowledged (RFC 896), and the receiver held that acknowledgement back for 40 ms and more",
+        "发送方扣住一个小报文段，直到之前的数据都被确认 (RFC 896)，而接收方把该确认延迟了 40 ms 以上",
+    ),
+    phrase(
+        "The kernel had no local port left for further connections to the same destination: 28,232 by default, each kept for 60 s after its side has closed it (TIME_WAIT)",
+        "内核已没有可用于连接同一目的地的本地端口：默认 28,232 个，每个在本端关闭后还保留 60 s (TIME_WAIT)",
+    ),
+    phrase(
+        "That allows about 470 new connections a second, and what comes above it fails",
+        "这大约允许每秒 470 个新连接，超出部分会失败",
+    ),
+    phrase(
+        "The server reset requests with REFUSED_STREAM, which says that it has done nothing for them (RFC 9113, section 8.7)",
+        "服务器用 REFUSED_STREAM 重置请求，表示它没有为这些请求做任何处理 (RFC 9113, 8.7)",
+    ),
+    phrase(
+        "A client may send them again, a round trip later at least, if it does so at all",
+        "客户端可以重新发送，但至少晚一个往返时间，也可能根本不重发",
+    ),
+    phrase(
+        "The sender took segments for lost that were only late or had been overtaken, and the receiver said that it had them twice (DSACK, RFC 2883)",
+        "发送方把只是迟到或被超越的报文段当作丢失，而接收方表示收到了两次 (DSACK, RFC 2883)",
+    ),
+    phrase(
+        "Each time data is sent in vain, and the congestion window may shrink for nothing",
+        "每次都白白发送数据，拥塞窗口也可能无谓缩小",
+    ),
+    phrase("under way in them, at most", "其间在途数据，至多"),
+    phrase("give `rate`", "请设置 `rate`"),
+    phrase(
+        "as no setting of a recipe does this",
+        "因为配方没有对应的设置",
+    ),
+    phrase("an offload is at work", "有卸载功能在起作用"),
+    phrase(
+        "the hosts did not fall silent, so the kernel's counters are not final",
+        "主机没有静默，因此内核计数器不是最终值",
+    ),
+    phrase(
+        "no HTTP was seen on hop {#n}, and yet requests were answered",
+        "第 {n} 跳上没有看到任何 HTTP，请求却得到了应答",
+    ),
 ];

@@ -706,7 +706,7 @@ pub(super) const FIXES: &[Phrase] = &[
         "提高 --workers：每个都有自己的连接",
     ),
     phrase(
-        "versions 1.1 of the transport, or several upstreams",
+        "`versions 1.1` in the transport block, or several upstreams",
         "transport 的 versions 1.1，或多个上游",
     ),
     phrase(

@@ -62,7 +62,7 @@ fn words(translator: &Translator) -> String {
     let mut words: BTreeMap<&str, String> = phrases
         .map(|phrase| (phrase.en, phrase.zh.to_owned()))
         .collect();
-    // The scripts have these from the page.
+    // The scripts take these texts from the page.
     let shared = Cause::ALL
         .map(Cause::name)
         .into_iter()
@@ -127,7 +127,7 @@ impl Pass<'_> {
         page + &self.run(&run)
     }
 
-    /// The text of a run as markup, with its terms explained again.
+    /// The text of a run as markup, with its terms turned back into buttons.
     fn run(&mut self, run: &Run<'_>) -> String {
         let mut said = escaped(&self.text(&unescaped(&run.text)));
         let mut buttons: Vec<(String, String)> = Vec::new();

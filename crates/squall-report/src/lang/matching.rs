@@ -137,7 +137,7 @@ pub(super) fn said(names: &BTreeSet<String>, text: &str) -> String {
     }
 }
 
-/// A text without the colon or full stop at its end, and the Chinese counterpart of that.
+/// A text without the colon or full stop at its end, and the Chinese counterpart of that punctuation.
 fn ending(text: &str) -> (&str, &'static str) {
     if let Some(core) = text.strip_suffix(':') {
         return (core, "：");
@@ -205,7 +205,7 @@ impl Matcher<'_> {
             Some(Piece::Words(words)) => text.match_indices(words).map(|(at, _)| at).collect(),
             _ => vec![text.len()],
         };
-        // The longest value comes first: that of `median response time 5 ms` is `median response time`, not `median`.
+        // The longest value comes first: in `median response time 5 ms` it is `median response time`, not `median`.
         if matches!(kind, Kind::Said | Kind::Sentence) {
             ends.reverse();
         }

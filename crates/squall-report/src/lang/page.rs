@@ -316,7 +316,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "已到达的字节等待其他请求丢失的字节，因为连接按序交付字节",
     ),
     phrase(
-        "The time that packets need on a link without loss and queues, there and back. No protocol can save it",
+        "The time that packets need on a link without loss and queues, there and back. No protocol can avoid it",
         "数据包在没有丢包和排队的链路上往返所需的时间。任何协议都无法节省",
     ),
     phrase("No connection or stream was free", "没有空闲的连接或流"),
@@ -357,7 +357,7 @@ pub(super) const PHRASES: &[Phrase] = &[
         "在链路的队列中，或正以链路速率发送",
     ),
     phrase(
-        "The delay that the link is configured to have. No protocol can save it",
+        "The delay that the link is configured to have. No protocol can avoid it",
         "链路配置的时延。任何协议都无法节省",
     ),
     phrase(

@@ -4,7 +4,7 @@
 
 use super::{Phrase, phrase};
 
-/// Fixes, each alone and after the word that announces it. A pattern with that word would not translate what follows it.
+/// Two phrases for each fix: alone, and after `Fix: `. A pattern with a slot after `Fix: ` would not translate the slot.
 macro_rules! fixes {
     ($($en:literal => $zh:literal,)*) => {
         &[$(

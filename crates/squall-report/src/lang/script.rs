@@ -1,7 +1,7 @@
 //! The texts of the page's scripts. The page has their Chinese as JSON, keyed by the English, which the scripts pass to `say`
 //! (assets/data.js).
 //!
-//! No markup is here: `page` has the texts that are in it.
+//! Texts in the page's markup are in `page`.
 
 use super::{Phrase, phrase};
 

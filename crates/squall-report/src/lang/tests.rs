@@ -126,7 +126,7 @@ fn verdicts_are_translated_with_all_of_their_numbers() {
 }
 
 #[test]
-fn names_stay_even_if_they_have_punctuation_or_are_words_of_a_report() {
+fn names_are_kept_even_if_they_have_punctuation_or_are_report_words() {
     check(&[
         (
             "large, slow is slower than h1: p99 2100 ms against 66 ms, 32x.",
@@ -142,7 +142,7 @@ fn names_stay_even_if_they_have_punctuation_or_are_words_of_a_report() {
 }
 
 #[test]
-fn unknown_text_stays_and_known_text_beside_it_is_translated() {
+fn unknown_text_is_kept_while_known_text_beside_it_is_translated() {
     check(&[
         ("an utterly new sentence", "an utterly new sentence"),
         (

@@ -247,7 +247,7 @@ fn sentences_made_of_parts_are_translated() {
 }
 
 #[test]
-fn fixes_are_translated_after_their_heading_and_by_themselves() {
+fn fixes_are_translated_with_and_without_their_heading() {
     for fault in squall_analysis::probe::Fault::ALL {
         for text in [fault.title().to_owned(), fault.general_fix().to_owned()] {
             let said = Language::Zh.say(&text);

@@ -11,7 +11,7 @@ use crate::columns::{left, right, width_of};
 /// Longer bars would show nothing more.
 const BAR_AT_MOST_COLUMNS: usize = 60;
 
-/// In fewer columns, the bars need the room of the last column.
+/// In fewer columns, the bars take the space of the last column.
 const CUMULATIVE_FROM_COLUMNS: usize = 60;
 
 /// Fewer bars show no shape.
@@ -31,7 +31,7 @@ pub(super) fn chart(latencies: &Latencies, format: &TextFormat) -> Vec<String> {
 /// little room for a chart.
 pub(super) fn chart_within(latencies: &Latencies, format: &TextFormat, rows: usize) -> Vec<String> {
     let mut buckets = latencies.buckets();
-    // One row is that of the titles.
+    // One row has the titles.
     if rows < 1 + BARS_AT_LEAST {
         return Vec::new();
     }

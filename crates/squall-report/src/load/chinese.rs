@@ -144,14 +144,14 @@ fn screens_and_lines_in_chinese_have_no_english_text() {
                 interval: &IntervalFigures::default(),
                 ..live
             };
-            // `n/a/s` has no letters in a row.
+            // `n/a/s` does not count as a word.
             check(&CHINESE.say(&format!("load: {}", line(&without))), 200);
         }
     }
 }
 
 #[test]
-fn lines_below_a_summary_are_chinese() {
+fn lines_below_a_summary_in_chinese_have_no_english_text() {
     let said = Language::Zh.say_lines(
         "held: the first response took 100.000 ms, the second 90.000 ms: \
          the second request waited for the first\n\

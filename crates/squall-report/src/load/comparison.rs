@@ -102,7 +102,7 @@ pub(crate) fn quantile(value: Quantile) -> String {
     }
 }
 
-/// `h2 against h1: p99 0.47x (119 ms against 251 ms), rate 1.8x; no difference shown of p50 and p90`.
+/// `h2 against h1: p99 0.47x (119 ms against 251 ms), rate 1.8x; no difference shown in p50 and p90`.
 fn sentence(comparison: &RoundsComparison, variants: &[VariantRounds]) -> String {
     let names = format!(
         "{} against {}",

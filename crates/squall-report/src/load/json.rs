@@ -76,7 +76,7 @@ pub struct RequestsJson {
     pub unfinished: u64,
     /// Requests of the warm-up, which no other number except `retried` includes.
     pub warmup: u64,
-    /// How often a request was sent again that the server had not processed.
+    /// How many times a request was retried because the server had not processed it.
     pub retried: u64,
 }
 
@@ -194,8 +194,8 @@ pub struct ConnectionsJson {
     pub tls_full: u64,
     /// TLS handshakes that resumed a session.
     pub tls_resumed: u64,
-    /// Handshakes of requests that opened a connection, per second of the measured phase: those of TLS or QUIC, in the clear
-    /// those of TCP.
+    /// Handshakes of requests that opened a connection, per second of the measured phase: those of TLS or QUIC, or those of TCP
+    /// for cleartext.
     pub handshakes_per_s: Option<f64>,
     /// Connections by protocol.
     pub protocols: BTreeMap<String, u64>,
@@ -283,7 +283,7 @@ pub struct ComparisonJson {
     pub comparisons: Vec<RoundsComparison>,
 }
 
-/// What the rounds of two variants show of the p99.
+/// What the rounds of two variants show about the p99.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnswerJson {
     /// The better variant; null if no difference is shown.
@@ -580,19 +580,19 @@ mod tests {
     }
 
     #[test]
-    fn connections_have_the_rate_of_handshakes() {
+    fn json_of_connections_has_the_rate_of_handshakes() {
         let per_s = |sample: &samples::Sample| {
             let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();
             json["connections"]["handshakes_per_s"].clone()
         };
         assert_eq!(per_s(&samples::connections()), 25.0);
-        // Its connections were opened before the load.
+        // The connections of this load were opened before it.
         assert_eq!(per_s(&samples::mixed()), 0.0);
         assert!(per_s(&samples::empty()).is_null());
     }
 
     #[test]
-    fn requests_that_were_sent_again_are_counted() {
+    fn retried_requests_are_counted() {
         let mut sample = samples::one();
         sample.counts.retried = 7;
         let json = serde_json::to_value(LoadJson::of(&sample.finished())).unwrap();

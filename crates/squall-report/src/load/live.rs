@@ -83,14 +83,15 @@ impl LiveLoad<'_> {
     }
 }
 
-/// The lines of a screen, none wider than the terminal, and at most `height` of them. The histogram has the rows that are left.
+/// The lines of a screen, none wider than the terminal, and at most `height` of them. The histogram gets the rows that are
+/// left.
 pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, height: usize) -> Vec<String> {
     let mut lines = vec![progress(live, format)];
     lines.push(format.line(Style::Plain, &rates(live)));
     let mut rows = latencies(live);
     let mut latencies = format.aligned(&rows);
     if !fit(&latencies, format.columns()) {
-        // Half a number is worse than none. Leave out p90 and p99.9, which readers miss least.
+        // Instead of cutting numbers off, leave out p90 and p99.9, which readers miss least.
         rows.iter_mut()
             .for_each(|row| drop((row.remove(4), row.remove(2))));
         latencies = format.aligned(&rows);
@@ -100,7 +101,7 @@ pub fn screen(live: &LiveLoad<'_>, format: &TextFormat, height: usize) -> Vec<St
     lines.push(format.line(Style::Plain, &outcomes(live.totals)));
     lines.extend(failures(live.totals, format));
     lines.extend(generator(live).map(|line| format.line(Style::Plain, &line)));
-    // Before the first request, no threshold holds.
+    // Before the first request, thresholds would only show as failed, so they are left out.
     let has_begun = live.totals.requests() > 0;
     let thresholds = live.thresholds.iter().filter(|_| has_begun);
     lines.extend(thresholds.map(|threshold| {
@@ -219,7 +220,7 @@ fn outcomes(totals: &LoadTotals) -> String {
 /// The three most frequent kinds of failure, one line each, which limits the height of the screen.
 fn failures(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
     const SHOWN: usize = 3;
-    // Those with an error status are counted by status.
+    // Failures with an error status are already counted by status.
     let failed = totals.failed() - totals.error_statuses();
     let kinds = totals.failures().kinds();
     let shown = &kinds[..kinds.len().min(SHOWN)];

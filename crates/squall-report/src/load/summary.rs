@@ -27,7 +27,7 @@ pub(crate) const PERCENTILES: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// Bytes that arrive closer together than this count as one piece.
+/// If bytes arrive closer together than this, they count as one piece.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The text; every line ends with a line feed.
@@ -269,7 +269,7 @@ fn percentile_rows(all: &[&Latencies]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, share) in PERCENTILES {
         rows.push(figures(name, all, |of| of.quantile(share)));
-        // Without enough samples for one percentile, there are not enough for the next either.
+        // If there are too few samples for one percentile, there are too few for all higher ones.
         if all[0].quantile(share).is_none() {
             break;
         }
@@ -374,7 +374,7 @@ fn parts_table(totals: &LoadTotals, format: &TextFormat) -> Vec<String> {
         .zip(meanings)
         .map(|(line, means)| format!("{line}  {}", format.say(means)));
     let explained: Vec<String> = explained.collect();
-    // Explanations that are cut off explain nothing, and half a number is worse than none.
+    // Nothing is cut off: explanations that do not fit are left out, and then columns.
     if fit(&explained, format.columns()) {
         lines = explained;
     } else if !fit(&lines, format.columns()) {
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_of_a_load_with_little_is_short() {
+    fn summary_of_a_load_with_few_figures_is_short() {
         check(
             &samples::empty(),
             &FORMAT,
@@ -677,13 +677,13 @@ mod tests {
             ["max", "40.0", "ms", "90.0", "ms", "90.0", "ms"],
             "{text}"
         );
-        // What arrives within a millisecond is not in pieces.
+        // Bytes that arrive within a millisecond count as one piece.
         let text = summary(&samples::mixed().finished(), &FORMAT);
         assert!(!text.contains("first chunk"), "{text}");
     }
 
     #[test]
-    fn connection_for_each_request_shows_the_rate_of_handshakes() {
+    fn load_with_a_connection_for_each_request_shows_its_handshake_rate() {
         let text = summary(&samples::connections().finished(), &FORMAT);
         let line = "\nconnections 50 TCP\nhandshakes/s 25\nhandshakes 50 full\n";
         assert!(text.contains(line), "{text}");

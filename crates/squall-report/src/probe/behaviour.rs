@@ -230,7 +230,7 @@ fn certificates(facts: &HandshakeFacts) -> Option<String> {
     ))
 }
 
-/// Adds to the text about certificates how many bytes an initial congestion window of TCP carries.
+/// The text about certificates, followed by how many bytes TCP's initial congestion window carries.
 fn with_window(endpoint: &Endpoint, certificates: String) -> String {
     match &endpoint.tls {
         Some(tls) if !certificates.is_empty() => format!(
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn early_data_is_offered_or_not_and_unknown_without_a_ticket() {
+    fn offered_early_data_is_described_but_not_without_a_ticket() {
         let mut facts = handshake("HTTP/2", Resumption::Resumed);
         facts.early_data_bytes = Some(16_384);
         assert_eq!(

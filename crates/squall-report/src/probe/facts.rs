@@ -13,7 +13,7 @@ use squall_base::plan::Version;
 
 use super::behaviour;
 
-/// A window above this limits no client: 1 GiB per round trip.
+/// A flow-control window above this does not limit any client: 1 GiB per round trip.
 const UNLIMITED: u64 = 1 << 30;
 
 /// At shorter round trips, the processors at both ends determine how long a handshake takes.
@@ -80,7 +80,7 @@ fn http2_predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut expected = vec!["expected, by its window updates".to_owned()];
     expected.extend(predictions.iter().map(|it| mbit(it.expected_bytes_per_s)));
     let measured = measured_upload(endpoint, "HTTP/2");
-    // Usually the expected rates are nearly those above, so they have no row.
+    // Otherwise the expected rates are nearly those in the row above, and have no row of their own.
     if windows.allows_less() {
         return vec![heading, row, expected, measured];
     }
@@ -586,7 +586,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn handshakes_are_given_in_round_trips_if_these_are_long_enough() {
+    fn tls_and_quic_facts_have_handshakes_in_round_trips_unless_too_short() {
         let mut endpoint = endpoint();
         endpoint.tls = Some(TlsFacts {
             cipher: "1.3 TLS_AES_128_GCM_SHA256".to_owned(),
@@ -654,7 +654,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn http3_limits_are_a_row_with_a_figure_per_round_trip() {
+    fn http3_limits_have_a_row_with_a_figure_for_each_round_trip() {
         let mut endpoint = Diagnosis::of(&Observations::default()).endpoint;
         assert!(predictions(&endpoint).is_empty());
         endpoint.round_trip = Some(ms(30));
@@ -671,7 +671,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn handshake_is_given_in_round_trips_unless_these_are_too_short() {
+    fn handshake_is_given_in_round_trips_unless_they_are_too_short() {
         let mut endpoint = endpoint();
         endpoint.round_trip = Some(ms(30));
         let said = handshake_time(&endpoint, ms(63));
@@ -681,7 +681,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn quic_losses_are_those_of_both_sides() {
+    fn quic_losses_include_those_of_both_sides() {
         let mut quic = QuicFacts {
             sent: 1_000,
             lost: 30,

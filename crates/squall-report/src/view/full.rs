@@ -1,8 +1,8 @@
 //! One request in full, with its connections, for the dialog of a live page, which also shows requests that are not in the
 //! page.
 //!
-//! `html` draws it as it draws those of the page, so that both look alike. squall-analysis' `detail` found everything that is
-//! drawn, and assets/details.js shows it.
+//! `html` draws it in the same way as requests in the page, so that both look alike. squall-analysis' `detail` found everything
+//! that is drawn, and assets/details.js shows it.
 
 use serde::Serialize;
 use squall_analysis::detail::TrialDetail;

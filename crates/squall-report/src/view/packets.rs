@@ -1,7 +1,7 @@
-//! All packets of a trial's links, and those of a time span: what was dropped, and what was sent again.
+//! All packets of a trial's links, and those of a time span: what was dropped, and what was retransmitted.
 //!
-//! A TCP packet was sent again if its payload begins below what its flow has sent before in that direction, or if it is
-//! another SYN. QUIC's packets are never sent again, and what they repeat is encrypted, so none of them is marked.
+//! A TCP packet is a retransmission if its payload begins below what its flow has sent before in that direction, or if it is
+//! another SYN. QUIC does not retransmit packets, and which data its packets repeat is encrypted, so none of them is marked.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct ShownPacket {
 }
 
 impl ShownPacket {
-    /// Whether it is of interest even among very many.
+    /// Whether the packet is listed even if there are very many.
     fn is_unusual(&self) -> bool {
         self.fate != Fate::Delivered || self.is_retransmission
     }
@@ -71,9 +71,9 @@ pub struct PacketList {
     pub total: usize,
     /// How many of them the link dropped.
     pub dropped: usize,
-    /// How many TCP sent again.
+    /// How many of them TCP retransmitted.
     pub retransmitted: usize,
-    /// Whether `packets` has all of them. Otherwise it has the first of those that were not delivered or were sent again.
+    /// Whether `packets` has all of them. Otherwise it has the first of those that were not delivered or were retransmitted.
     pub is_complete: bool,
     /// Packets in order of arrival.
     pub packets: Vec<ShownPacket>,
@@ -225,7 +225,7 @@ mod tests {
             data(160, 1, 0, 100),
             copy,
             data(180, 3, start, 100),
-            // It arrived before the others, but was added after them.
+            // The SYN arrived before the others, but is added after them.
             syn,
             data(190, 4, 100, 100),
         ])

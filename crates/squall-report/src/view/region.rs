@@ -1,4 +1,4 @@
-//! The visible part of a plot, as its query says: times, latencies, and how many pixels there are for them.
+//! The visible part of a plot, as a query describes it: times, latencies, and the size of the plot in pixels.
 //!
 //! Times count from the first arrival of the load, in microseconds, as everywhere on the page. Nothing is drawn here.
 
@@ -60,7 +60,7 @@ pub struct Region {
     pub time: Span,
     low_us: u32,
     high_us: u32,
-    /// How many pixels there are for them, at least one in each direction.
+    /// The size of the plot in pixels, at least one in each direction.
     columns: usize,
     rows: usize,
     is_logarithmic: bool,
@@ -97,12 +97,12 @@ impl Region {
         Ok(region)
     }
 
-    /// Whether a latency is in it.
+    /// Whether a latency is in the region.
     pub(super) fn has_latency(&self, latency_us: u32) -> bool {
         (self.low_us..=self.high_us).contains(&latency_us)
     }
 
-    /// Whether a band from this latency upwards reaches into it.
+    /// Whether a band from this latency upwards reaches into the region.
     pub(super) fn has_any_above(&self, latency_us: u32) -> bool {
         latency_us <= self.high_us
     }
@@ -115,12 +115,12 @@ impl Region {
         self.columns * self.rows
     }
 
-    /// The column of pixels of a time in it.
+    /// The column of pixels for a time in the region.
     pub(super) fn column(&self, at_us: u64) -> usize {
         self.time.column(at_us, self.columns)
     }
 
-    /// The pixel of a time and a latency in it; a latency below it is in the lowest row.
+    /// The pixel for a time and a latency in the region; a latency below the region is in the lowest row.
     pub(super) fn cell(&self, at_us: u64, latency_us: u32) -> usize {
         let scaled = |us: u32| {
             if self.is_logarithmic {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_two_million_rows_is_found_by_looking_at_few() {
+    fn rows_of_a_time_span_are_found_by_looking_at_few_of_two_million() {
         let rows: Vec<u64> = (0..2_000_000).map(|n| n * 50).collect();
         for (from_us, to_us, count) in [
             (0, u64::MAX, 2_000_000),

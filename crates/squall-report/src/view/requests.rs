@@ -41,7 +41,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether it is visible in a region with these latencies.
+    /// Whether the request is visible in a region with these latencies.
     fn is_visible(&self, region: &Region) -> bool {
         match self.mark {
             PointMark::Outcome(Outcome::Answered) => region.has_latency(self.latency_us),
@@ -135,7 +135,7 @@ impl RequestIndexBuilder {
         (since_epoch - self.load_start).as_nanos() / 1_000
     }
 
-    /// The index of everything that was added, in any order.
+    /// The index of everything that was added; the order of adding does not matter.
     pub fn finish(mut self) -> RequestIndex {
         self.rows.sort_unstable_by_key(|row| row.request);
         self.causes.sort_unstable_by_key(|(request, _)| *request);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn requests_on_the_same_pixel_are_merged_and_all_counted() {
-        // Two bands, and few failures.
+        // Two bands of latencies, and a few failures.
         let rows: Vec<Row> = (0..100_000)
             .map(|n| match n % 1_000 {
                 7 => row(n, n, 0, FAILED),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn zooming_in_reaches_single_requests() {
+    fn zooming_in_ends_at_single_requests() {
         let rows: Vec<Row> = (0..100_000).map(|n| row(n, n, 100, ANSWERED)).collect();
         let index = index(rows, Vec::new());
         assert_eq!(

@@ -143,7 +143,7 @@ const MARKS: &str = "(plot, colour, row) => { \
 #[test]
 fn each_dropped_packet_is_a_mark_on_the_time_axis_in_a_row_for_its_variant() {
     let run = run(&NAMES, Size::SMALL);
-    // Of the first two variants under the last condition: at each second, and half a second later.
+    // Drops of the first two variants under the last condition: of one at each second, of the other half a second later.
     let drops = |first_ms: u64| (1..9).map(move |n| Duration::from_millis(1_000 * n + first_ms));
     let plots = run.plots().into_iter().zip(&run.records);
     let plots: Vec<TrialPoints> = plots
@@ -164,7 +164,7 @@ fn each_dropped_packet_is_a_mark_on_the_time_axis_in_a_row_for_its_variant() {
     show_overlay(&mut page);
     page.middle_of("#condition-2 .multiple .plot");
     page.wait_for("document.querySelector('#condition-2 .multiple .plot').dataset.points > 0");
-    // The overlay has a row for each of its variants; with one variant, drops have the colour of what they lead to.
+    // The overlay has a row for each of its variants; with one variant, drops have the colour of the cause that they lead to.
     for (plot, colour, row, first_ms) in [
         (0, "--series-0", 0, 0),
         (0, "--series-1", 1, 500),
@@ -342,9 +342,9 @@ fn median_redraw_ms(page: &mut Page, entry: u32, what: &str) -> f64 {
     times[15]
 }
 
-/// Also keeps the pictures for inspection, in the folder that it prints.
+/// The test also keeps the pictures for inspection, in the folder that it prints.
 #[test]
-fn page_draws_in_light_and_dark_wide_and_narrow() {
+fn page_draws_its_points_in_light_and_dark_and_on_wide_and_narrow_screens() {
     let size = Size {
         rate_per_s: 1000,
         warmup_s: 5,
@@ -373,7 +373,7 @@ fn page_draws_in_light_and_dark_wide_and_narrow() {
                 width.to_be_bytes(),
                 "its width, in the PNG's header"
             );
-            // With its points drawn, the picture takes 476 to 544 kB.
+            // If the points are drawn, the picture takes 476 to 544 kB.
             assert!(
                 picture.len() > 200_000,
                 "{scheme}, {width}: only {} bytes",

@@ -55,7 +55,7 @@ fn bars_cover_the_measured_requests_of_valid_trials() {
         reasons: vec!["the link was late".to_owned()],
     };
     let summary = summary(&run, &["h1", "h2c x1"]);
-    // Two repetitions of 8 s at 200 requests/s; one of those of h1 is invalid.
+    // Two repetitions of 8 s at 200 requests/s; one repetition of h1 is invalid.
     let cells = summary.causes.of_condition(0);
     let counts: Vec<u64> = cells.iter().map(|cell| cell.bands[0].requests).collect();
     assert_eq!(counts, [1_600, 3_200]);
@@ -114,7 +114,7 @@ fn terminal_has_two_bars_for_each_cell() {
     );
     let without = terminal(&run.summary(), 100, Colour::Plain, Detail::Full);
     assert!(!without.contains("where the time went"));
-    // The usual report has only those of the answer's condition.
+    // The usual report has only the bars of the answer's condition.
     let usual = terminal(
         &summary(&run, &["h1", "h2c \u{1b}[31mx1"]),
         100,
@@ -163,7 +163,8 @@ fn terminal_shows_causes_in_the_colours_of_the_page_only_if_asked_for() {
     assert!(coloured.contains(distance), "{coloured}");
 }
 
-/// A page with the causes of all requests, scrolled to the small plots of the last condition. `name` is that of its file.
+/// A page with the causes of all requests, scrolled to the small plots of the last condition. `name` is the name of the page's
+/// file.
 fn by_cause(name: &str) -> Option<Page> {
     static PAGE: OnceLock<String> = OnceLock::new();
     let markup = PAGE.get_or_init(|| {
@@ -194,7 +195,7 @@ fn pixels(page: &mut Page, plot: usize) -> Vec<u64> {
     serde_json::from_value(pixels).unwrap()
 }
 
-/// Those of style.css for the first variant, and for two causes.
+/// The colours in style.css for the first variant, and for two causes.
 const FIRST_VARIANT: u64 = 0xffb2_7200;
 const DISTANCE: u64 = 0xff95_7957;
 const HOL: u64 = 0xff00_47ca;
@@ -220,7 +221,7 @@ fn points_are_coloured_by_what_the_reader_chose() {
              (squall.sections[2].scatters[plot].scatter.layers[0].causes !== null) === is)"
         ));
         for (plot, is_by_cause) in [overlay, multiple].into_iter().enumerate() {
-            // Both may be out of sight, where nothing is drawn.
+            // Both plots may be out of sight, where nothing is drawn.
             page.eval(&format!(
                 "squall.sections[2].scatters[{plot}].scatter.draw()"
             ));

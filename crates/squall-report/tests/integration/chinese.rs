@@ -192,7 +192,7 @@ fn columns_of_a_table_in_chinese_line_up() {
 }
 
 #[test]
-fn findings_in_chinese_name_the_fix_as_the_program_does() {
+fn findings_in_chinese_keep_the_names_of_settings() {
     let run = troubled();
     let cells = [found(&run, vec![REQUEST])];
     let text = findings_in(Language::Zh, &cells, 80, Colour::Plain, Detail::Usual);

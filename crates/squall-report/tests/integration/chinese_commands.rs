@@ -1,7 +1,7 @@
 //! The results of `squall compare`, `squall probe` and the list of runs in Chinese: they have no English text.
 //!
-//! The sentences of faults that no made result here has are tested in the crate (`lang/tests_sources.rs`), and those of a load
-//! beside it (`load/chinese.rs`).
+//! Sentences about faults that none of the results made here has are tested in the crate (`lang/tests_sources.rs`), and those
+//! of a load beside it (`load/chinese.rs`).
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]

@@ -87,7 +87,7 @@ fn graphs_are_drawn_in_the_colours_of_their_variants() {
     };
     page.prefer("light");
     page.middle_of("#condition-2 .deliveries figure");
-    // Those of style.css for the first two variants.
+    // The colours in style.css for the first two variants.
     let colours = page.eval(
         "[...document.querySelectorAll('#condition-2 .deliveries .dots')].map((it) => getComputedStyle(it).stroke)",
     );

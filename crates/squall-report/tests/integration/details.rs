@@ -32,7 +32,7 @@ use crate::support::chromium::{self, Page};
 use crate::support::overlay::{NAMES, show_overlay};
 use crate::support::run::{Run, Size, run};
 
-/// The first trial of the last condition: of the variants of its overlay, the first.
+/// The first trial of the last condition, which is of the first variant in its overlay.
 pub(crate) const TRIAL: u32 = 6;
 /// A measured request.
 pub(crate) const REQUEST: u64 = 1_000;
@@ -55,7 +55,7 @@ fn packet(start: u64, micros: u64, is_lost: bool, is_again: bool) -> TracePacket
     }
 }
 
-/// From the server: two packets, of which one is lost and sent again.
+/// From the server: two packets, of which one is lost and retransmitted.
 fn down() -> DirectionTrace {
     let packets = vec![
         packet(0, 25_100, false, false),
@@ -121,7 +121,7 @@ fn connection() -> ConnectionDetail {
     }
 }
 
-/// Gives the connection a life of five seconds, with the packets of its only window.
+/// Gives the connection a life of five seconds, with the packets of its only time window.
 fn add_life(detail: &mut TrialDetail) {
     let connection = &mut detail.connections[0];
     connection.trace.life = Some(TraceWindow {
@@ -278,7 +278,7 @@ fn request_has_its_stages_packets_frames_and_words() {
         "role=\"img\" aria-label=\"What request 1000 waited for in 125 ms: loss 64.8 ms"
     ));
     assert!(markup.contains("<td data-label=\"frame\">HEADERS</td>"));
-    // The scripts make plain text of links to what the page cannot show.
+    // The scripts turn links to what the page cannot show into plain text.
     let link = |request: u64| format!("<a href=\"#request-6-{request}\">request {request}</a>");
     let waited = format!("It waited for {} (hol), {} (hol).", link(3), link(4));
     assert!(markup.contains(&waited), "{markup}");
@@ -307,7 +307,7 @@ fn connection_has_a_chart_for_each_aspect_with_losses_and_shut_windows() {
         6
     );
     assert!(markup.contains("No packet with payload."));
-    // In the sequence, and among the sizes.
+    // Once in the chart of the sequence, and once in that of the sizes.
     assert_eq!(markup.matches("class=\"packet lost\"").count(), 2);
     assert_eq!(markup.matches("class=\"dots again\"").count(), 2);
     assert_eq!(markup.matches("class=\"ack\"").count(), 1);
@@ -421,7 +421,7 @@ fn windows_of_the_connection_and_of_the_requests_stream_are_lines() {
     assert_eq!(drawn.matches("<path class=\"line\"").count(), 1, "{drawn}");
     let (_, line) = drawn.split_once("<path class=\"line\" d=\"M").unwrap();
     let line = line.split('"').next().unwrap();
-    // One step, downwards; the connection's line begins above it.
+    // The stream's line has one step, downwards; the connection's line begins above it.
     assert_eq!(line.matches('H').count(), 1, "{line}");
     let heights = |path: &str| -> [f64; 2] {
         let numbers = path.split(['M', 'H', 'V', ' ']).filter(|it| !it.is_empty());
@@ -438,7 +438,7 @@ fn windows_of_the_connection_and_of_the_requests_stream_are_lines() {
         line[1] > line[0] && limit[0] < line[0],
         "{line:?} {limit:?}"
     );
-    // Without a level of the stream there is no line for it.
+    // If no level of the stream is known, there is no line for it.
     let markup = windows(&[&connection[..], &other].concat());
     let drawn = chart(&markup, TITLE);
     assert_eq!(drawn.matches("<path class=\"line\"").count(), 0, "{drawn}");
@@ -508,7 +508,7 @@ fn live_page_links_to_all_requests_of_a_finding_and_always_has_a_dialog() {
 }
 
 #[test]
-fn request_from_a_server_is_drawn_as_the_page_draws_it() {
+fn request_fetched_from_a_server_looks_like_one_in_the_page() {
     let run = run(&NAMES, Size::SMALL);
     let (record, _) = &run.records[TRIAL as usize];
     assert_eq!(record.trial.index, TRIAL);
@@ -530,7 +530,7 @@ fn request_from_a_server_is_drawn_as_the_page_draws_it() {
 }
 
 #[test]
-fn request_that_a_reader_asked_for_has_no_reason() {
+fn request_opened_by_a_reader_shows_no_reason_for_its_choice() {
     let run = run(&NAMES, Size::SMALL);
     let (record, _) = &run.records[TRIAL as usize];
     let mut detail = detail(record);
@@ -576,7 +576,7 @@ fn click_on_a_ringed_dot_opens_its_request() {
          return [b.x + s.plot.valToPos(p.startS[i], 'x'), b.y + s.plot.valToPos(p.latencyMs[i], 'y')]; }})()"
     ));
     let (x, y) = (dot[0].as_f64().unwrap(), dot[1].as_f64().unwrap());
-    // The target is larger than the dot.
+    // The area that can be clicked is larger than the dot.
     page.mouse("mousePressed", x + 6.0, y + 6.0, 1);
     page.mouse("mouseReleased", x + 6.0, y + 6.0, 1);
     page.wait_for(&shows("request-6-1000"));
@@ -597,7 +597,7 @@ fn links_lead_from_the_list_to_a_request_and_on_to_its_connection() {
     };
     page.click("#details a[href='#request-6-1000']");
     page.wait_for(&shows("request-6-1000"));
-    // It also names requests that the page cannot show.
+    // The request also names requests that the page cannot show, without links to them.
     let links = "[...document.querySelectorAll('#detail a')].map((link) => link.hash)";
     assert_eq!(page.eval(links), json!(["#connection-6-1-0"]));
     page.click("#detail a[href='#connection-6-1-0']");
@@ -608,7 +608,7 @@ fn links_lead_from_the_list_to_a_request_and_on_to_its_connection() {
 }
 
 #[test]
-fn address_opens_a_request_and_other_words_in_it_are_kept() {
+fn address_opens_a_request_and_keeps_its_other_words() {
     let Some(mut page) = open("details-address", 390) else {
         return;
     };
@@ -655,7 +655,7 @@ fn drawings_and_tables_of_a_request_and_of_a_connection_are_saved_as_files() {
     let Some(mut page) = open("details-files", 1_400) else {
         return;
     };
-    // Shown again, they have the same names.
+    // Shown a second time, they have the same names.
     for id in ["request-6-1000", "connection-6-1-0", "request-6-1000"] {
         show(&mut page, id);
         let drawings = page.eval("document.querySelectorAll('#detail .drawing').length");

@@ -175,7 +175,7 @@ fn page() -> String {
     html(&summary(&run, &NAMES), &plots, &cells, &[])
 }
 
-/// The page, which is made once, opened and drawn. `name` is that of its file.
+/// The page, which is made once, opened and drawn. `name` is the name of the page's file.
 fn open(name: &str, medium: &Medium) -> Option<Page> {
     static PAGE: OnceLock<String> = OnceLock::new();
     let mut page = chromium::open_markup(name, PAGE.get_or_init(page), medium.width, 900)?;
@@ -310,7 +310,7 @@ fn plain(colour: &str) -> String {
 }
 
 #[test]
-fn pictures_that_differ_little_are_alike() {
+fn slightly_different_pictures_count_as_equal() {
     let kept = Picture::parse(&plain("fdfdfc"));
     assert_eq!(kept.text(), plain("fdfdfc"));
     let smoothed = Picture::parse(&plain("fdfdfc").replacen("fdfdfc", "ecfdfc", 1));
@@ -320,7 +320,7 @@ fn pictures_that_differ_little_are_alike() {
 }
 
 #[test]
-fn pictures_of_other_sizes_blocks_or_shades_differ() {
+fn pictures_with_other_sizes_blocks_or_shades_count_as_different() {
     let kept = Picture::parse(&plain("fdfdfc"));
     for (other, says) in [
         (

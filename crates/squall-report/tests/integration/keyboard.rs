@@ -1,4 +1,4 @@
-//! The page without a mouse, in a real Chromium: Tab reaches whatever a person needs, Enter opens it, and Escape closes it.
+//! The page without a mouse, in a real Chromium: Tab reaches everything a person needs, Enter opens it, and Escape closes it.
 //!
 //! Keys come from the browser, not from scripts, so that its own rules of focus apply.
 
@@ -15,7 +15,7 @@ use crate::support::chromium::{self, Page};
 use crate::support::overlay::NAMES;
 use crate::support::run::{Size, run};
 
-/// More than the places of the page at which Tab stops.
+/// More presses than the page has places at which Tab stops.
 const PRESSES: usize = 800;
 
 /// A page with a finding, and a request in full.
@@ -56,7 +56,7 @@ fn check_silent(page: &mut Page) {
 }
 
 #[test]
-fn tab_reaches_the_places_of_every_task() {
+fn tab_reaches_every_element_that_a_task_needs() {
     let Some(mut page) = open("keyboard-places") else {
         return;
     };

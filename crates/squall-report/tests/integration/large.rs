@@ -67,7 +67,7 @@ fn page_of_a_million_requests_has_less_than_5_mb_and_opens_within_a_second() {
     assert!(requests >= 1_000_000, "{requests}");
     let page = html(&summary, &plots, &cells, &[]);
     assert!(page.len() < 5_000_000, "{} bytes", page.len());
-    // Every trial has given up some points, and most are left.
+    // Every trial leaves out some points, but draws most of them.
     assert_eq!(
         page.matches(" of 40,000 requests: the slowest ").count(),
         27

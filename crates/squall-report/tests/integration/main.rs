@@ -1,4 +1,4 @@
-//! The terminal's text against kept examples, and the report in a real browser.
+//! The terminal's text compared with golden files, and the report in a real browser.
 //!
 //! `support` makes the runs and drives Chromium.
 

@@ -69,7 +69,7 @@ fn reason_is_a_sentence_below_the_answer() {
     let below = between(&page, "<p class=\"answer\">", "<p class=\"health ");
     let (_, reason) = below.split_once("</p>\n").unwrap();
     assert_eq!(reason, format!("<p class=\"reason\">Why: {REASON}</p>\n"));
-    // All that is known of why is among the numbers.
+    // All that is known about the reason is in the folded part, among the numbers.
     let folded = between(&page, "<details class=\"more\">", "</details>");
     let why = format!(" Why: hol leads where they differ. {REASON}</p>");
     assert!(folded.contains(&why), "{folded}");
@@ -156,7 +156,7 @@ fn grid_hatches_fields_without_a_pair_of_valid_trials() {
 }
 
 #[test]
-fn conditions_that_vary_two_settings_are_a_grid_of_both() {
+fn conditions_that_vary_two_settings_form_a_grid_of_both() {
     let mut run = run(&NAMES, Size::SMALL);
     let far = |near: &Condition| Condition {
         delay: Duration::from_millis(100).into(),
@@ -184,7 +184,7 @@ fn distributions_have_a_curve_and_a_box_for_each_trial() {
         assert_eq!(section.matches("<path class=\"curve\"").count(), 6);
         assert_eq!(section.matches("<g class=\"box\"").count(), 6);
         assert_eq!(section.matches("class=\"box-median\"").count(), 6);
-        // In flight, and rates, of one trial of each variant.
+        // Two courses, of requests in flight and of rates, for one trial of each variant.
         let courses = between(section, "<div class=\"multiples courses\">", "</div>\n<");
         assert_eq!(courses.matches("<svg viewBox").count(), 6);
         assert!(section.contains("99 %</text>"), "{section}");
@@ -280,7 +280,7 @@ fn every_drawing_of_a_run_has_a_name_for_its_files() {
 }
 
 #[test]
-fn unfinished_requests_are_a_dashed_end_of_their_curve() {
+fn curves_end_dashed_where_requests_are_unfinished() {
     let mut run = run(&NAMES, Size::SMALL);
     let (_, requests) = &mut run.records[0];
     spoil(requests, 0, 20, Outcome::Censored);

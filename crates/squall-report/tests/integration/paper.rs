@@ -64,7 +64,7 @@ fn print_button_draws_every_plot_and_all_of_them_are_in_the_pdf() {
     let pdf = STANDARD.decode(printed["data"].as_str().unwrap()).unwrap();
     let pdf = String::from_utf8_lossy(&pdf);
     assert!(pdf.starts_with("%PDF-"));
-    // Each canvas is a picture, and another one for its transparency.
+    // Each canvas becomes two pictures: one of its colours, and one of its transparency.
     let pictures = pdf.matches("/Subtype /Image").count();
     assert!(pictures >= 2 * PLOTS, "{pictures} pictures");
     page.wait_for(&format!("{left_open} === 0"));

@@ -60,7 +60,7 @@ fn phone_shows_every_part_without_scrolling_sideways() {
         );
         assert_eq!(page.eval(&sound), json!(true), "{part}");
     }
-    // Every cell says what it is.
+    // Every cell of a table has a label.
     let label =
         "getComputedStyle(document.querySelector('#condition-2 .numbers td'), '::before').content";
     assert_eq!(page.text(label), "\"mean\"");
@@ -226,7 +226,7 @@ fn saved_picture(page: &mut Page, button: &str) -> Value {
 }
 
 #[test]
-fn drawings_are_saved_as_pictures_of_twice_their_size() {
+fn drawings_are_saved_as_pictures_at_twice_their_size() {
     let Some(mut page) = open_usual("saved-pictures") else {
         return;
     };
@@ -255,7 +255,7 @@ fn drawings_are_saved_as_pictures_of_twice_their_size() {
     check_silent(&mut page);
 }
 
-/// As `squall export` does it.
+/// `squall export` makes plots by name in this way.
 #[test]
 fn every_plot_can_be_made_by_name_even_if_it_is_not_in_view() {
     let run = run(&["h1", "h2c/../x1", "h2c x1"], Size::SMALL);
@@ -283,7 +283,7 @@ fn every_plot_can_be_made_by_name_even_if_it_is_not_in_view() {
     ] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
-    // The same as by a button, and each with a title of its own.
+    // The same file that the button saves, and each with a title of its own.
     let svg = page.text("squall.plotAs('condition-2-requests-h1-repetition-2', 'svg')");
     assert!(
         svg.contains("<title>Start time and latency of each request: h1, repetition 2; delay "),
@@ -295,7 +295,7 @@ fn every_plot_can_be_made_by_name_even_if_it_is_not_in_view() {
         svg.contains("<title>Box plots of the response time, one for each trial; delay "),
         "{svg}"
     );
-    // This one is hidden behind that of the p99.
+    // This drawing is hidden, because the page shows that of the p99 first.
     let png = page.text("squall.plotAs('response-time-mean', 'png')");
     assert!(
         png.starts_with("data:image/png;base64,") && png.len() > 5_000,
@@ -363,7 +363,7 @@ fn repetitions_are_shown_side_by_side_when_opened() {
     check_silent(&mut page);
 }
 
-/// Those of axe-core's rules that are simple to check without it: names, landmarks, headings, unique ids.
+/// The rules of axe-core that are simple to check without it: names, landmarks, headings, unique ids.
 #[test]
 fn every_part_has_a_name_and_every_id_is_unique() {
     let Some(mut page) = open_usual("names") else {

@@ -76,7 +76,7 @@ fn why_the_slowest_request_is_slow_takes_at_most_two_clicks() {
     assert!(dialog.contains("loss 64.8 ms"), "{dialog}");
     page.press("Escape");
     page.wait_for("!document.getElementById('detail').open");
-    // From the finding, the second click is on its evidence.
+    // From the findings it takes two clicks: on the finding, and on its evidence.
     page.click(".finding summary");
     page.click(".finding a");
     page.wait_for(&shown);

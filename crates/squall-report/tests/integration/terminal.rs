@@ -267,7 +267,7 @@ fn comparison_without_a_pair_is_named_once_for_all_measures() {
     assert_eq!(text.matches(said).count(), 1, "{text}");
     assert!(!text.contains("there is no pair"), "{text}");
     let page = squall_report::html(&summary, &[], &[], &[]);
-    // In the condition's section.
+    // The sentence is only in the condition's section.
     assert_eq!(page.matches(said).count(), 1);
     assert!(!page.contains("there is no pair"));
 }
@@ -344,7 +344,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_without_figures_are_left_out()
             for word in ["p99", "variant", "words"] {
                 assert!(text.contains(word), "{width}: {word}:\n{text}");
             }
-            // Two trials have no interval.
+            // With two trials, there is no interval.
             assert!(
                 !text.contains("95 % of p99") && !text.contains('…'),
                 "{text}"
@@ -405,7 +405,7 @@ fn causes_findings_and_tried_fixes_fit_the_terminal_and_no_word_is_cut() {
             assert!(!text.contains('…'), "{width}:\n{text}");
             let cut = text.split_whitespace().find(|word| !whole.contains(word));
             assert_eq!(cut, None, "{width}:\n{text}");
-            // Nothing of the sentences is lost.
+            // No word of the sentences is lost.
             let joined = text.split_whitespace().collect::<Vec<&str>>().join(" ");
             for sentence in [
                 REASON,
@@ -439,7 +439,7 @@ fn colours_are_printed_only_if_asked_for_and_do_not_change_the_text() {
 }
 
 #[test]
-fn six_trials_have_intervals_and_an_answer() {
+fn run_with_six_trials_has_intervals_and_an_answer() {
     let size = Size {
         repetitions: 6,
         ..Size::SMALL
@@ -507,7 +507,7 @@ fn two_runs_are_printed_as_tables_of_changes() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'));
-    // Two pairs have no interval, so that its column is left out.
+    // With two pairs, there is no interval, so its column is left out.
     assert!(!text.contains("95 %") && text.contains(" ratio "), "{text}");
     for width in [60, 80, 200] {
         let text = changes(&found, width);

@@ -171,7 +171,7 @@ fn dragging_zooms_only_the_axes_that_it_moved_along() {
     };
     let (x, y) = show_overlay(&mut page);
     let whole = ["x", "y"].map(|axis| overlay_range(&mut page, axis));
-    // Less than 24 pixels along an axis is only an unsteady hand.
+    // Less than 24 pixels along an axis counts as an unsteady hand, which does not zoom along that axis.
     for (dx, dy) in [(100.0, 10.0), (10.0, 60.0), (100.0, 60.0)] {
         page.drag((x - dx, y - dy), (x + dx, y + dy));
         page.wait_for("!squall.sections[2].view.isWhole()");
@@ -190,7 +190,7 @@ fn dragging_zooms_only_the_axes_that_it_moved_along() {
 
 #[test]
 fn latency_axis_fits_the_variants_that_are_shown() {
-    // Not slow enough for a logarithmic axis.
+    // The run is not slow enough for a logarithmic axis.
     let Some(mut page) = open("fit", &saturated(1_400)) else {
         return;
     };

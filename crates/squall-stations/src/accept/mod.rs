@@ -58,7 +58,7 @@ pub(crate) enum Accepted {
     Connection(TcpConnection),
     /// No connection.
     Nothing,
-    /// Perhaps a connection, but the machine cannot accept it now. The kernel does not report it again: try again after
+    /// There may be a connection, but the machine cannot accept it now. The kernel will not report it again, so retry after
     /// [`ACCEPT_PAUSE`], or once a socket has been closed.
     Later,
 }
@@ -67,11 +67,11 @@ pub(crate) enum Accepted {
 /// (client_header_timeout).
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often each error of the machine occurred, by its message.
+/// How many times each error of the machine occurred, by its message.
 pub(crate) type MachineErrors = BTreeMap<String, u64>;
 
-/// How long to wait before accepting again after the machine could not. Short enough that clients hardly notice, long
-/// enough that trying costs nothing.
+/// How long to wait before accepting again after the machine failed to accept. Short enough that clients hardly notice,
+/// long enough that trying costs nothing.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many connections in a row may fail before the others get their turn.

@@ -68,7 +68,7 @@ impl QuicEndpoint {
         self.socket.local_addr()
     }
 
-    /// When its next timer is due.
+    /// When the endpoint's next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let batches = [self.pending.release(), self.delayed.release()];
         batches.into_iter().chain([self.timer_due]).flatten().min()
@@ -245,7 +245,7 @@ mod tests {
     const TURN: std::time::Duration = std::time::Duration::from_millis(100);
     const TURNS: usize = 50;
 
-    /// Has the server read, and write what it may now. Returns the requests that ended: connection and stream.
+    /// Makes the server read, and write what it may now. Returns the requests that ended: connection and stream.
     fn serve(endpoint: &mut QuicEndpoint) -> Vec<(u32, StreamId)> {
         let mut asked = Vec::new();
         let mut buffers = Buffers::new();
@@ -260,7 +260,7 @@ mod tests {
         asked
     }
 
-    /// Has both visitors send a request. Returns the requests by connection, the first visitor's first.
+    /// Makes both visitors send a request. Returns the requests by connection, the first visitor's first.
     fn asked(
         endpoint: &mut QuicEndpoint,
         visitors: &mut [Visitor; 2],

@@ -61,13 +61,13 @@ pub(crate) enum Drained {
     Nothing,
     /// Perhaps more.
     More,
-    /// Nothing more: it closed its side, or took too long.
+    /// Nothing more: the client closed its side, or took too long.
     Over,
 }
 
 /// A connection.
 pub(crate) struct TcpConnection {
-    /// Its number in the records.
+    /// The connection's number in the records.
     pub(crate) number: u32,
     stream: TcpStream,
     pub(crate) address: SocketAddr,
@@ -87,8 +87,7 @@ pub(crate) struct TcpConnection {
     has_received_end: bool,
     /// Set once everything was sent and this side is closed: how long the client's side may stay open.
     linger_until: Option<Time>,
-    /// When a request or a response last made progress. Frames about the connection alone, such as PING, are no
-    /// progress.
+    /// When a request or a response last made progress. Connection-level frames, such as PING, are not progress.
     pub(crate) last_progress: Time,
 }
 
@@ -214,12 +213,12 @@ impl TcpConnection {
         self.linger_until = Some(clock::now() + LINGER_TIMEOUT);
     }
 
-    /// Until when it lingers, if it does.
+    /// Until when the connection lingers, if it does.
     pub(crate) fn linger_until(&self) -> Option<Time> {
         self.linger_until
     }
 
-    /// Discards what still arrives while it lingers, in at most this many reads.
+    /// Discards what still arrives while the connection lingers, in at most this many reads.
     pub(crate) fn drain(&self, buffer: &mut [u8], reads: usize) -> Drained {
         if self.linger_until.is_none_or(|until| until <= clock::now()) {
             return Drained::Over;
@@ -236,7 +235,7 @@ impl TcpConnection {
         Drained::More
     }
 
-    /// Counts it as accepted.
+    /// Counts the connection as accepted.
     pub(crate) fn record_accepted(
         &self,
         log: &mut StationLog,
@@ -248,7 +247,7 @@ impl TcpConnection {
 
     /// Records the protocol, once it is known.
     pub(crate) fn note_established(&mut self, log: &mut StationLog) {
-        // A connection without a byte has no protocol.
+        // Without a received byte, a connection has no protocol.
         if self.protocol.is_some() || !self.has_received_bytes {
             return;
         }
@@ -270,7 +269,7 @@ impl TcpConnection {
         }
     }
 
-    /// Records its final state, once.
+    /// Records the connection's final state, once.
     pub(crate) fn record_end(&mut self, log: &mut StationLog) {
         if self.linger_until.is_none() {
             self.sample(true, log);

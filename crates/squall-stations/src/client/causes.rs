@@ -73,7 +73,7 @@ pub struct WindowCauses {
 }
 
 impl Causes {
-    /// Adds the totals of a connection, at its end, after it was open for `open`.
+    /// Adds the totals of a connection that has ended after being open for `open`.
     pub(super) fn add_connection(&mut self, transport: &Transport, open: Duration) {
         match transport {
             Transport::Tcp(tcp) => {
@@ -221,7 +221,7 @@ impl WindowWatch {
         }
     }
 
-    /// Ends the account with the connection.
+    /// Ends the measurement, with the connection, and returns the sums.
     pub(super) fn end(mut self, now: Time) -> WindowCauses {
         self.count_until(now);
         self.sums
@@ -287,8 +287,8 @@ mod tests {
         watch.begin(1, 1_000, at(0));
         watch.begin(3, 0, at(0));
         watch.record_frames(&[sent(1, (0, 0))], at(10));
-        // After SETTINGS, a stream's window is unknown until its next DATA frame. They never change the connection's
-        // window.
+        // After SETTINGS, a stream's window is unknown until its next DATA frame. The connection's window never changes
+        // with SETTINGS.
         let settings = FrameFacts {
             connection_window: None,
             ..frame(Way::Received, SETTINGS, 0, (None, 0))
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_busy_time_are_not_counted() {
+    fn connections_are_not_counted_if_the_kernel_reports_no_busy_time() {
         let mut causes = Causes::default();
         causes.add_tcp(&TcpInfo::from_bytes(&[0; 104]), Duration::from_secs(1));
         assert_eq!(causes, Causes::default());

@@ -1,6 +1,6 @@
 //! One connection of the client: a transport with its engine, and the requests in flight on it.
 //!
-//! It knows neither the pool nor the schedule: `Availability` reports what it can do, and the client decides.
+//! It knows neither the pool nor the schedule: `Availability` reports what the connection can do, and the client decides.
 
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct Connection {
-    /// Numbered among all connections of the load.
+    /// The connection, numbered among all connections of the load.
     dialed: DialedConnection<RequestRecord>,
-    /// The protocol that it began with.
+    /// The protocol that the connection began with.
     requested: Protocol,
     in_flight_requests: InFlightRequests,
     /// Bodies that are read from disk while they are sent.
@@ -52,13 +52,13 @@ pub(crate) struct Connection {
     /// Whether requests carry their own number (`traceparent`).
     traces: bool,
     inbox: Inbox<ClientEvent>,
-    /// When the first read of its last wake-up returned.
+    /// When the first read of the connection's last wake-up returned.
     woken: Time,
     /// There is more to write than one turn allows.
     has_unwritten: bool,
     /// Whether another turn is scheduled.
     pub(crate) has_turn: bool,
-    /// It is in the list of connections that are about to write.
+    /// The connection is in the list of those that are about to write.
     pub(crate) is_gathering: bool,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         self.watch = Some(Box::default());
     }
 
-    /// Makes it send this request first, as soon as possible.
+    /// Makes the connection send this request first, as soon as possible.
     pub(crate) fn begin_with(&mut self, first: Option<RequestRecord>) {
         self.dialed.first = first;
     }
@@ -98,22 +98,22 @@ impl Connection {
         &self.dialed.transport
     }
 
-    /// Whether HTTP has been established on it.
+    /// Whether HTTP has been established on the connection.
     pub(crate) fn is_established(&self) -> bool {
         self.dialed.is_established()
     }
 
-    /// Whether HTTP has been established on it and the server's limits are known.
+    /// Whether HTTP has been established on the connection and the server's limits are known.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_established() && self.dialed.transport.is_settled()
     }
 
-    /// Whether it wants another turn although its socket reports nothing new.
+    /// Whether the connection wants another turn although its socket reports nothing new.
     pub(crate) fn wants_turn(&self) -> bool {
         self.dialed.has_unread || self.has_unwritten
     }
 
-    /// When its next timer is due.
+    /// When the connection's next timer is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let uploads = self.active_uploads.iter();
         uploads
@@ -122,7 +122,7 @@ impl Connection {
             .min()
     }
 
-    /// Requests in flight on it.
+    /// The number of requests in flight on the connection.
     pub(crate) fn in_flight(&self) -> usize {
         self.dialed.transport.in_flight()
     }
@@ -446,7 +446,7 @@ impl Connection {
         Ok(())
     }
 
-    /// When the oldest of its requests was due.
+    /// When the oldest of the connection's requests was due.
     pub(crate) fn oldest_due(&self) -> Option<Time> {
         let first = self.dialed.first.as_ref().map(|first| first.intended);
         self.in_flight_requests
@@ -456,8 +456,8 @@ impl Connection {
             .min()
     }
 
-    /// Ends the requests that were due at `deadline` or before. The connection itself fails with them while it is being
-    /// opened, and over HTTP/1.1, which cannot cancel a request in any other way.
+    /// Ends the requests that were due at `deadline` or before. While the connection is being opened, and over HTTP/1.1,
+    /// which cannot cancel a single request, the whole connection fails with them.
     pub(crate) fn fail_overdue(
         &mut self,
         deadline: Time,
@@ -508,7 +508,7 @@ impl Connection {
             .sample(self.dialed.number, is_last, log);
     }
 
-    /// Adds what delayed its sending, at its end.
+    /// Adds what delayed the connection's sending, at its end.
     fn add_causes(&mut self, shared: &mut Shared) {
         let Some(causes) = &mut shared.causes else {
             return;
@@ -532,14 +532,14 @@ impl Connection {
         unfinished
     }
 
-    /// Ends the connection and fails every request on it. One that was never sent may be sent again.
+    /// Ends the connection and fails every request on it. A request that was never sent may be retried instead.
     pub(crate) fn fail_all(mut self, failure: &RequestFailure, shared: &mut Shared) {
         self.sample(true, &mut shared.log);
         self.add_causes(shared);
         self.dialed.transport.count_settings(&mut shared.log.counts);
         let now = squall_linux::clock::now();
         shared.recorder.ended(now, self.dialed.number);
-        // The request that it was opened for was never sent.
+        // The request that the connection was opened for was never sent.
         if failure.outcome == Outcome::ConnectionClosed
             && let Some(protocol) = self.dialed.protocol
             && let Some(first) = self.dialed.first.take()

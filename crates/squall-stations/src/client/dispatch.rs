@@ -124,9 +124,9 @@ impl Traffic {
         connections.any(|(_, connection)| !connection.is_settled())
     }
 
-    /// Takes up what is due at `now`. Requests due together share one clock reading, because reading the clock costs as
-    /// much as the rest of the work for one of them (docs/METHOD.md, the mark `taken up`). A lone request reuses the
-    /// reading that found it due.
+    /// Takes up the requests that are due at `now`. Those due together share one clock reading, because reading the clock
+    /// costs as much as the rest of the work for one request (docs/METHOD.md, the mark `taken up`). A lone request reuses
+    /// the reading that found it due.
     pub(super) fn enqueue_due(
         &mut self,
         arrivals: &mut Arrivals,
@@ -275,7 +275,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Has the reactor report when a connection is ready. One that it cannot watch is closed, and the request that it was
+    /// Makes the reactor report when a connection is ready. One that it cannot watch is closed, and the request that it was
     /// opened for has failed: nothing would report that it is ready.
     fn watch(&mut self, at: ConnectionKey, reactor: &Reactor) {
         let Some(connection) = self.pools.connection_mut(at) else {
@@ -322,7 +322,7 @@ impl Traffic {
         };
         let failure = self.request_timeout.failure();
         for pool in self.pools.iter_mut() {
-            // They wait in the order in which they became due, so the rest of a long queue need not be looked at.
+            // Requests wait in the order in which they became due, so the rest of a long queue need not be looked at.
             while let Some(request) = pool.waiting.pop_front() {
                 if request.intended > deadline {
                     pool.waiting.push_front(request);
@@ -341,7 +341,7 @@ impl Traffic {
             })?;
             self.gather(at);
         }
-        // Requests on connections that failed may be waiting again, so the oldest one is looked for only now.
+        // Requests on connections that failed may be back in a queue, so the oldest one is looked for only now.
         let due_first = |request: &QueuedRequest| request.intended;
         let pools = self.pools.iter_mut();
         let waiting = pools.filter_map(|pool| pool.waiting.front().map(due_first));
@@ -407,7 +407,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Puts this pool's unprocessed requests back into its queue, which is in the order in which requests became due.
+    /// Puts this pool's unprocessed requests back into its queue, which is ordered by due time.
     fn queue_again(&mut self, pool: u32) {
         let again = self.shared.recorder.take_retries();
         if again.is_empty() {

@@ -19,7 +19,7 @@ const HTTP2_REFUSED_STREAM: u64 = 0x7;
 /// One request on its stream.
 pub(crate) struct ClientExchange {
     request: RequestRecord,
-    /// Whether it is a gRPC call.
+    /// Whether the request is a gRPC call.
     is_call: bool,
     sent: MessageMarks,
     received: MessageMarks,
@@ -223,8 +223,8 @@ impl InFlightRequests {
         }
     }
 
-    /// As [`InFlightRequests::fail`], for a request that the server has not processed: it may be sent again, unless a
-    /// response has begun all the same.
+    /// As [`InFlightRequests::fail`], for a request that the server has not processed: it may be retried, unless a response
+    /// has begun all the same.
     fn fail_unprocessed(
         &mut self,
         stream: StreamId,
@@ -263,7 +263,7 @@ impl ClientExchange {
         *self
     }
 
-    /// Notes that `len` bytes of the response's body were read. Those of one wake-up are one arrival.
+    /// Notes that `len` bytes of the response's body were read. All bytes read in one wake-up count as one arrival.
     fn note_body(&mut self, len: u64, context: &mut EventContext<'_>) {
         self.request.response_body_bytes += len;
         let is_new = self.last_woken.replace(context.woken) != Some(context.woken);
@@ -285,13 +285,13 @@ impl ClientExchange {
             let fields = trailers.map(|(_, fields)| fields.as_slice());
             self.request.error = status.with_trailers(fields.unwrap_or_default()).failure();
         } else if self.is_call && self.request.status.is_some_and(|status| status < 400) {
-            // An error status is a reason by itself.
+            // An HTTP error status already says why the call failed.
             self.request.error = Some(NOT_GRPC.to_owned());
         }
         context.recorder.finish(self.request, context.now);
     }
 
-    /// Records it at its end, if exchanges are wanted.
+    /// Records the exchange at its end, if exchanges are wanted.
     fn log(&self, stream: StreamId, reset: Option<u64>, context: &mut EventContext<'_>) {
         if !context.log.wants_exchanges() {
             return;

@@ -6,7 +6,7 @@
 //! connections, `user_pools` finds the pool of each, `connection` is one connection, `causes` measures what delayed sending,
 //! `in_flight` interprets events, `upload` reads bodies from disk, `turn` waits and reads, `waiting` decides how long,
 //! `spare_time` what else to do in that time, `stall` when to give a load up, `timeout` when to look for overdue
-//! requests, `retry` which requests are sent again, and `punctuality` measures how the machine kept to the schedule.
+//! requests, `retry` which requests are retried, and `punctuality` measures how the machine kept to the schedule.
 //! `dial` opens the connections and carries their bytes.
 
 mod causes;
@@ -72,7 +72,7 @@ pub struct ClientReport {
     pub load_start: Time,
     /// When the load ended.
     pub load_end: Time,
-    /// Whether it ended because of [`ClientSettings::stall_timeout`].
+    /// Whether the load ended because of [`ClientSettings::stall_timeout`].
     pub gave_up: bool,
     /// Requests of the schedule; without a known total, those that began.
     pub requests: u64,

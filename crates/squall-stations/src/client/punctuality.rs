@@ -58,19 +58,19 @@ impl Punctuality {
     }
 }
 
-/// A client's waits.
+/// Measures a client's waits, and how much of its requests' lag they explain.
 #[derive(Debug, Default)]
 pub(super) struct LagMeter {
     sums: Punctuality,
-    /// When it wants to be woken; not before the wait began.
+    /// When the thread wants to be woken; not before the wait began.
     until: Option<Time>,
     is_asleep: bool,
-    /// Its total run-queue delay before it fell asleep.
+    /// The thread's total run-queue delay before it fell asleep.
     run_queue_delay_before: Option<Duration>,
-    /// When it last wanted to resume, and when it did.
+    /// When the thread last wanted to resume, and when it did.
     wanted_at: Time,
     resumed_at: Time,
-    /// Its run-queue delay during that wait, if it was read before and after.
+    /// The thread's run-queue delay during that wait, if it was read before and after.
     run_queue_delay: Option<Duration>,
 }
 
@@ -96,7 +96,7 @@ impl LagMeter {
         run_queue_delay: impl FnOnce() -> Option<Duration>,
     ) {
         self.resumed_at = resumed;
-        // Something else may have woken it earlier.
+        // Something else may have woken the thread earlier.
         self.wanted_at = self
             .until
             .take()

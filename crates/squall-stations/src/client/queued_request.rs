@@ -1,4 +1,4 @@
-//! A request between being taken up and being sent. `dispatch` queues it, `retry` makes one of a request that is sent again,
+//! A request between being taken up and being sent. `dispatch` queues it, `retry` makes one from a request that is retried,
 //! and `requests` has the records of those that end.
 
 use squall_base::Time;
@@ -9,13 +9,13 @@ use squall_load::Arrival;
 /// many requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedRequest {
-    /// Its place in the schedule.
+    /// The request's place in the schedule.
     pub(crate) request: u64,
     phase: Phase,
     user: u32,
-    /// Its index among the load's requests.
+    /// The request's index among the load's requests.
     pub(crate) what: u32,
-    /// When it was due.
+    /// When the request was due.
     pub(crate) intended: Time,
     taken_up: Time,
     body_bytes: u64,
@@ -48,7 +48,7 @@ impl QueuedRequest {
         }
     }
 
-    /// Begins its record with its connection, which was assigned or begun at `slot`.
+    /// Begins the request's record with its connection, which was assigned or begun at `slot`.
     pub(crate) fn record_from(self, slot: Time) -> RequestRecord {
         RequestRecord {
             slot: Some(slot),
@@ -56,7 +56,7 @@ impl QueuedRequest {
         }
     }
 
-    /// Begins its record.
+    /// Begins the request's record.
     #[inline]
     pub(crate) fn record(self) -> RequestRecord {
         RequestRecord {

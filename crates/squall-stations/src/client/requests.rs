@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// Makes it keep unprocessed requests, to be sent again, if the settings say so.
+    /// Makes the recorder keep unprocessed requests for a retry, if the settings say so.
     #[must_use]
     pub(crate) fn retrying(self, side: &SideSettings) -> Recorder {
         Recorder {
@@ -167,7 +167,7 @@ impl Recorder {
         self.end(request, end);
     }
 
-    /// Ends a request that the server has not processed over this version, unless it is sent again.
+    /// Ends a request that the server has not processed over this version, unless it is retried.
     pub(crate) fn fail_unprocessed(
         &mut self,
         request: RequestRecord,
@@ -180,7 +180,7 @@ impl Recorder {
         }
     }
 
-    /// Takes the requests that are to be sent again.
+    /// Takes the requests that are to be retried.
     pub(crate) fn take_retries(&mut self) -> Vec<QueuedRequest> {
         self.retries.take()
     }

@@ -1,9 +1,9 @@
-//! Requests that their server has not processed, and that are therefore sent again ([`Http2Settings::retry_unprocessed`],
+//! Retries requests that the server has not processed ([`Http2Settings::retry_unprocessed`],
 //! [`Http3Settings::retry_unprocessed`]).
 //!
-//! It decides whether a request is sent again, and keeps it until then. `in_flight` and `connection` know which requests
-//! were not processed; `dispatch` queues them again. A request keeps its place in the schedule: its response time counts
-//! from when it was first due.
+//! This module decides whether a request is retried, and keeps it until then. `in_flight` and `connection` know which
+//! requests were not processed; `dispatch` requeues them. A request keeps its place in the schedule: its response time
+//! counts from when it was first due.
 //!
 //! [`Http2Settings::retry_unprocessed`]: squall_base::plan::Http2Settings::retry_unprocessed
 //! [`Http3Settings::retry_unprocessed`]: squall_base::plan::Http3Settings::retry_unprocessed
@@ -18,14 +18,14 @@ use super::queued_request::QueuedRequest;
 /// The most retries of one request, so that a load ends even if the server refuses everything.
 const MAX_RETRIES: u32 = 10;
 
-/// Which requests are sent again.
+/// Which requests are retried.
 #[derive(Debug, Default)]
 pub(crate) struct Retries {
     http2: bool,
     http3: bool,
-    /// How often requests that have not ended were sent again, by their place in the schedule.
+    /// How many times each request that has not ended was retried, by its place in the schedule.
     counts: BTreeMap<u64, u32>,
-    /// Requests to be queued again.
+    /// Requests to be requeued.
     waiting: Vec<QueuedRequest>,
 }
 
@@ -38,7 +38,7 @@ impl Retries {
         }
     }
 
-    /// Keeps a request that was not processed over this version, if it is to be sent again. Returns whether it is.
+    /// Keeps a request that was not processed over this version, if it is to be retried. Returns whether it is.
     pub(super) fn keep(&mut self, record: &RequestRecord, version: Version) -> bool {
         let is_wanted = match version {
             Version::Http1 => false,
@@ -64,7 +64,7 @@ impl Retries {
         }
     }
 
-    /// Takes the requests that are to be queued again.
+    /// Takes the requests to be requeued.
     pub(super) fn take(&mut self) -> Vec<QueuedRequest> {
         std::mem::take(&mut self.waiting)
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn request_is_sent_again_a_limited_number_of_times() {
+    fn request_is_retried_a_limited_number_of_times() {
         let mut retries = retries(true, false);
         for _ in 0..MAX_RETRIES {
             assert!(retries.keep(&sent(7), Version::Http2));

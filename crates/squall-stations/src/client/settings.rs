@@ -68,7 +68,7 @@ pub struct ClientSettings {
 /// How long before a request is due a client stops sleeping and polls the clock, which occupies a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spin {
-    /// How long; zero: it always sleeps.
+    /// How long the client polls; zero: it always sleeps.
     pub time: Duration,
     /// Only before requests that are due at least ten times `time` after the previous one, so that polling takes at
     /// most a tenth of a processor.

@@ -14,7 +14,7 @@ use crate::rows::SpareTime;
 /// (docs/METHOD.md, "writes in time to spare").
 const BEFORE_DUE: Duration = Duration::from_micros(100);
 
-/// How long to wait before asking again after there was nothing to do.
+/// How long to wait before asking for work again after there was none.
 const RETRY_AFTER: Duration = Duration::from_micros(500);
 
 /// A real-time thread may run for 950 ms of each second (sched_rt_runtime_us); this ratio allows 889 ms.
@@ -26,7 +26,7 @@ const REMEMBERED_NS: i64 = 20_000_000;
 /// A client's spare-time work.
 pub(super) struct SpareTimeBudget {
     work: Option<Arc<dyn SpareTime>>,
-    /// How long it may still stay awake, in nanoseconds, as of `accounted_until`.
+    /// How long the client may still stay awake, in nanoseconds, as of `accounted_until`.
     awake_ns: i64,
     accounted_until: Time,
     not_before: Time,
@@ -63,7 +63,7 @@ impl SpareTimeBudget {
         is_urgent && now >= self.not_before && due.is_none_or(|due| due >= now + BEFORE_DUE)
     }
 
-    /// Does a step. Returns whether there was one.
+    /// Does a step, if there is work. Returns whether there was.
     pub(super) fn step(&mut self, now: Time) -> bool {
         let has_worked = self.work.as_ref().is_some_and(|work| work.work());
         if !has_worked {

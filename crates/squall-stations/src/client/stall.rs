@@ -13,14 +13,14 @@ const CHECKS: u64 = 4;
 pub(super) struct StallTimeout {
     at_most: Duration,
     next_check: Time,
-    /// How many had ended at the last check.
+    /// How many requests had ended at the last check.
     ended: u64,
     /// Since when no request has ended although nothing was left to do but wait; `None` while something else is left.
     stalled_since: Option<Time>,
 }
 
 impl StallTimeout {
-    /// For a load that starts at `now`.
+    /// A timeout for a load that starts at `now`.
     pub(super) fn new(at_most: Duration, now: Time) -> StallTimeout {
         StallTimeout {
             at_most,
@@ -35,8 +35,8 @@ impl StallTimeout {
         self.next_check
     }
 
-    /// Checks for progress. `ended` is how many requests have ended so far; `is_waiting` is whether nothing is left to
-    /// do but wait for the others. Returns whether it has waited for too long.
+    /// Checks for progress. `ended` is how many requests have ended so far; `is_waiting` is whether nothing is left to do
+    /// but wait for the rest. Returns whether the load has waited for too long.
     pub(super) fn has_expired(&mut self, now: Time, ended: u64, is_waiting: bool) -> bool {
         self.next_check = now + check_interval(self.at_most);
         let is_stalled = is_waiting && ended == self.ended;
@@ -63,8 +63,8 @@ mod tests {
         Time::ZERO + Duration::from_secs(secs)
     }
 
-    /// When it gave up. `load` returns, by second, how many requests had ended and whether it only waited for the
-    /// others.
+    /// The second in which the load was given up. `load` returns, by second, how many requests had ended and whether the
+    /// load only waited for the rest.
     fn over_at(load: impl Fn(u64) -> (u64, bool)) -> Option<u64> {
         let mut timeout = StallTimeout::new(AT_MOST, Time::ZERO);
         (1..60).find(|&secs| {

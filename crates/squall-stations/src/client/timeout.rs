@@ -28,7 +28,7 @@ impl RequestTimeout {
         }
     }
 
-    /// When to look next.
+    /// When to look for overdue requests next.
     pub(super) fn next_look(&self) -> Option<Time> {
         self.next_look
     }
@@ -41,14 +41,14 @@ impl RequestTimeout {
         }
     }
 
-    /// Requests that were due at this time or before are overdue at `now`; `None` if it is too early to look.
+    /// The latest due time that is overdue at `now`: requests due then or earlier have timed out. `None` if no look is due.
     pub(super) fn overdue(&self, now: Time) -> Option<Time> {
         self.next_look.filter(|next| *next <= now)?;
         let nanos = now.as_nanos().checked_sub(self.at_most?.as_nanos())?;
         Some(Time::from_nanos(nanos))
     }
 
-    /// Notes a look at `now`. `oldest` is when the oldest request that is left was due.
+    /// Notes that overdue requests were looked for at `now`. `oldest` is when the oldest remaining request was due.
     pub(super) fn looked(&mut self, now: Time, oldest: Option<Time>) {
         let next = oldest.zip(self.at_most);
         self.next_look = next.map(|(due, at_most)| (due + at_most).max(now + MIN_LOOK_INTERVAL));
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(timeout.overdue(at(112)), Some(at(12)));
         timeout.looked(at(112), Some(at(20)));
         assert_eq!(timeout.next_look(), Some(at(120)));
-        // Requests that end shortly after each other are looked for together.
+        // Looks are at least 1 ms apart, so requests that time out shortly after each other share one.
         timeout.looked(at(120), Some(at(20)));
         assert_eq!(timeout.next_look(), Some(at(121)));
         timeout.looked(at(130), None);

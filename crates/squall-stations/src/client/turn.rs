@@ -29,11 +29,11 @@ const MAX_URGENT_STEPS: usize = 16;
 /// How a client waits, and how late that makes it.
 pub(super) struct Pace {
     sleep_policy: SleepPolicy,
-    /// How long before a request is due it stops sleeping.
+    /// How long before a request is due the client stops sleeping.
     spin_time: Duration,
     pub(super) lag_meter: LagMeter,
     pub(super) spare_time: SpareTimeBudget,
-    /// The kernel's run-queue statistics of its thread, once it runs.
+    /// The kernel's run-queue statistics of the client's thread, once the load runs.
     run_queue: Option<RunQueueDelay>,
     /// Set while a load without a time limit runs.
     pub(super) stall_timeout: Option<StallTimeout>,
@@ -83,8 +83,8 @@ impl Pace {
 }
 
 impl Client {
-    /// Waits once and reads what is ready, as far as that does not delay what is due at `deadline`.
-    /// `Traffic::dispatch` writes what follows from it.
+    /// Waits once and reads what is ready, as far as that does not delay what is due at `deadline`. `Traffic::dispatch`
+    /// writes what follows from the reads.
     pub(super) fn turn(&mut self, deadline: Option<Time>) -> Result<(), StationError> {
         let mut now = self.pace.do_urgent_work(clock::now(), deadline);
         let mut is_behind = !self.traffic.pending_turns.is_empty()

@@ -28,7 +28,7 @@ pub struct Upload {
 
 #[derive(Debug)]
 struct Part {
-    /// Its offset in the body.
+    /// The part's offset in the body.
     from: u64,
     length: u64,
     source: Source,
@@ -73,7 +73,7 @@ impl Upload {
         self.length += length;
     }
 
-    /// Its length in bytes.
+    /// The body's length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -119,7 +119,7 @@ pub(super) struct ActiveUpload {
     pub(super) stream: StreamId,
     upload: Arc<Upload>,
     position: u64,
-    /// Why none of it may be sent yet.
+    /// Why nothing of the upload may be sent yet.
     hold: Option<Hold>,
 }
 
@@ -135,9 +135,9 @@ enum Hold {
 /// How much of an upload a connection has accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UploadProgress {
-    /// It has no room for more now.
+    /// The connection has no room for more now.
     Partial,
-    /// It has accepted all of it.
+    /// The connection has accepted all of the upload.
     Complete,
     /// The rest cannot be read, for this reason.
     Failed(String),
@@ -153,7 +153,7 @@ impl ActiveUpload {
         }
     }
 
-    /// Makes it wait for a 100 (Continue), from `now` on.
+    /// Makes the upload wait for a 100 (Continue), from `now` on.
     #[must_use]
     pub(super) fn awaiting_continue(self, now: Time) -> ActiveUpload {
         ActiveUpload {
@@ -162,7 +162,7 @@ impl ActiveUpload {
         }
     }
 
-    /// Until when it waits for a 100 (Continue), if it does.
+    /// Until when the upload waits for a 100 (Continue), if it does.
     pub(super) fn waits_until(&self) -> Option<Time> {
         match self.hold {
             Some(Hold::Until(time)) => Some(time),
@@ -170,7 +170,7 @@ impl ActiveUpload {
         }
     }
 
-    /// Notes what happened on its connection.
+    /// While the upload waits for a 100 (Continue), applies an event of its connection to it.
     pub(super) fn note(&mut self, event: &ClientEvent) {
         if self.waits_until().is_none() {
             return;
@@ -181,7 +181,8 @@ impl ActiveUpload {
                 status: 100,
                 ..
             } if *stream == self.stream => self.hold = None,
-            // A successful response may depend on the body, such as an echo; any other one is about the head.
+            // After a response below 300 the body is sent, because the response may depend on it, as an echo does. After
+            // any other response it is not.
             ClientEvent::ResponseHeaders { stream, status, .. } if *stream == self.stream => {
                 self.hold = (*status >= 300).then_some(Hold::Refused);
             }
@@ -189,7 +190,7 @@ impl ActiveUpload {
         }
     }
 
-    /// Whether nothing of it may be sent at `now`.
+    /// Whether nothing of the upload may be sent at `now`.
     pub(super) fn is_held(&mut self, now: impl FnOnce() -> Time) -> bool {
         if self.waits_until().is_some_and(|until| until <= now()) {
             self.hold = None;

@@ -34,7 +34,7 @@ pub(super) fn shared_pools(settings: &ClientSettings) -> Pools {
 }
 
 impl UserPools {
-    /// The pool of a user to a target. Made if it does not exist.
+    /// The pool of a user's connections to a target, created if necessary.
     pub(super) fn find_or_create(
         &mut self,
         pools: &mut Pools,

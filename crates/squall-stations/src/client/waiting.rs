@@ -11,7 +11,8 @@ use super::Spin;
 /// long without sleep, the next wait is slept through.
 const AWAKE_AT_MOST: Duration = Duration::from_millis(2);
 
-/// [`Spin::is_sparing`]: only spins for what is due at least this many spin times after what was last spun for.
+/// With [`Spin::is_sparing`], a client only spins for a request that is due at least this many spin times after the one
+/// that it last spun for.
 const SPARING_TIMES: u64 = 10;
 
 /// Reading continues for this long although a request is due: less than a millisecond together with the writes that
@@ -38,7 +39,7 @@ pub(super) struct SleepPolicy {
 }
 
 impl SleepPolicy {
-    /// For a client that was asleep until `now`.
+    /// The policy of a client that was asleep until `now`.
     pub(super) fn new(spin: Spin, now: Time) -> SleepPolicy {
         SleepPolicy {
             spin,
@@ -71,7 +72,8 @@ impl SleepPolicy {
             Time::from_nanos(due.as_nanos().saturating_sub(spin.as_nanos()))
         });
         if until.is_none_or(|until| now < until) {
-            // It sleeps, or something else wakes it. The kernel's guard accepts either: the thread has blocked.
+            // The client sleeps until then, or something else wakes it. The kernel's guard accepts either: the thread has
+            // blocked.
             self.last_sleep = until.unwrap_or(now).max(now);
         }
         until

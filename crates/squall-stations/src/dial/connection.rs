@@ -1,6 +1,6 @@
 //! A connection that a station opens: its transport, and how far its handshakes have got.
 //!
-//! It knows neither its pool nor what its requests are; `client::connection` and `proxy::back` do.
+//! The connection knows neither its pool nor what its requests are; `client::connection` and `proxy::back` do.
 
 use std::io;
 
@@ -28,7 +28,7 @@ pub(crate) enum Availability {
 
 /// A connection. `R`: a request.
 pub(crate) struct DialedConnection<R> {
-    /// Its number in the records.
+    /// The connection's number in the records.
     pub(crate) number: u32,
     pub(crate) transport: Transport,
     /// When the TCP handshake completed, and when the TLS or QUIC handshake did.
@@ -36,7 +36,7 @@ pub(crate) struct DialedConnection<R> {
     pub(crate) secured: Option<Time>,
     /// The protocol actually spoken, once it is decided.
     pub(crate) protocol: Option<Protocol>,
-    /// The request that it was opened for, until it can be sent.
+    /// The request that the connection was opened for, until it can be sent.
     pub(crate) first: Option<R>,
     /// There is more to read than was read.
     pub(crate) has_unread: bool,
@@ -60,7 +60,7 @@ impl<R> DialedConnection<R> {
         })
     }
 
-    /// Whether HTTP has been established on it.
+    /// Whether HTTP has been established on the connection.
     pub(crate) fn is_established(&self) -> bool {
         self.protocol.is_some()
     }
@@ -93,13 +93,13 @@ impl<R> DialedConnection<R> {
         Some(protocol)
     }
 
-    /// Whether the pool's settings allow another request on it.
+    /// Whether the pool's settings allow another request on the connection.
     pub(crate) fn has_free_stream(&self, streams_at_most: Option<u32>) -> bool {
         let in_flight = self.transport.in_flight();
         streams_at_most.is_none_or(|at_most| in_flight < at_most as usize)
     }
 
-    /// What it can do, if `is_ready` says whether a request could be sent immediately.
+    /// What the connection can do, if `is_ready` says whether a request could be sent immediately.
     pub(crate) fn availability(
         &self,
         is_ready: bool,

@@ -29,7 +29,7 @@ pub(crate) use transport::Transport;
 /// A server that a station opens connections to.
 #[derive(Clone)]
 pub struct Target {
-    /// Where it listens.
+    /// Where the server listens.
     pub address: SocketAddr,
     /// The name or address that its certificate must match.
     pub server_name: String,

@@ -23,7 +23,7 @@ impl ConnectionKey {
         connection: ConnectionId(0),
     };
 
-    /// As a token for the reactor.
+    /// The key as a token for the reactor.
     pub(crate) fn token(self) -> u64 {
         u64::from(self.pool) << 32 | u64::from(self.connection.0)
     }
@@ -45,7 +45,7 @@ pub(crate) struct ConnectionPool<C, Q> {
     /// `None` for a connection that has ended.
     pub(crate) connections: Vec<Option<Box<C>>>,
     pub(crate) waiting: Q,
-    /// Whether it is in `ConnectionPools::changed`.
+    /// Whether the pool is in `ConnectionPools::changed`.
     is_changed: bool,
 }
 

@@ -56,7 +56,7 @@ impl Quic {
         &self.socket
     }
 
-    /// Immediate: the only handshake is that of QUIC, which the engine performs.
+    /// Completes immediately: the only handshake is that of QUIC, which the engine performs.
     pub(crate) fn finish_connecting(&mut self, _ready: ReadyEvent) -> io::Result<Option<Time>> {
         Ok(Some(clock::now()))
     }
@@ -226,7 +226,7 @@ mod tests {
         frames: false,
     };
 
-    /// Has the server read, respond to each GET with 200 KB, and write.
+    /// Makes the server read, respond to each GET with 200 KB, and write.
     fn serve(endpoint: &mut QuicEndpoint) {
         let answer = Response::new(200, &[], vec![7; 200_000]).unwrap();
         let answer = Arc::new(answer);

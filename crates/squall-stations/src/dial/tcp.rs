@@ -29,7 +29,7 @@ pub(crate) struct Tcp {
     write_at_most: usize,
     /// The kernel has reported that the end of the stream is there to be read.
     expects_end: bool,
-    /// Whether it is a UNIX socket.
+    /// Whether the connection uses a UNIX socket.
     is_unix: bool,
     /// The tunnel through a proxy, until it is open.
     tunnel: Option<Tunnel>,

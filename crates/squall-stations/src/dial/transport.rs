@@ -53,7 +53,7 @@ impl Transport {
         }
     }
 
-    /// The address that it sends from; `None` over a UNIX socket.
+    /// The address that the connection sends from; `None` over a UNIX socket.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match self {
             Transport::Tcp(tcp) => tcp.socket().local_addr().ok(),
@@ -93,7 +93,7 @@ impl Transport {
         }
     }
 
-    /// Its streams.
+    /// The connection's streams.
     pub(crate) fn streams(&mut self) -> ClientStreams<'_> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.streams(),
@@ -109,7 +109,7 @@ impl Transport {
         }
     }
 
-    /// Cancels a stream, where [`Transport::has_streams`]: with CANCEL or H3_REQUEST_CANCELLED. Returns the code.
+    /// Cancels a stream with CANCEL or H3_REQUEST_CANCELLED, if [`Transport::has_streams`]. Returns the code.
     pub(crate) fn cancel(&mut self, stream: StreamId) -> u64 {
         let code = match self {
             Transport::Tcp(_) => HTTP2_CANCEL,
@@ -138,7 +138,7 @@ impl Transport {
     pub(crate) fn gather(&mut self) -> bool {
         match self {
             Transport::Tcp(tcp) => tcp.engine.gather(),
-            // Streams only delay each other through the congestion window.
+            // QUIC streams delay each other only through the congestion window.
             Transport::Quic(quic) => quic.engine.is_ready(),
         }
     }
@@ -197,7 +197,7 @@ impl Transport {
         }
     }
 
-    /// Over HTTP/1.1: the head that it sends for `request`, the request it took last.
+    /// Over HTTP/1.1: the head sent for `request`, which must be the last request submitted.
     pub(crate) fn sent_head(&self, request: &Request) -> Option<Vec<u8>> {
         match self {
             Transport::Tcp(tcp) => tcp.engine.sent_head(request),

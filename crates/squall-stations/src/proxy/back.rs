@@ -29,10 +29,10 @@ pub(super) struct BackConnection {
     /// Exchanges whose requests wait for room.
     pub(super) blocked: Vec<ExchangeKey>,
     pub(super) backlog_bytes: usize,
-    /// Requests that were submitted to it.
+    /// Requests that were submitted to the connection.
     pub(super) submitted: u64,
     is_dirty: bool,
-    /// An exchange on it was cancelled, for which HTTP/1.1 must close the connection.
+    /// An exchange was cancelled over HTTP/1.1, so the connection must close.
     pub(super) is_given_up: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Backs {
     streams_at_most: Option<u32>,
     /// What arrived from upstreams and waits for clients, even if the upstream has closed its connection meanwhile.
     pub(super) memory: HeldMemory,
-    /// What `memory` has counted.
+    /// How many bytes `memory` has counted.
     held_bytes: usize,
 }
 
@@ -121,7 +121,7 @@ impl Backs {
         self.mark_changed(upstream);
     }
 
-    /// Notes that an exchange of this client has left the upstream, where it was in this state.
+    /// Notes that an exchange of this client has left the upstream. `was` is its state until then.
     pub(super) fn leave(&mut self, was: BackState, client: ClientHost) {
         let Some(upstream) = was.upstream() else {
             return;
@@ -258,7 +258,7 @@ impl Backs {
         }
     }
 
-    /// Opens the window again after bytes of a response have left for the client or were discarded.
+    /// Returns `n` bytes of a response to the window once they have left for the client or were discarded.
     pub(super) fn consume(&mut self, at: BackKey, stream: StreamId, n: u64) {
         if n == 0 {
             return;
@@ -278,7 +278,7 @@ impl Backs {
         }
     }
 
-    /// Notes that `n` bytes no longer wait.
+    /// Notes that `n` bytes no longer wait for clients.
     pub(super) fn drop_backlog(&mut self, at: BackKey, n: u64) {
         let holds = self.held_bytes.saturating_sub(n as usize);
         self.memory.update(&mut self.held_bytes, holds);
@@ -291,7 +291,7 @@ impl Backs {
                 self.pending_reads.push(at);
             }
             if n > 0 {
-                // It may take requests again.
+                // The connection may take requests again.
                 self.touch(at);
             }
         }
@@ -342,40 +342,41 @@ impl Backs {
 }
 
 impl BackConnection {
-    /// Whether HTTP has been established on it.
+    /// Whether HTTP has been established on the connection.
     pub(super) fn is_established(&self) -> bool {
         self.dialed.is_established()
     }
 
-    /// The protocol; `begun` until it is known.
+    /// The connection's protocol; `begun` until it is known.
     fn protocol(&self, begun: Protocol) -> Protocol {
         self.dialed.protocol.unwrap_or(begun)
     }
 
-    /// When opening it began.
+    /// When the proxy began to open the connection.
     pub(super) fn opened(&self) -> Time {
         self.opened
     }
 
-    /// The HTTP version; 1.1 until it is known.
+    /// The connection's HTTP version; 1.1 until it is known.
     pub(super) fn version(&self) -> Version {
         self.dialed
             .protocol
             .map_or(Version::Http1, Protocol::version)
     }
 
-    /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
+    /// Whether reading from the connection is paused, so that what waits here stays bounded; earlier while memory is
+    /// scarce.
     pub(super) fn is_paused(&self, is_scarce: bool) -> bool {
         self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce)
     }
 
     /// HTTP/1.1: whether a response to a new request would have to wait until clients take the responses before it.
-    /// Those may be other clients, which may never do so.
+    /// Those responses may belong to other clients, which may never take them.
     fn is_held_up(&self, is_scarce: bool) -> bool {
         self.version() == Version::Http1 && self.is_paused(is_scarce)
     }
 
-    /// Records how an exchange got this connection. One that the connection was opened for already has its slot.
+    /// Records how an exchange got this connection. An exchange that it was opened for already has its slot.
     pub(super) fn note_beginning(&self, beginning: &mut Beginning) {
         beginning.slot.get_or_insert_with(clock::now);
         beginning.opened = Some(self.opened);
@@ -389,7 +390,7 @@ impl BackConnection {
         self.dialed.connected.is_some() && self.dialed.transport.is_ready()
     }
 
-    /// Takes the exchange that it was opened for, once the request can be sent.
+    /// Takes the exchange that the connection was opened for, once the request can be sent.
     pub(super) fn take_first(&mut self) -> Option<ExchangeKey> {
         let is_ready = self.is_ready();
         self.dialed.first.take_if(|_| is_ready)

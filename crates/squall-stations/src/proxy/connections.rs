@@ -173,7 +173,7 @@ impl Connections {
                 self.relay.abort(key, None);
                 continue;
             }
-            // The engine responds to it, after the requests before it: `Relay::on_request_refused`.
+            // The engine responds to the request after those before it: `Relay::on_request_refused`.
             if let Some(front) = self.relay.fronts.tcp_mut(id) {
                 front.waiting.retain(|waiting| *waiting != key);
                 front.refused = Some(key);
@@ -326,7 +326,7 @@ impl Connections {
             };
             let key = request.key;
             if !self.relay.exchanges.waits(key, upstream) {
-                // Its client is gone.
+                // The request's client is gone.
                 pool.waiting.discard(request);
                 continue;
             }
@@ -339,8 +339,8 @@ impl Connections {
                     if self.relay.backs.is_ready(at) {
                         self.submit(at, key)?;
                     } else {
-                        // In this very turn it has sent GOAWAY, or SETTINGS with a lower limit of streams, or more
-                        // than clients take. Its pool learns of that now.
+                        // In this very turn the upstream has sent GOAWAY, or SETTINGS with a lower limit on streams, or
+                        // more than clients take. The pool learns of that now.
                         self.relay.backs.settle(at);
                         let pool = self.relay.backs.pools.get_mut(upstream);
                         pool.waiting.put_back(request);
@@ -397,7 +397,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Has the reactor report when a connection to an upstream is ready. One that it cannot watch is closed: nothing
+    /// Makes the reactor report when a connection to an upstream is ready. One that it cannot watch is closed: nothing
     /// would report that it is ready.
     pub(super) fn watch_back(&mut self, at: BackKey, reactor: &Reactor) {
         let token = UPSTREAMS << KIND_SHIFT | at.token();
@@ -469,7 +469,7 @@ impl Connections {
         }
     }
 
-    /// Submits the request that the connection was opened for, if it can, and reports to the pool what it can do now.
+    /// Submits the request that the connection was opened for, if possible, and tells the pool what the connection can do.
     fn settle_back(&mut self, at: BackKey) -> Result<(), StationError> {
         let first = self.relay.backs.connection_mut(at);
         if let Some(first) = first.and_then(BackConnection::take_first) {
@@ -642,7 +642,7 @@ impl Connections {
         }
     }
 
-    /// Ends the exchanges that wait for something that takes too long.
+    /// Ends the exchanges that have waited for something for too long.
     fn sweep_exchanges(&mut self, now: Time) {
         let Timeouts { answer, idle, .. } = self.timeouts;
         let head = idle.map(|idle| idle.min(HEAD_TIMEOUT));
@@ -708,7 +708,7 @@ impl Connections {
         }
         front.tcp.is_ending = true;
         front.refused = Some(key);
-        // `Relay::on_request_refused` ends it.
+        // `Relay::on_request_refused` ends the exchange.
         self.relay.discard_request(key);
         self.relay.fronts.touch(at);
     }

@@ -62,7 +62,7 @@ impl Relay {
                 let code = self.backs.reset(at, stream);
                 self.record_back(key, at, stream, code);
             }
-            // The upstream still has its key queued, which will find nothing to send.
+            // The upstream's queue still has the key, which will find no exchange to send.
             BackState::Waiting { upstream } => {
                 let waiting = &mut self.backs.pools.get_mut(upstream).waiting;
                 waiting.note_gone(|key| self.exchanges.waits(key, upstream));
@@ -71,7 +71,7 @@ impl Relay {
         }
     }
 
-    /// Notes that an exchange is over on the upstream side. Returns where it was there.
+    /// Notes that an exchange is over on the upstream side. Returns the state that it had there.
     pub(super) fn leave_back(&mut self, key: ExchangeKey) -> BackState {
         let Some(exchange) = self.exchanges.get_mut(key) else {
             return BackState::Over;
@@ -197,8 +197,8 @@ impl Relay {
         }
     }
 
-    /// Handles an exchange that failed at its upstream and is no longer there. It is sent again if that is safe. Otherwise
-    /// the client gets an error response, or is cut off if part of a response has already been passed on.
+    /// Handles an exchange that failed at its upstream and is no longer there. The request is retried if that is safe.
+    /// Otherwise the client gets an error response, or is cut off if part of a response has already been passed on.
     pub(super) fn retry_or_give_up(
         &mut self,
         key: ExchangeKey,

@@ -1,6 +1,6 @@
 //! The events of one read or write on either side, handed out in order with the bytes and trailers that belong to them.
 //!
-//! It knows no exchange: `relay` acts on the events.
+//! It does not know exchanges: `relay` acts on the events.
 
 use std::vec;
 

@@ -42,7 +42,7 @@ pub(super) enum BackState {
 }
 
 impl BackState {
-    /// The upstream that it is assigned to.
+    /// The upstream that the exchange is assigned to.
     pub(super) fn upstream(self) -> Option<u32> {
         match self {
             BackState::Waiting { upstream } => Some(upstream),
@@ -62,7 +62,7 @@ pub(super) struct Flow {
     /// The other side has received the end, or discards the rest.
     pub(super) is_closed: bool,
     pub(super) trailers: Option<Trailers>,
-    /// It is queued for room on the other side's connection.
+    /// The flow is queued for room on the other side's connection.
     pub(super) is_blocked: bool,
     /// Bytes that arrived, and bytes that the other side accepted.
     pub(super) received_bytes: u64,
@@ -103,12 +103,12 @@ impl Flow {
 /// One exchange.
 #[derive(Debug)]
 pub(super) struct ProxyExchange {
-    /// Where it is on the client side; `None` once it is over there.
+    /// Where the exchange is on the client side; `None` once it is over there.
     pub(super) front: Option<(FrontKey, StreamId)>,
-    /// The host of its client, once it was assigned to an upstream.
+    /// The client's host, once the exchange was assigned to an upstream.
     pub(super) client: ClientHost,
     pub(super) back: BackState,
-    /// Where its response comes from, or came from.
+    /// Where the response comes from, or came from.
     pub(super) upstream_stream: Option<(BackKey, StreamId)>,
     /// The request for the upstream, once the head has arrived.
     pub(super) request: Option<Arc<Request>>,
@@ -124,21 +124,21 @@ pub(super) struct ProxyExchange {
     pub(super) has_response_begun: bool,
     /// The response has a stated length.
     pub(super) has_length: bool,
-    /// How many attempts were made to send it to an upstream.
+    /// How many attempts were made to send the request to an upstream.
     pub(super) attempts: u32,
-    /// When any part of it last moved.
+    /// When any part of the exchange last moved.
     pub(super) last_progress: Time,
-    /// How fast its client sends.
+    /// How fast the client sends the body.
     pub(super) pace: UploadPace,
     pub(super) status: Option<u16>,
     pub(super) front_marks: ExchangeMarks,
     pub(super) back_marks: ExchangeMarks,
-    /// Which request of the schedule it is.
+    /// Which request of the schedule this is.
     pub(super) traced: Option<u64>,
-    /// How it got its connection to an upstream.
+    /// How the exchange got its connection to an upstream.
     pub(super) beginning: Beginning,
     pub(super) back_status: Option<u16>,
-    /// Bytes that are kept until it is over: the request's head, and bodies that were passed on whole.
+    /// Bytes that are kept until the exchange is over: the request's head, and bodies that were passed on whole.
     kept_bytes: usize,
 }
 
@@ -186,13 +186,13 @@ impl ProxyExchange {
         }
     }
 
-    /// Whether its request's head has arrived.
+    /// Whether the request's head has arrived.
     pub(super) fn has_head(&self) -> bool {
-        // The proxy itself may have answered it.
+        // The proxy itself may have answered the request.
         self.request.is_some() || self.is_answered
     }
 
-    /// Whether it may be sent again although it may have been processed (RFC 9110, section 9.2.2), and can be: no part
+    /// Whether the request may be resent although it may have been processed (RFC 9110, section 9.2.2), and can be: no part
     /// of a response has arrived, and its body, if any, is still here as a whole.
     pub(super) fn is_repeatable(&self) -> bool {
         let is_idempotent = |request: &Arc<Request>| {
@@ -204,7 +204,7 @@ impl ProxyExchange {
         self.is_resendable() && self.request.as_ref().is_some_and(is_idempotent)
     }
 
-    /// Whether it can be sent again if it was certainly not processed.
+    /// Whether the request can be resent if it was certainly not processed.
     pub(super) fn is_resendable(&self) -> bool {
         let is_whole =
             |request: &Arc<Request>| !matches!(request.body(), squall_http::Body::Streamed { .. });
@@ -255,7 +255,7 @@ impl ProxyExchange {
 pub(super) struct ProxyExchanges {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Bytes that all of them keep.
+    /// Bytes that all exchanges keep.
     kept_bytes: usize,
 }
 
@@ -312,8 +312,8 @@ impl ProxyExchanges {
         }
     }
 
-    /// How long a body may be to be passed on whole now. A longer one waits piece by piece, and its sender's window
-    /// stays closed meanwhile.
+    /// How long a body may be to be passed on whole now. A longer body waits piece by piece, and its sender's window stays
+    /// closed meanwhile.
     pub(super) fn room(&self) -> usize {
         MAX_WHOLE_BYTES.saturating_sub(self.kept_bytes)
     }

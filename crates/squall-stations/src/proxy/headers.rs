@@ -19,11 +19,11 @@ const REQUEST_ID_BYTES: usize = 32;
 pub(super) struct RequestFields {
     /// The fields to pass on.
     pub(super) fields: Vec<Field>,
-    /// The authority that it names, if any.
+    /// The authority that the request names, if any.
     pub(super) authority: Option<String>,
     /// The stated length of the body.
     pub(super) length: Option<u64>,
-    /// It sends its body after `100 (Continue)`, or after a while.
+    /// The client sends the body after `100 (Continue)`, or after a while.
     pub(super) expects_continue: bool,
 }
 
@@ -290,7 +290,7 @@ fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// Whether it is a `traceparent` of version 00, or begins like one of a later version.
+/// Whether the value is a `traceparent` of version 00, or begins like one of a later version.
 fn is_traceparent(value: &[u8]) -> bool {
     let is_hex = |range: std::ops::Range<usize>| {
         value[range]

@@ -19,7 +19,7 @@ pub(super) type BackKey = ConnectionKey;
 /// Identifies an exchange, even after it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ExchangeKey {
-    /// Its slot.
+    /// The exchange's slot.
     pub(super) index: u32,
     /// How many exchanges were in that slot before.
     pub(super) generation: u32,

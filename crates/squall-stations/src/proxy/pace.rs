@@ -17,7 +17,7 @@ use crate::memory::SCARCE_BYTES;
 struct SlowUpload {
     key: ExchangeKey,
     upstream: u32,
-    /// Whether it has a connection, rather than waiting for one.
+    /// Whether the request has a connection, rather than waiting for one.
     has_connection: bool,
     bytes: u64,
 }

@@ -131,7 +131,7 @@ impl WaitingRequests {
     }
 
     fn next(&mut self) -> Option<WaitingRequest> {
-        // At a share of a tenth, no more than ten clients can have theirs, so few are looked at.
+        // At a share of a tenth, no more than ten clients can have their share, so few are looked at.
         let mut passed_over = self.passed_over.keys().copied();
         if let Some(client) = passed_over.find(|client| !self.has_share(*client)) {
             return self.next_passed_over(client);
@@ -162,7 +162,7 @@ impl WaitingRequests {
         self.taken.get(&client).copied().unwrap_or(0)
     }
 
-    /// Whether another request would give the client more than its share.
+    /// Whether the client has its share already, if one more request is counted at the upstream.
     fn has_share(&self, client: ClientHost) -> bool {
         self.share.is_some_and(|share| {
             let most = share.get() * (f64::from(self.taken_of_all) + 1.0);
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(take(&mut queue), Some((*key, client(1))));
         }
         push(&mut queue, few, client(2));
-        // From 8 to 0, the second catches up.
+        // The first client has 8 requests at the upstream, the second none: the second catches up.
         for key in &few[..7] {
             assert_eq!(take(&mut queue), Some((*key, client(2))));
         }

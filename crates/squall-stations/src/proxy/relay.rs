@@ -191,11 +191,11 @@ impl Relay {
                 exchange.up.is_closed = !matches!(request.body(), Body::Streamed { .. });
                 let waits = waits && !exchange.up.is_closed;
                 exchange.request = Some(request);
-                // Over HTTP/1.1 the engine has sent it.
+                // Over HTTP/1.1 the engine has sent the 100 (Continue).
                 if waits && version != Version::Http1 {
                     self.fronts.inform(at, stream, &Interim::continue_100());
                 }
-                // A whole body does not wait here: its window opens again immediately.
+                // A whole body does not wait here: its bytes return to the window immediately.
                 self.fronts.consume(at, stream, whole_bytes);
                 self.begin_or_wait(at, key);
             }

@@ -97,7 +97,7 @@ pub struct ProxySettings {
     /// The share of the requests at an upstream that one client may have while requests of other clients wait for a
     /// connection to it; `None`: all, as in a trial. A client is an IPv4 address or an IPv6 network of 64 bits.
     pub client_share: Option<Probability>,
-    /// How long it holds the head of each response before it passes it on.
+    /// How long the proxy holds the head of each response before passing it on.
     pub delay: Duration,
     /// Where rows of the client side go ([`squall_base::record::Side::Server`]).
     pub front_log: LogSinks,
@@ -153,7 +153,7 @@ squall_base::words! {
 pub struct ProxyReport {
     /// Requests answered in full, by an upstream or by the proxy: the client's socket took the last byte.
     pub responses_written: u64,
-    /// Requests that were sent again on another connection (RFC 9110, section 9.2.2).
+    /// Requests that were retried on another connection (RFC 9110, section 9.2.2).
     pub retries: u64,
     /// Failed requests, by cause.
     pub failures: BTreeMap<Failure, u64>,

@@ -25,7 +25,7 @@ impl UploadPace {
         }
     }
 
-    /// Judges the period that is over, if one is. `arrived`: bytes of the body.
+    /// Judges the current period if it is over. `arrived`: bytes of the body so far.
     pub(super) fn judge(&mut self, now: Time, arrived: u64, least: MinUploadRate) {
         let took = now.since(self.began);
         if took < least.period {

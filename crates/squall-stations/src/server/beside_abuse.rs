@@ -91,7 +91,7 @@ fn turns(
     let mut turns = Vec::new();
     for stream in streams {
         good.write_all(&get(stream)).unwrap();
-        // It was the first to connect.
+        // The good client was the first to connect.
         let socket = server.peers[&0].tcp.socket();
         while !socket.peek(&mut [0]).is_ok_and(|count| count > 0) {
             assert!(clock::now() < give_up, "it does not arrive");

@@ -1,7 +1,7 @@
 //! The exchanges that are open on one of the server's connections: what arrived, what the response is, and their
 //! records.
 //!
-//! It works on the streams of any connection; `tcp` and `quic` move the bytes.
+//! This module works on the streams of any connection; `tcp` and `quic` move the bytes.
 
 use squall_base::Time;
 use squall_base::plan::Protocol;
@@ -29,7 +29,7 @@ pub(super) struct Service {
     pub(super) log: StationLog,
     pub(super) access: Option<AccessLog>,
     pub(super) responses_written: u64,
-    /// What the connections hold.
+    /// Counts the bytes that the connections hold.
     pub(super) memory: HeldMemory,
 }
 
@@ -56,7 +56,7 @@ struct ServerExchange {
     offered_at: Option<Time>,
     /// The source of the response's body, if it is streamed.
     source: Option<Source>,
-    /// Its client waits for a 100 (Continue), and its response for the body.
+    /// The client waits for a 100 (Continue), so the response waits for the body.
     awaits_body: bool,
 }
 
@@ -172,7 +172,7 @@ impl ServerExchanges {
         }
     }
 
-    /// The last byte of a response was written: the site's, or, with status `refused`, the engine's own.
+    /// Handles the last written byte of a response: the site's or, if `refusal_status` is given, the engine's own.
     fn on_written(
         &mut self,
         stream: StreamId,
@@ -436,7 +436,7 @@ impl ServerExchanges {
         self.is_scarce = is_scarce;
     }
 
-    /// Bytes that its exchanges hold: heads of requests, and echoes.
+    /// Bytes that these exchanges hold: heads of requests, and echoes.
     pub(super) fn held_bytes(&self) -> usize {
         self.head_bytes + self.backlog_bytes
     }
@@ -472,7 +472,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Notes whether a client waits for a 100 (Continue).
+    /// Notes that a client waits for a 100 (Continue), if it does.
     fn wait_if(&mut self, expects_continue: bool, stream: StreamId) {
         self.waiting_clients
             .extend(expects_continue.then_some(stream));
@@ -500,7 +500,7 @@ impl ServerExchange {
         began.is_some_and(|began| began + HEAD_TIMEOUT <= now)
     }
 
-    /// Lets its source send the pieces that are due. Returns when the next one is.
+    /// Lets a source with pauses send the pieces that are due. Returns when the next piece is due.
     fn release(&mut self, now: Time) -> Option<Time> {
         match &mut self.source {
             Some(Source::Paced(paced)) => paced.release(now),

@@ -33,11 +33,11 @@ struct QuicPeer {
     handshake: Handshake,
     /// When a request began or ended, or a part of a body moved.
     last_progress: Time,
-    /// Bytes of responses that its windows had let pass at the last check.
+    /// Bytes of responses that the client's windows had let through at the last check.
     sent_bytes: u64,
-    /// What it held when it was last counted.
+    /// What the connection held when it was last counted.
     held_bytes: usize,
-    /// It was closed because of what it held. The engine still has it for a while.
+    /// The connection was closed because of what it held. The engine still has it for a while.
     is_given_up: bool,
 }
 
@@ -54,13 +54,13 @@ impl QuicListener {
         self.endpoint.address()
     }
 
-    /// Whether it has more to read than it has read.
+    /// Whether the last turn may have left datagrams.
     #[cfg(test)]
     pub(super) fn has_unread(&self) -> bool {
         self.has_unread
     }
 
-    /// When its next timer is due, or its next turn.
+    /// When the listener's next timer or its next turn is due.
     pub(super) fn deadline(&self) -> Option<Time> {
         if self.has_unread {
             return Some(Time::ZERO);
@@ -227,7 +227,7 @@ impl QuicListener {
 }
 
 impl QuicPeer {
-    /// Counts what it holds now: heads of requests, echoes, and responses that wait for its windows.
+    /// Counts what the connection holds now: heads of requests, echoes, and responses that wait for the client's windows.
     fn count_held(&mut self, connection: u32, engine: &h3::Server, service: &mut Service) {
         let holds = if self.is_given_up {
             0

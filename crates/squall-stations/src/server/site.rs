@@ -145,7 +145,7 @@ impl Site {
 
     /// The response to a request. Call it at the head if [`Site::answers_early`], otherwise at the end.
     pub(super) fn answer(&self, request: &SiteRequest<'_>) -> Answer {
-        // Over HTTP/1.1 the engine responds to it.
+        // Over HTTP/1.1 the engine itself responds to CONNECT.
         if request.method == "CONNECT" {
             return plain(501, "CONNECT is not supported\n");
         }

@@ -34,7 +34,7 @@ fn connect(server: &Server) -> TcpStream {
     client
 }
 
-/// Has the server take turns until the condition holds, for at most 20 s.
+/// Makes the server take turns until the condition holds, for at most 20 s.
 fn turn_until(what: &str, server: &mut Server, is_so: impl Fn(&Server) -> bool) {
     let give_up = clock::now() + Duration::from_secs(20);
     while !is_so(server) {
@@ -48,7 +48,7 @@ fn has_begun(server: &Server) -> bool {
     (server.peers.values()).any(|peer| peer.has_slow_head(too_late()))
 }
 
-/// When the head that began now has taken too long.
+/// When a head that begins now will have taken too long.
 fn too_late() -> Time {
     clock::now() + HEAD_TIMEOUT
 }
@@ -72,7 +72,7 @@ fn slow_head_over_http1_is_answered_with_408_and_others_are_served() {
             .values()
             .all(|peer| peer.held_bytes() == length)
     });
-    // Only the first byte counts, not the last one.
+    // The limit counts from the head's first byte, not from its last one.
     server.sweep(too_late());
     let mut answer = [0; 1_000];
     let length = client.read(&mut answer).unwrap();
@@ -152,7 +152,7 @@ fn stream_with_a_slow_head_over_http3_is_reset_and_others_are_served() {
 
 /// Streams of HTTP/3 are independent: only those with slow heads end.
 #[test]
-fn exchanges_know_which_of_their_heads_are_slow() {
+fn only_incomplete_heads_that_take_too_long_are_slow() {
     let stop = StopSignal::new().unwrap();
     let mut server = server(Version::Http1, &stop);
     let began = clock::now();

@@ -41,8 +41,8 @@ pub(super) enum Source {
     },
 }
 
-/// The same bytes several times, with pauses. The time at which each piece is due follows from the first one's, so a late
-/// server shifts none.
+/// The same bytes several times, with pauses. The time at which each piece is due follows from the first piece's, so a
+/// piece that is sent late does not delay the others.
 pub(super) struct Paced {
     piece: Bytes,
     every: Delay,
@@ -110,7 +110,7 @@ impl Paced {
 }
 
 impl Source {
-    /// Whether all of it was taken.
+    /// Whether the whole body was taken.
     pub(super) fn has_ended(&self) -> bool {
         match self {
             Source::Pattern { sent, length, .. } => sent == length,
@@ -234,7 +234,7 @@ mod tests {
         (!piece.is_empty()).then(|| String::from_utf8(piece.to_vec()).expect("text"))
     }
 
-    /// What is sent of it now, in the pieces in which it is offered.
+    /// Takes everything that the source offers now, and returns the pieces.
     fn offered(source: &mut Source) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(piece) = next_piece(source) {
@@ -263,7 +263,7 @@ mod tests {
         // Nothing is due yet.
         assert_eq!(release(&mut source, at(119)), Some(at(120)));
         assert!(offered(&mut source).is_empty());
-        // Late for two of them: the third is due when it would have been anyway.
+        // Two pieces are released late. The next one is due when it would have been anyway.
         assert_eq!(release(&mut source, at(145)), Some(at(160)));
         source.advance(1);
         assert_eq!(offered(&mut source), ["b", "ab"]);

@@ -28,7 +28,7 @@ pub(super) struct Peer {
     has_unwritten: bool,
     /// The client closed its side in the middle of something: pending output is written, then the connection ends.
     is_cut_off: bool,
-    /// What it held after its last turn.
+    /// What the connection held after its last turn.
     held_bytes: usize,
 }
 
@@ -54,23 +54,23 @@ impl Peer {
         }
     }
 
-    /// What it held after its last turn.
+    /// What the connection held after its last turn.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Counts what it holds after a turn.
+    /// Counts what the connection holds after a turn.
     pub(super) fn count_held(&mut self, memory: &mut HeldMemory) {
         let holds = self.tcp.engine.buffered_bytes() + self.exchanges.held_bytes();
         memory.update(&mut self.held_bytes, holds);
     }
 
-    /// Subtracts all bytes that it holds from `memory`.
+    /// Subtracts all bytes that the connection holds from `memory`.
     pub(super) fn release_held(&mut self, memory: &mut HeldMemory) {
         memory.update(&mut self.held_bytes, 0);
     }
 
-    /// When its next response or piece of one is due or, while it lingers, when it ends.
+    /// When the connection's next response, or the next piece of one, is due; while it lingers, when it ends.
     pub(super) fn next_due(&self) -> Option<Time> {
         (self.tcp.linger_until()).or_else(|| self.exchanges.next_due())
     }
@@ -142,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// Whether no request has made progress for `timeout`. A delayed response does not count.
+    /// Whether no request has made progress for `timeout`. While a response is delayed, the connection is not idle.
     pub(super) fn is_idle(&self, now: Time, timeout: Duration) -> bool {
         self.next_due().is_none() && self.tcp.last_progress + timeout <= now
     }
@@ -241,7 +241,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Records its final state. Whatever was open on it has failed.
+    /// Records the connection's final state. Whatever was open on it has failed.
     pub(super) fn record_end(&mut self, service: &mut Service) {
         if self.tcp.linger_until().is_none() {
             self.tcp.record_end(&mut service.log);
@@ -249,7 +249,7 @@ impl Peer {
         }
     }
 
-    /// Closes its socket so that no client takes a response that was cut off for a complete one.
+    /// Closes the socket so that no client takes a response that was cut off for a complete one.
     pub(super) fn close(self) {
         if self.tcp.engine.must_reset() {
             self.tcp.close_abruptly();

@@ -36,7 +36,7 @@ enum Arguments {
         rounds: usize,
         scale: f64,
     },
-    /// For the measured process: the folder of the tables, and that of the trial.
+    /// For the measured process: the folder of the tables, and the folder of the trial.
     Attribute(PathBuf, PathBuf),
 }
 

@@ -225,7 +225,7 @@ impl Tables {
         self.frame(side, connection, at, FrameFacts { way, ..frame })
     }
 
-    /// A side opens its connection `number` with SETTINGS.
+    /// Writes the SETTINGS with which a side opens its connection `number`.
     pub(crate) fn settings(&mut self, side: Side, number: u32, at: u64) -> Result<()> {
         // The client's SETTINGS follow its preface (RFC 9113, section 3.4).
         let offset = match side {
@@ -259,7 +259,7 @@ impl Tables {
         self.exchanges.add(exchange.record(Side::Server, times))
     }
 
-    /// The client has received the whole response.
+    /// Writes what the client records of a response that it has received whole.
     pub(crate) fn answered(&mut self, exchange: &SimulatedExchange, end: u64) -> Result<()> {
         for frame in [exchange.response_headers(), exchange.data()] {
             self.received(Side::Client, exchange.connection, end, frame)?;
@@ -286,7 +286,7 @@ impl Tables {
         })
     }
 
-    /// Answered requests of which nothing but their own rows is known. `times` says when each was due and how long it took, in
+    /// Writes only the rows in `requests` of answered requests. `times` says when each was due and how long it took, in
     /// nanoseconds.
     pub(crate) fn plain_requests(
         &mut self,
@@ -317,7 +317,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The client sends a WINDOW_UPDATE for the connection; `numbers` are those of both sides.
+    /// Writes a WINDOW_UPDATE that the client sends for the connection, which has these `numbers` at client and server.
     pub(crate) fn window_update(
         &mut self,
         numbers: [u32; 2],
@@ -334,7 +334,7 @@ impl Tables {
         self.received(Side::Server, numbers[1], at + 25_100_000, frame)
     }
 
-    /// Samples of both sockets of a connection, as the kernel reports them.
+    /// Writes samples of both sockets of a connection, as the kernel reports them.
     pub(crate) fn samples(
         &mut self,
         numbers: [Option<u32>; 2],

@@ -117,9 +117,9 @@ type EventIndex = usize;
 /// How many requests a trial has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requests {
-    /// The first ones, which are simulated with all that hosts and link record of them.
+    /// The first requests, which are simulated with everything that hosts and link record.
     pub(crate) simulated: u64,
-    /// The later ones, of which only their own rows are made, at a fraction of the cost.
+    /// The later requests, which get only rows in `requests`, at a fraction of the cost.
     pub(crate) plain: u64,
 }
 
@@ -168,8 +168,8 @@ pub(crate) fn write(folder: &Path, requests: Requests, seed: u64) -> Result<Coun
     world.tables.finish()
 }
 
-/// How long a plain request takes, by a random number: two ways across the link and some work, or in one of a hundred cases
-/// up to a round trip more.
+/// How long a plain request takes, derived from a random number: a round trip and some work; one in a hundred takes up to
+/// another round trip.
 fn plain_latency(draw: u64) -> u64 {
     let usual = 2 * DELAY + 200_000 + draw % 1_500_000;
     match (draw >> 32) % 100 {
@@ -290,7 +290,7 @@ impl World {
         Ok(())
     }
 
-    /// Hands a packet to the link. If one with payload or SYN is lost, it is retransmitted after `timeout`.
+    /// Hands a packet to the link. If a packet with payload or SYN is lost, it is retransmitted after `timeout`.
     fn send(
         &mut self,
         number: u32,
@@ -460,7 +460,7 @@ impl World {
         exchange.received = self.now + 10_000;
         exchange.accepted = self.accepted(number);
         self.tables.request_frame_received(&exchange)?;
-        // Mostly short, with a tail.
+        // Service times are mostly short; one in a hundred is 20 times as long.
         let service = 150_000 + self.below(500_000);
         let service = match self.below(100) {
             0 => service * 20,

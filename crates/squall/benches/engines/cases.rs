@@ -69,7 +69,7 @@ const BARE: Client = Client::Squall(Recording::Nothing);
 const H2: &[Client] = &[RECORDED, BARE, Client::H2load];
 const H1: &[Client] = &[RECORDED, BARE, Client::Wrk, Client::H2load, Client::Least];
 const H2_SERVERS: &[Server] = &[Server::Squall, Server::Nginx, Server::Nghttpd];
-/// Enough that starting and connecting, which take a few milliseconds, are below 1 % of a server's client.
+/// Enough requests that a client spends less than 1 % of its run on starting and connecting, which take a few milliseconds.
 const REQUESTS: f64 = 200_000.0;
 /// For clients under test. Each run has to request its memory from the kernel anew, at most as much as 200,000 requests
 /// fill. With this many requests, that is a small part of the cost.

@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// The part of a load it gets: clients that take ten times as long per request get a fifth of the requests.
+    /// The part of a load that this client gets: clients that take ten times as long per request get a fifth of the requests.
     pub(crate) fn share_of(self, load: &Load) -> Load {
         let mut load = load.clone();
         if matches!(self, Client::Hey | Client::Fortio | Client::K6) {
@@ -216,7 +216,7 @@ fn amount(command: &mut Command, load: &Load) {
     }
 }
 
-/// Sets the same windows for all compared clients: a window that is used up costs another WINDOW_UPDATE and another
+/// Sets the same windows for all compared clients: each time a window is used up, the client pays for a WINDOW_UPDATE and a
 /// wait.
 fn windows(command: &mut Command, load: &Load) {
     if matches!(load.http, Http::H2c | Http::H2) {

@@ -1,9 +1,9 @@
 //! An HTTP/1.1 client that does the least possible for a request: it waits, reads and writes, and looks at no byte.
 //!
-//! Its cost is the kernel's share: only the rest of the cost of a client that waits, reads and writes the way squall
-//! does can be saved. `clients` runs it beside the others. All responses must have the length of the first one, which
-//! must have status 200; otherwise the run fails, at the latest after two minutes. It is this bench's own executable
-//! started again, because a client's cost is measured as that of a child process. `least_server` is its counterpart.
+//! Its cost is the kernel's share: a client that waits, reads and writes the way squall does can only save what it costs beyond
+//! that. `clients` runs it beside the others. All responses must have the length of the first one, which must have status 200;
+//! otherwise the run fails, at the latest after two minutes. The bench starts its own executable as this client, because a
+//! client's cost is measured as that of a child process. `least_server` is its counterpart.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// No run of these cases takes this long.
 const RUN_WITHIN: squall_base::Duration = squall_base::Duration::from_secs(120);
 
-/// Runs it with the arguments `-n REQUESTS -c CONNECTIONS -m 1 URL`.
+/// Runs the client with the arguments `-n REQUESTS -c CONNECTIONS -m 1 URL`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [n, requests, c, connections, _, _, url] = arguments else {
         bail!("{ARGUMENT} takes -n, -c, -m and a URL");

@@ -128,7 +128,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it in a folder, with its output in `log`.
+    /// Starts a server in a folder, with its output in `log`.
     pub(crate) fn start_on(
         core: usize,
         folder: &Path,
@@ -146,7 +146,7 @@ impl Daemon {
         Ok(Daemon { child, log })
     }
 
-    /// Waits until it listens on the port.
+    /// Waits until the server listens on the port.
     pub(crate) fn wait_for_port(&mut self, port: u16) -> Result<()> {
         self.wait_until(|_| {
             Ok(TcpStream::connect(("127.0.0.1", port))
@@ -155,7 +155,7 @@ impl Daemon {
         })
     }
 
-    /// Waits until `found` finds something in its log.
+    /// Waits until `found` finds something in the server's log.
     pub(crate) fn wait_for_words<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> Result<T> {
         self.wait_until(|log| Ok(found(&fs::read_to_string(log)?)))
     }
@@ -174,7 +174,7 @@ impl Daemon {
         }
     }
 
-    /// The processor time that its threads have used so far.
+    /// The processor time that the server's threads have used so far.
     pub(crate) fn cost(&self) -> Result<Duration> {
         cost_of(self.child.id())
     }
@@ -197,7 +197,7 @@ pub(crate) fn cost_of(process: u32) -> Result<Duration> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

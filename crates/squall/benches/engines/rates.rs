@@ -175,7 +175,7 @@ impl<'b> Rates<'b> {
 
     fn h2load(&self, log: &Path) -> Result<Command> {
         let mut command = Command::new(find("h2load").context("`have` is asked first")?);
-        // Its --rps is per connection.
+        // h2load's --rps is per connection.
         let each = self.rate as f64 / CONNECTIONS as f64;
         command.args([
             "--h1",
@@ -277,7 +277,7 @@ fn points_of_k6(text: &str) -> Vec<RequestTiming> {
     text.lines().filter_map(sent).collect()
 }
 
-/// Microseconds of the day of "2026-11-22T10:25:05.123456789Z". A load that crosses midnight would come out wrong.
+/// Microseconds since midnight of "2026-11-22T10:25:05.123456789Z". A load that crosses midnight would come out wrong.
 fn micros(time: &str) -> Option<f64> {
     let clock = time.split_once('T')?.1;
     let clock = clock.split(['Z', '+', '-']).next()?;

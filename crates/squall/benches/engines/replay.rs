@@ -1,9 +1,9 @@
-//! A recorded script replayed by many users at ten times its speed: how late each request was taken up, compared with a
-//! thread that does nothing but sleep until the same times.
+//! A recorded script replayed by many users at ten times its speed: how late each request was started, compared with a thread
+//! that does nothing but sleep until the same times.
 //!
-//! Both run on the clients' processor, one after the other, with real-time scheduling if permitted. The thread's
-//! lateness is caused by the machine. The machine delays squall as much, and squall reports how much of each lag that
-//! was (docs/METHOD.md).
+//! Both run on the clients' processor, one after the other, with real-time scheduling if permitted. The thread's lateness is
+//! caused by the machine. The machine delays squall just as much, and squall reports how much of each lag the machine caused
+//! (docs/METHOD.md).
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const REQUESTS: u64 = 1_083;
 const MINUTES: u64 = 34;
 const USERS: u64 = 91;
 const SPEED: f64 = 10.0;
-/// Every request should be taken up within this.
+/// Every request should be started within this time.
 const TARGET_US: f64 = 1_000.0;
 /// The priority of squall's clients, and so of the thread they are compared with.
 const PRIORITY: i32 = 1;
@@ -181,8 +181,8 @@ impl LatenessFigures {
         }
     }
 
-    /// As squall reports it. squall does not count requests above the target, but there are 0 if the maximum is below
-    /// it.
+    /// The lateness that squall reports. squall does not count requests above the target, but there are 0 if the maximum is
+    /// below it.
     fn reported(figures: &Value) -> LatenessFigures {
         let micros = |name: &str| Some(figures[name].as_f64()? / 1_000.0);
         let max_us = micros("max");

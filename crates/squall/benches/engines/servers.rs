@@ -105,7 +105,7 @@ impl Site {
         self.start_on(self.core, server, http)
     }
 
-    /// Like `start`, but on the given processor; squall always runs on the servers' one.
+    /// Like `start`, but on the given processor; squall always runs on the servers' processor.
     pub(crate) fn start_on(
         &self,
         core: usize,

@@ -1,7 +1,7 @@
 //! The folder of a simulated run with complete trials, as `squall run` would leave it, without summary and report.
 //!
 //! `world` and `rows` of the `analysis` bench make the tables, and the code of the trial's worker attributes them. Figures of
-//! health are empty, because nobody asks for them. The bench measures with such a run; the test `large_view` shows one to a
+//! health are empty, because nothing reads them. The bench measures with such a run; the test `large_view` shows one to a
 //! browser.
 
 use std::path::PathBuf;
@@ -29,15 +29,15 @@ pub(crate) struct MadeRun {
     trials: Vec<MadeTrial>,
 }
 
-/// A trial, and what it has.
+/// A trial, and the numbers of its rows.
 pub(crate) struct MadeTrial {
-    /// Its folder.
+    /// The name of the trial's folder.
     pub(crate) name: String,
     counts: Counts,
 }
 
 impl MadeRun {
-    /// A run of this recipe, whose rate is 20,000 requests per second, with these requests in each trial.
+    /// Makes a run of this recipe, whose rate must be 20,000 requests per second, with these requests in each trial.
     pub(crate) fn of(recipe: &str, requests: Requests) -> Result<MadeRun> {
         let home = tempfile::tempdir().context("cannot make a folder for the run")?;
         let run = RunFolder::create(home.path().join("made"))?;
@@ -75,12 +75,12 @@ impl MadeTrial {
         self.counts.requests
     }
 
-    /// How long its load lasts, in microseconds.
+    /// How long the trial's load lasts, in microseconds.
     pub(crate) fn span_us(&self) -> u64 {
         self.counts.requests * 1_000_000 / RATE_PER_S
     }
 
-    /// What it has, in words.
+    /// The numbers of its rows, in words.
     pub(crate) fn contents(&self) -> String {
         let counts = &self.counts;
         format!(

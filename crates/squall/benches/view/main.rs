@@ -1,9 +1,9 @@
-//! What each step into a plot of `squall view` takes: `cargo bench -p squall --bench view`, on a quiet machine.
+//! How long each step into a plot of `squall view` takes: `cargo bench -p squall --bench view`, on a quiet machine.
 //!
-//! The bench makes the folder of a run whose only trial has 2,000,000 requests and about 8,000,000 packets, by the
-//! simulation of the `analysis` bench, and starts `squall view`. Then it asks what the page asks when a reader zooms in:
-//! all of a plot, a second of it, 10 ms, the packets of these, and one request in full, as text and as its dialog. A time is
-//! from the question to the last byte of the answer, without what the browser does with it. The first question about a
+//! The bench makes the folder of a run whose only trial has 2,000,000 requests and about 8,000,000 packets, by the simulation
+//! of the `analysis` bench, and starts `squall view`. Then it asks what the page asks when a reader zooms in: all of a plot, a
+//! second of it, 10 ms, the packets of these 10 ms and of the second, and one request in full, as text and as its dialog. A
+//! time is from the question to the last byte of the answer, without what the browser does with it. The first question about a
 //! trial's requests or packets reads their tables, and the first about one request in full checks all tables and reads how
 //! connections began, so it has a column of its own. The verdict is about the medians of further questions: if any of them
 //! misses the limit, the bench exits with 1.
@@ -45,13 +45,13 @@ name = "h2c"
 path = "client ~h2c~> server"
 "#;
 
-/// What a reader takes for an immediate answer, with the browser's drawing.
+/// The limit for a step: with the browser's drawing added, it still feels immediate to a reader.
 const STEP_AT_MOST: Duration = Duration::from_millis(300);
 
 /// The plot of a wide window on a screen with two device pixels for each CSS pixel (assets/live.js).
 const PLOT: &str = "low_us=0&high_us=1000000&columns=1140&rows=280&scale=linear";
 
-/// A question, and how often it is asked after the first time.
+/// A question, and how many times it is asked after the first time.
 struct Step {
     name: &'static str,
     path: String,
@@ -101,7 +101,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The steps of a reader who zooms to about two fifths of the load, and asks for a request there.
+/// The steps of a reader who zooms to a point about two fifths into the load, and asks for a request there.
 fn steps(made: &MadeTrial, rounds: usize) -> Vec<Step> {
     let trial = format!("/runs/1/trials/{}", made.name);
     let (middle_us, request) = (made.span_us() / 5 * 2, made.requests() / 5 * 2);

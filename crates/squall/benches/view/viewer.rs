@@ -68,7 +68,7 @@ impl Viewer {
         Ok((took, answer.len()))
     }
 
-    /// The most memory that it has had, in MiB (VmHWM of proc_pid_status(5)).
+    /// The peak memory of the process, in MiB (VmHWM of proc_pid_status(5)).
     pub(crate) fn peak_mib(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;

@@ -59,7 +59,7 @@ impl Attempt<'_> {
 
     /// What to try after a response with this status.
     pub(crate) fn advice_for_status(&self, status: u16) -> Option<String> {
-        // nginx and others answer this to plain HTTP on a TLS port.
+        // nginx and others answer plain HTTP on a TLS port with 400.
         let is_suspect = status == 400 && self.url.scheme == Scheme::Http;
         is_suspect.then(|| format!("If this port speaks TLS, try {}", self.url_with("https")))
     }
@@ -142,7 +142,7 @@ mod tests {
     struct Flags {
         #[command(flatten)]
         connection: ConnectionFlags,
-        /// The connection flags refer to it.
+        /// Must exist, because the connection flags refer to it.
         #[arg(id = "http", long = "http")]
         _http: Option<String>,
     }

@@ -32,7 +32,7 @@ pub(crate) enum Http {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProtocolChoice {
     pub(crate) protocol: Protocol,
-    /// Whether any other one counts as a failure.
+    /// Whether a connection with any other protocol counts as failed.
     pub(crate) is_strict: bool,
 }
 

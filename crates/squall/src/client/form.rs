@@ -1,6 +1,6 @@
 //! Forms as multipart/form-data (RFC 7578): what a browser sends to upload a file.
 //!
-//! The body is built once and shared by requests. If it has long files, only these are read while it is sent.
+//! The body is built once and shared by requests. Only long files are read while the body is sent.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use squall_stations::client::Upload;
 use super::payload::{IN_MEMORY_BYTES, Payload, file_length, printable};
 use crate::outcome::BadInput;
 
-/// Does not occur in ordinary text. It is the same in every run, so that runs are comparable.
+/// Separates the parts, and does not occur in ordinary text. It is the same in every run, so that runs are comparable.
 const BOUNDARY: &str = "----squall-7d2f9c41e6b803a5";
 
 pub(crate) enum FieldValue<'a> {
@@ -95,7 +95,7 @@ pub(crate) fn encode_fields(fields: &[(&str, FieldValue<'_>)]) -> Result<(Payloa
 struct Parts {
     /// Bytes after the last long file.
     bytes: Vec<u8>,
-    /// Everything before them.
+    /// Everything before `bytes`, up to the last long file.
     upload: Option<Upload>,
 }
 

@@ -7,8 +7,8 @@ use squall_recipe::limits::{
     MAX_CONNECTIONS, MAX_REPETITIONS, MAX_STREAMS, MAX_TILES, MAX_USERS, MAX_WEIGHT,
 };
 
-/// The most requests in flight in a closed load: its users, or `-c` times `-m`. Each takes some 100 bytes before the first is
-/// sent.
+/// The most requests in flight in a closed load: its users, or `-c` times `-m`. Each request takes some 100 bytes
+/// before the first is sent.
 pub(crate) const MAX_AT_ONCE: u32 = 1_000_000;
 
 pub(crate) fn connections(text: &str) -> Result<u32, String> {

@@ -1,7 +1,7 @@
 //! Chooses one of a name's addresses: the first that accepts a connection, before anything is measured.
 //!
 //! A single address is not tried: if it does not respond, the requests will show it. Addresses are tried one after the
-//! other in the resolver's order, not in a race (RFC 8305), so that the same machine makes the same choice again. The
+//! other in the resolver's order, not in a race (RFC 8305), so that the same machine always makes the same choice. The
 //! choice is remembered, so that all rounds of a comparison use the same address.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(crate) struct AddressBook {
 /// The transport used to try an address.
 pub(crate) enum ProbeTransport<'a> {
     Tcp,
-    /// A proxy connects to it, so it is not tried from here: the first address is chosen.
+    /// A proxy connects to the address, so it is not tried from here: the first address is chosen.
     ByProxy,
     Quic {
         context: &'a mut h3::ClientContext,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_port_does_not_accept() {
+    fn port_accepts_only_until_its_listener_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert_eq!(ProbeTransport::Tcp.probe(address, TRY_FOR), Ok(()));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn name_servers_that_do_not_answer_are_bad_input_with_advice() {
+    fn unanswered_lookup_is_bad_input_with_advice() {
         let is_bad_input = |host: &str, error: io::Error| {
             let error = lookup_error(host, &error);
             assert!(error.to_string().contains(host), "{error}");

@@ -98,7 +98,7 @@ fn request(
     Request::new(method, url.scheme, authority, target, &headers, body)
         .map_err(|error| {
             let said = BadInput::new(&error);
-            // The cause stays accessible, because a script is sent without the requests that cannot be sent.
+            // The cause stays accessible: the replay of a script leaves out requests that have it.
             anyhow::Error::new(error).context(said)
         })
         .map(|request| PreparedRequest {

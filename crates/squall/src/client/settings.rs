@@ -15,7 +15,7 @@ use crate::outcome::BadInput;
 
 impl ConnectionFlags {
     /// All protocols that may be used when one of these versions is wanted (any version if the list is empty). `--set`
-    /// accepts the settings of these.
+    /// accepts the settings of these protocols.
     pub(crate) fn possible_protocols(
         &self,
         wanted: &[Http],
@@ -122,7 +122,7 @@ fn read_settings(
         None => SideSettings::default(),
     };
     // Recipes name a congestion control, so that a run depends less on the machine. Here it is the kernel's default: an
-    // ordinary user may not set every other one, and a route may have its own (`squall link --cc`).
+    // ordinary user may set only some of the others, and a route may have its own (`squall link --cc`).
     found.tcp.congestion_control = None;
     for text in sets {
         settings::apply(&mut found, text, side, protocols)
@@ -153,7 +153,7 @@ fn check_settings(
     }
 }
 
-/// Checks that this host already has the wanted `tcp.slow_start_after_idle`: it is not a socket option, and a command
+/// Checks that this machine already has the wanted `tcp.slow_start_after_idle`: it is not a socket option, and a command
 /// does not change the machine's configuration.
 fn check_host(asked: bool, flag: &str) -> Result<(), BadInput> {
     let (name, value) = (SLOW_START_AFTER_IDLE, u8::from(asked));

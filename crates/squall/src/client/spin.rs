@@ -7,8 +7,8 @@ use squall_base::Duration;
 use squall_linux::scheduling;
 use squall_stations::client::Spin;
 
-/// The default: spin for longer than threads take to wake up on machines whose processors sleep (median 38 us and p99
-/// 82 us where this was measured), sparingly.
+/// The default: spin sparingly, but for longer than most threads take to wake up on machines whose processors sleep (where
+/// this was measured, the median was 38 us and the p99 82 us).
 pub(crate) const USUAL: Spin = Spin::sparing(Duration::from_micros(60));
 
 /// The result of a request to spin.

@@ -67,7 +67,7 @@ impl HttpUrl {
             ))
         };
         if text.starts_with('/') {
-            // Otherwise its first part would be taken for the host.
+            // Otherwise the path's first segment would be taken for the host.
             return Err(refused("it is a path without a server"));
         }
         let url = url::Url::parse(&whole).map_err(|error| refused(&error.to_string()))?;
@@ -108,7 +108,7 @@ impl HttpUrl {
         }
     }
 
-    /// The port, if the URL is that of a service on this machine.
+    /// The port, if the URL names a service on this machine.
     pub(crate) fn local_port(&self) -> Option<u16> {
         let ip = self.host.parse::<IpAddr>();
         let is_local = self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn services_of_this_machine_are_recognised() {
+    fn services_on_this_machine_are_recognised() {
         let port = |text| HttpUrl::parse(text).unwrap().local_port();
         assert_eq!(port("https://localhost/"), Some(443));
         assert_eq!(port("http://127.0.0.1:8080/"), Some(8_080));

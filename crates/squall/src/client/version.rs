@@ -243,7 +243,7 @@ impl Observer for AltSvcCollector {
             };
             let said = fields.iter().filter(|field| &*field.name == b"alt-svc");
             for field in said {
-                // A dropped receiver is no longer interested.
+                // If the receiver is dropped, the field is no longer needed.
                 let _ =
                     (self.alternatives).send(String::from_utf8_lossy(&field.value).into_owned());
             }

@@ -1,7 +1,7 @@
-//! The details of chosen requests for a report: reads the tables of the trials that have some.
+//! The details of chosen requests for a report: reads the tables of the trials that have chosen requests.
 //!
 //! squall-analysis chooses and explains them (`detail`). Rows go straight into its packed inputs; frames and sockets are read
-//! a second time for the connections concerned. One trial is in memory at a time, because `report` has its details drawn
+//! a second time, for the requests' connections. One trial is in memory at a time, because `report` has its details drawn
 //! before it reads the next one.
 
 use anyhow::Result;

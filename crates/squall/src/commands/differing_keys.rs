@@ -1,4 +1,4 @@
-//! Which keys of two values differ, and how, in the form that they have in plan.json.
+//! Which keys of two values differ, and how; keys and values are written as in plan.json.
 //!
 //! This module does not know plans: `compare` says what the values are.
 

@@ -71,13 +71,14 @@ pub(super) fn random_seed() -> u64 {
 pub(super) struct RequestedListeners(Vec<(ListenerKind, SocketAddr)>);
 
 impl RequestedListeners {
-    /// The protocols whose settings they need.
+    /// The protocols whose settings the listeners need.
     pub(super) fn protocols(&self) -> Vec<Protocol> {
         let kinds = self.0.iter();
         kinds.flat_map(|(kind, _)| kind.protocols()).collect()
     }
 
-    /// Gives them their settings and, if a listener needs it or it is to be written to a file, the certificate.
+    /// The listeners with their settings, and with the certificate where one is needed. The certificate is also made if it is
+    /// to be written to a file.
     pub(super) fn set_up(
         &self,
         side: &SideSettings,
@@ -100,7 +101,7 @@ impl RequestedListeners {
         self.0.iter().map(listener).collect()
     }
 
-    /// Prints the addresses that they listen on, which are in the same order.
+    /// Prints the `addresses` that the listeners listen on, which are in the order of the listeners.
     pub(super) fn print_listening(&self, addresses: &[SocketAddr]) {
         for ((kind, _), address) in self.0.iter().zip(addresses) {
             eprint(format_args!("listening {} on {address}\n", kind.name()));
@@ -157,7 +158,7 @@ pub(super) fn cannot_listen(error: StationError) -> anyhow::Error {
 }
 
 impl Certificate {
-    /// Whether flags say what is in it.
+    /// Whether a flag determines the certificate's content.
     fn is_described(&self) -> bool {
         self.cert.is_some() || !self.name.is_empty()
     }
@@ -206,7 +207,7 @@ impl ListenerKind {
         }
     }
 
-    /// The protocols whose settings it needs.
+    /// The protocols whose settings this kind of listener needs.
     fn protocols(self) -> Vec<Protocol> {
         match self {
             ListenerKind::One(protocol) => vec![protocol],

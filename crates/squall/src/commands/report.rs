@@ -149,7 +149,7 @@ impl StoredSummary {
         (!is_run && stored.summary.is_file()).then_some(stored)
     }
 
-    /// Prints it as the report of the run was printed. Writes nothing.
+    /// Prints the summary as `squall report` printed it for the run. Writes nothing.
     fn print(&self, reporting: &ReportFlags) -> Result<CommandOutcome> {
         if !reporting.threshold.is_empty() {
             let summary = self.summary.display();
@@ -411,7 +411,7 @@ struct LoadedTrial<'a> {
 }
 
 /// Summarises a run, reading one trial at a time because the rows of a long run do not fit into memory together.
-/// `visit` sees each planned trial; those of fixes are only compared with each other.
+/// `visit` sees each planned trial; trials of fixes are only compared with each other.
 fn summarise_trials(
     folder: &RunFolder,
     plan: &Plan,

@@ -57,7 +57,7 @@ impl ListeningRights {
         if let Some(account) = self.account {
             return Ok(privileges::become_user(account)?);
         }
-        // A container may give root only the larger of the two.
+        // A container may give root only the larger of the two rights to files.
         let files = match self.later_files {
             LaterFiles::None => Rights::NONE,
             LaterFiles::Folder if Rights::READ_FILES.are_held() => Rights::READ_FILES,

@@ -26,7 +26,7 @@ use check::Check;
 
 /// Steal time is counted in ticks of 10 ms; a shorter interval would see too few of them.
 const STEAL_WATCHED: Duration = Duration::from_millis(500);
-/// How often a thread sleeps to show how late it wakes up.
+/// How many times a thread sleeps to show how late it wakes up.
 const SLEEPS: u32 = 200;
 /// The congestion controls to try: those that recipes use.
 const CONGESTION_CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
@@ -42,7 +42,7 @@ const TCP_SETTINGS: [&str; 5] = [
 /// may enter a user namespace.
 fn examine() -> Vec<Check> {
     let refused_awake = SleepInhibitor::acquire().err();
-    // Read these first, because the examination itself would affect them.
+    // These are read first, because the examination itself would affect them.
     let load = processors::Load {
         runnable_others: machine::runnable_tasks().map(|tasks| tasks.saturating_sub(1)),
         pressure_percent: machine::processor_pressure_percent(),

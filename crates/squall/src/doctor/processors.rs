@@ -133,7 +133,9 @@ pub(super) fn sleep(refused: Option<&io::Error>) -> Check {
         io::ErrorKind::NotFound => {
             "Give its container `--device /dev/cpu_dma_latency`; a kernel without CONFIG_PM does not have it"
         }
-        _ => "In a virtual machine, `idle=poll` on the kernel command line keeps them awake",
+        _ => {
+            "In a virtual machine, `idle=poll` on the kernel command line keeps them awake permanently"
+        }
     };
     let found = format!("idle ones sleep, and wake up late: /dev/cpu_dma_latency: {refused}");
     Check::limited(NAME, found, advice)
@@ -355,7 +357,7 @@ mod tests {
         let times = |busy, idle, steal| Some(ProcessorTimes { busy, idle, steal });
         let state = |watched, since_start| steal(watched, since_start, &VIRTUAL).state;
         assert_eq!(state(times(10, 90, 0), times(1_000, 9_000, 10)), State::Ok);
-        // A counted tick may be only a fraction of one.
+        // A single counted tick may stand for only a fraction of 10 ms.
         assert_eq!(state(times(1, 48, 1), times(1_000, 9_000, 0)), State::Ok);
         assert_eq!(
             state(times(10, 88, 2), times(1_000, 9_000, 0)),

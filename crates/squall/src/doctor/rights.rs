@@ -24,7 +24,7 @@ pub(super) fn network_namespaces(
 ) -> Check {
     const NAME: &str = "network namespaces";
     match (privilege, host) {
-        // Without the privilege, the host's failure only repeats it.
+        // If both failed, the host's failure only follows from the missing privilege.
         (Err(error), Err(_)) | (Ok(_), Err(error)) => refused(Check::missing, NAME, error),
         (Ok(Privilege::UserNamespace), Ok(_)) => {
             Check::ok(NAME, "made one, through a user namespace")
@@ -65,8 +65,8 @@ pub(super) fn offloads(tried: Option<Result<(), SetupError>>) -> Check {
     }
 }
 
-/// Which congestion controls sockets accept in a host, and which ones outside of it, where the commands without a recipe
-/// work and where an ordinary user may not set all of them.
+/// Which congestion controls sockets accept in a host, and which ones outside of hosts. Commands without a recipe work
+/// outside, where an ordinary user may not set all of them.
 pub(super) fn congestion_controls(
     tried: Option<Result<Vec<TriedCongestionControl>, SetupError>>,
     outside: &[TriedCongestionControl],
@@ -118,7 +118,8 @@ pub(super) fn congestion_controls(
     }
 }
 
-/// A namespace that only `squall link` needs: to end the programs that it starts, and to give them names for the hosts.
+/// A kind of namespace that only `squall link` needs: PID namespaces end the programs that it starts, and mount namespaces
+/// give these programs names for the hosts.
 pub(super) fn own_namespace(name: &'static str, tried: Result<(), SetupError>) -> Check {
     match tried {
         Ok(()) => Check::ok(name, "made one"),
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_forbidden_to_this_user_outside_of_hosts_is_not_a_limit() {
+    fn no_limit_if_a_user_may_set_a_congestion_control_only_in_hosts() {
         let inside = tried(&["cubic", "reno", "bbr"], &[]);
         let outside = tried(&["reno", "bbr"], &["cubic"]);
         let known = Some("reno bbr cubic");

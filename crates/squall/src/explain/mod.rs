@@ -120,7 +120,7 @@ impl ExplainedTrial {
         Ok((serde_json::to_value(&entry)?, text))
     }
 
-    /// The record of its trial.
+    /// The trial's record.
     pub(crate) fn record(&self) -> &TrialRecord {
         &self.selected.record
     }

@@ -2,8 +2,8 @@
 //!
 //! Once for each trial, its tables are checked against their checksums, and its packets are read for the beginnings of its
 //! connections. For each request, only the rows around its time are read. squall-analysis explains the request from them and
-//! compares the result with the request's row of causes.parquet. If it differs, the request depends on something earlier, and
-//! the next attempt reads rows from a longer time before it. If that does not help either, the caller reads all tables.
+//! compares the result with the request's row of causes.parquet. If they differ, the request depends on something earlier, and
+//! the next attempt starts reading earlier. If that does not help either, the caller reads all tables.
 //! docs/VIEW.md says what this costs.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ use crate::trials::SelectedTrial;
 /// timeouts.
 const BEFORE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
-/// No round trip is longer than this.
+/// Round trips are assumed to be no longer than this.
 const ROUND_TRIP: Duration = Duration::from_secs(3);
 
 /// Reading stops this long after a request's end: what was sent next shows what a sender waited for.
@@ -85,7 +85,7 @@ impl NearTables {
         })
     }
 
-    /// Explains a request from the rows near it; `None` if that takes all tables.
+    /// Explains a request from the rows near it; `None` if all tables are needed.
     pub(super) fn explain(
         &self,
         selected: &SelectedTrial,
@@ -94,7 +94,7 @@ impl NearTables {
         self.find(selected, request, explain_near)
     }
 
-    /// A request with its connections in full, from the rows near it; `None` if that takes all tables.
+    /// A request with its connections in full, from the rows near it; `None` if all tables are needed.
     pub(super) fn detail(
         &self,
         selected: &SelectedTrial,
@@ -117,8 +117,8 @@ impl NearTables {
         Ok(Some(builder.finish()))
     }
 
-    /// What `attempt` finds in the rows near a request and its row of causes.parquet. If it finds nothing, it gets the rows of
-    /// a longer time. `None` if that takes all tables.
+    /// What `attempt` finds in the rows near a request and in its row of causes.parquet. If it finds nothing, it gets the rows
+    /// of a longer time. `None` if all tables are needed.
     fn find<T>(
         &self,
         SelectedTrial { folder, record }: &SelectedTrial,
@@ -166,7 +166,7 @@ impl NearTrial<'_> {
         let folder = self.folder;
         // A page shows the request's connection from this long before the request until this long after it.
         let margin = window_margin(row.response_time());
-        // What was in flight then had been sent at most a round trip before, and a response takes at least a round trip.
+        // What was in flight then was sent at most a round trip earlier, and a round trip is at most the response time.
         let in_flight_since = margin + row.response_time().min(ROUND_TRIP);
         let from = earlier(row.intended, before.max(in_flight_since));
         let to = row.end + AFTER.max(margin);
@@ -175,7 +175,7 @@ impl NearTrial<'_> {
         let mut inputs = PathInputs::near(shape, self.connections, &numbers, from);
         let requests = self.requests((from, to), &numbers)?;
         requests.iter().for_each(|row| inputs.add_request(row));
-        // An exchange that was on its connection since then may have begun earlier.
+        // An exchange that was on the request's connection at `from` may have begun earlier.
         let on_connection = requests
             .iter()
             .filter(|it| it.connection.is_some() && it.connection == row.connection);
@@ -206,7 +206,7 @@ impl NearTrial<'_> {
         })
     }
 
-    /// The requests that were in flight at any time in this span, on connections that can matter to it.
+    /// The requests that were in flight at any time in this span, on connections that can affect the explained request.
     fn requests(
         &self,
         (from, to): (Time, Time),
@@ -216,7 +216,7 @@ impl NearTrial<'_> {
             ColumnRange::of_time("intended_ns", Time::ZERO, to),
             ColumnRange::new("end_ns", from.as_nanos()..=u64::MAX),
         ];
-        // On a later hop, requests of all connections can share one.
+        // On a later hop, requests of all connections can share one connection.
         let takes_all = self.shape.hops() > 1;
         let takes = |row: &RequestRecord| {
             let number = row.connection;

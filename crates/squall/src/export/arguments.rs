@@ -80,7 +80,7 @@ impl Part {
 pub(super) enum SideFlag {
     /// The side that opens connections
     Client,
-    /// The side that accepts them
+    /// The side that accepts connections
     Server,
 }
 

@@ -1,8 +1,8 @@
 //! The figures of trials as a table, CSV or Parquet: a row for each trial, with its cell.
 //!
 //! squall-analysis computes the figures. A figure is null if there are too few requests for it, or if failed requests make it
-//! infinite. A figure that unfinished requests hide in part is given as a lower bound. Two columns name the figures that
-//! are infinite or lower bounds.
+//! infinite. If it depends on how long unfinished requests would have taken, a lower bound is given. Two columns name the
+//! figures that are infinite or lower bounds.
 
 use std::path::Path;
 
@@ -172,7 +172,7 @@ impl Rows<'_> {
     }
 }
 
-/// The word that trial.json has for it.
+/// The word for this validity in trial.json.
 fn validity(validity: &Validity) -> &'static str {
     match validity {
         Validity::Valid => "valid",

@@ -14,7 +14,7 @@ use squall_record::export::ExportError;
 
 use crate::interrupt;
 
-/// The file that is not complete yet.
+/// The file that is not yet complete.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// An open file or stdout.
@@ -85,8 +85,8 @@ pub(super) fn in_place_of(path: &Path, write: impl FnOnce(&Path) -> Result<()>) 
     replace(path, write, watch)
 }
 
-/// Writes these bytes as [`in_place_of`] does, for a command that watches for interrupts itself. It may be called again and
-/// again.
+/// Writes these bytes as [`in_place_of`] does, for a command that watches for interrupts itself. It may be called
+/// repeatedly.
 pub(super) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = |draft: &Path| {
         fs::write(draft, bytes).with_context(|| format!("cannot write {}", path.display()))
@@ -100,7 +100,7 @@ fn replace(
     write: impl FnOnce(&Path) -> Result<()>,
     watch: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    // What a symbolic link leads to, not the link.
+    // Replaces what a symbolic link leads to, not the link.
     let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let found = fs::metadata(&place);
     if found.as_ref().is_ok_and(|found| !found.is_file()) {
@@ -132,7 +132,7 @@ fn keep(draft: &Path, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the file that is not complete, if there is one. If it cannot be removed, the reason why it is not complete
+/// Removes the incomplete file, if there is one. A failure to remove it is ignored: the reason why the file is incomplete
 /// matters more.
 fn discard(unfinished: &mut Option<PathBuf>) {
     if let Some(draft) = unfinished.take() {

@@ -108,7 +108,7 @@ pub(super) fn export_table(requests: &[RequestRecord], output: Option<&Path>) ->
     write_to(output, |out| write(out, &[only]))
 }
 
-/// A family, the name of its samples, and the sum that they have.
+/// A family, the name of its samples, and the sum that is their value.
 type Sum = (MetricFamily, &'static str, fn(&RequestTotals) -> u64);
 
 fn write(out: Destination, all: &[Series<'_>]) -> Result<Destination, ExportError> {
@@ -155,7 +155,7 @@ fn write_times(
 ) -> Result<(), ExportError> {
     let totals = &series.totals;
     for (limit, count) in totals.times_within() {
-        // With a decimal point, as the format asks for.
+        // With a decimal point, which the format requires.
         let limit = format!("{:?}", limit.as_secs_f64());
         let labels = series.labels(&[("le", limit.as_str())]);
         export.sample("squall_response_time_seconds_bucket", &labels, count)?;

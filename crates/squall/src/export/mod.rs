@@ -79,7 +79,7 @@ fn of_trials(arguments: &Arguments) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Success)
 }
 
-/// Exports a table of requests alone. It does not say when its load began, so times count from 1970.
+/// Exports a table of requests alone. The table does not say when its load began, so times count from 1970.
 fn of_table(arguments: &Arguments) -> Result<()> {
     let path = &arguments.run;
     if arguments.selection.is_given() {
@@ -147,13 +147,13 @@ fn requests_of_table(path: &Path) -> Result<Vec<RequestRecord>> {
     Ok(requests)
 }
 
-/// Whether both are there and are the same file.
+/// Whether both paths exist and lead to the same file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     real(one).is_some_and(|path| Some(path) == real(other))
 }
 
-/// Why a file cannot be exported. The errors' own words are for the tables of a trial.
+/// Why a file cannot be exported. The errors' own messages are worded for the tables of a trial.
 fn not_a_table(path: &Path, error: &RecordError) -> BadInput {
     let why = match error {
         RecordError::NotParquet { .. } => "it is not a Parquet file, or was cut short".to_owned(),

@@ -200,7 +200,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// What `check` says about this command line; empty if it is right.
+    /// The error of `check` about this command line; empty if there is none.
     fn said(line: &str) -> String {
         let cli = Cli::try_parse_from(["export", "run"].into_iter().chain(line.split(' ')));
         let arguments = cli.expect("the flags exist").arguments;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_outputs_that_do_not_suit_plots_are_refused() {
+    fn plots_refuse_flags_and_outputs_that_do_not_suit_them() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().to_str().unwrap();
         let file = format!("{folder}/file");

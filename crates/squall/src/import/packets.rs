@@ -109,7 +109,7 @@ fn row(flow: &mut Flow<'_>, index: u64, packet: &ObservedPacket<'_>) -> Option<P
     let direction = if headers.source == flow.connection.server {
         Direction::Down
     } else {
-        // A QUIC client may change its address.
+        // Any other source is the client, because a QUIC client may change its address.
         Direction::Up
     };
     let class = headers.tcp.as_ref().map_or(PacketClass::Other, class);

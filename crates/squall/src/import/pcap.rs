@@ -194,7 +194,7 @@ fn read(
     }
     let wrong =
         |error: &dyn std::fmt::Display| BadInput::new(format!("{}: {error}", path.display()));
-    // It is read several times, and opening a pipe would wait for a writer.
+    // Pipes are refused: the file is read several times, and opening a pipe would wait for a writer.
     let file = file_length(path)
         .and_then(|_| File::open(path))
         .map_err(|error| BadInput::new(format!("cannot read {}: {error}", path.display())))?;
@@ -284,7 +284,7 @@ fn folder(arguments: &Arguments) -> Result<PathBuf> {
 struct Tables {
     folder: PathBuf,
     frames: FrameWriter,
-    /// Kept until the order of their first bytes is known, which numbers them.
+    /// Kept until the order of their first bytes is known, by which they are numbered.
     exchanges: Vec<ExchangeRecord>,
     /// One per connection: the records of both sides differ only in the side.
     connections: Vec<ConnectionRecord>,
@@ -300,7 +300,7 @@ impl Tables {
         })
     }
 
-    /// Takes the rows once any kind has more than `more_than` of them.
+    /// Takes all rows out of `rows` once there are more than `more_than` of any kind.
     fn take(&mut self, rows: &mut Observations, more_than: usize) -> Result<()> {
         let kinds = [
             rows.exchanges.len(),

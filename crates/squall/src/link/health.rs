@@ -9,8 +9,8 @@ use squall_linux::link_thread::Crossings;
 use squall_linux::scheduling::Scheduling;
 use squall_linux::tun::MTU_BYTES;
 
-/// With real-time scheduling, the link's thread releases packets within this at the 99th percentile unless something is
-/// wrong with the machine: measured 4 to 24 us with both cores of a small machine busy.
+/// With real-time scheduling, the 99th percentile of how late the link's thread releases packets is below this unless
+/// something is wrong with the machine: measured 4 to 24 us with both cores of a small machine busy.
 pub(crate) const LATENESS_P99_AT_MOST: Duration = Duration::from_micros(200);
 /// The limit without real-time scheduling, as for an ordinary user: a thread that waits for its turn is late by part of
 /// the scheduler's slice. Measured 332 us, and 622 us without spinning.
@@ -81,7 +81,7 @@ pub(crate) fn judge_times(
     reasons
 }
 
-/// No packet may be lost that the link's records do not show.
+/// Every packet that was lost must be in the link's records.
 fn judge_conservation(
     link: &DirectionHealth,
     counter_sources: CounterSources,

@@ -66,7 +66,7 @@ impl Outputs {
         Ok((sinks, Outputs { totals, capture }))
     }
 
-    /// Waits for the last packet; the link must have ended.
+    /// Waits until the last packet is written, and adds the TLS secrets to the capture; the link must have ended.
     pub(super) fn finish(self, plan: &Plan) -> Result<LinkTotals> {
         let panicked = |_| anyhow!("a thread that writes packets panicked");
         if let Some(capture) = self.capture {

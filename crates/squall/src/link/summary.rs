@@ -40,7 +40,7 @@ pub(super) struct Summary {
 /// The measurements of a link that has ended.
 pub(super) struct Measured<'a> {
     pub(super) totals: &'a LinkTotals,
-    /// Of the client's host and the server's.
+    /// The counters of the client's host and of the server's.
     pub(super) counters: (HostCounters, HostCounters),
     pub(super) report: &'a LinkReport,
     pub(super) lasted: Duration,

@@ -28,7 +28,7 @@ pub(crate) struct DirectionTotals {
     largest_packet_bytes: u64,
     /// Queue length that packets found on arrival. Bytes are stored as the histogram's nanoseconds.
     queue_bytes: DurationHistogram,
-    /// The exact maximum of these.
+    /// The exact maximum of these queue lengths.
     deepest_queue_bytes: u32,
     /// Time in the queue and in serialisation.
     pub(crate) queueing: DurationHistogram,

@@ -200,13 +200,13 @@ pub(super) struct Comparison {
     /// (alt-svc) [default: negotiated by ALPN for https, 1.1 for http]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     pub(super) http: Vec<Http>,
-    /// How often to run each version of a comparison [default: 3]
+    /// How many times to run each version of a comparison [default: 3]
     #[arg(long, value_name = "COUNT", requires = "http", value_parser = numbers::rounds)]
     pub(super) rounds: Option<u32>,
 }
 
 impl Comparison {
-    /// How often each version runs.
+    /// How many times each version runs.
     pub(super) fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(3)
     }

@@ -16,7 +16,7 @@ const PARTS_AT_MOST: usize = 7;
 /// Which part each request of a load belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
-    /// The part of each of the load's requests, by its place among them; empty if all are one part.
+    /// The part of each request, by the request's place in the load; empty if all are one part.
     of: Vec<usize>,
     /// The name of each part; empty if all are one part.
     names: Vec<String>,
@@ -38,7 +38,7 @@ impl Parts {
                 different: count,
             };
         }
-        // In the order in which the user has named them.
+        // In the order in which the user named the requests.
         let first = |request: &&(String, String)| requests.iter().position(|it| it == *request);
         different.sort_by_key(first);
         let part_of = |request: &(String, String)| {
@@ -137,7 +137,7 @@ impl DrawnLoad {
         self.drawn.first().map(|part| &part.picture)
     }
 
-    /// How many different requests are drawn in one colour, if they are several.
+    /// How many different requests are drawn in one colour, if there are several.
     pub(super) fn urls_together(&self) -> Option<u64> {
         let count = self.parts.different as u64;
         (self.parts.names.is_empty() && count > 1).then_some(count)

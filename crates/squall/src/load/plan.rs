@@ -255,8 +255,8 @@ pub(super) fn read_script(arguments: &Arguments) -> Result<Option<RoutedScript>>
     )?))
 }
 
-/// The schemes of a load, https first: the protocol of a script with both is that of https, and its requests in cleartext
-/// follow from that (`ClientSettings::protocol`). All other loads, and paths, have the scheme of the first URL.
+/// The schemes of a load, https first. A script with both schemes uses the protocol for https, from which the client derives
+/// that of requests in cleartext (`ClientSettings::protocol`). All other loads, and paths, have the scheme of the first URL.
 fn schemes(first: Scheme, script: Option<&Script>) -> Vec<Scheme> {
     let Some(script) = script else {
         return vec![first];

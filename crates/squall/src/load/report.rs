@@ -54,7 +54,7 @@ impl<'a> ReportedVariant<'a> {
         })
     }
 
-    /// Its requests in one colour.
+    /// The variant's requests, all in one colour.
     fn series(&self) -> Option<LoadSeries<'a>> {
         let rounds: Vec<&LoadTotals> = self.results.iter().map(|it| &it.totals).collect();
         Some(LoadSeries {
@@ -65,7 +65,7 @@ impl<'a> ReportedVariant<'a> {
         })
     }
 
-    /// Its requests with a colour for each URL; empty if they have one colour.
+    /// The variant's requests with a colour for each URL; empty if they have one colour.
     fn by_url(&self) -> Vec<LoadSeries<'a>> {
         let last = self.last;
         let parts = last.drawn.iter().flat_map(DrawnLoad::named);

@@ -57,7 +57,7 @@ pub(super) struct Screen {
     rate_asked_per_s: Option<f64>,
     is_quiet: bool,
     is_terminal: bool,
-    /// How it looks on a terminal; its width may change.
+    /// How the screen looks; its width may change, because a terminal can be resized.
     format: TextFormat,
     thresholds: Vec<Threshold>,
 }

@@ -1,8 +1,8 @@
-//! Writes the rows of a load: either its clients, in time that they would otherwise spend asleep, or a thread when rows
+//! Writes the rows of a load. Its clients write in time that they would otherwise spend asleep; a thread writes when rows
 //! pile up.
 //!
 //! Falling asleep and waking up costs a client several microseconds, more than writing the rows of the requests that
-//! were answered meanwhile. A thread that writes on a client's processor, in turn, is interrupted by every response. So
+//! were answered meanwhile. A thread that writes on a client's processor would be interrupted by every response. So
 //! an idle client writes a few rows or compresses one page of a column, looks for responses, and then does a bit more.
 //! It leaves longer work to the thread, such as flushing a row group to disk, and also the rows that it has no time
 //! for. Every few seconds the thread saves what is written, in case the process is killed. `tables` decides what
@@ -46,7 +46,7 @@ pub(super) trait RowWriter<R>: Send {
     /// `Brief`.
     fn write(&mut self, rows: &mut [R], budget: TimeBudget) -> Result<WriteResult>;
 
-    /// Whether it can ever write with the budget `Brief`.
+    /// Whether this writer can ever write with the budget `Brief`.
     fn can_write_briefly(&self) -> bool;
 
     /// Makes the rows written so far readable by others, now and if the process is killed. Returns copies of rows that the
@@ -67,7 +67,7 @@ pub(super) struct SharedWriter<R, W> {
 
 enum WriterState<R, W> {
     Open(OpenWriter<R, W>),
-    /// It is complete or has failed: rows sent from now on are lost.
+    /// The table is complete or has failed: rows sent from now on are lost.
     Closed(Result<()>),
 }
 
@@ -128,7 +128,8 @@ impl<R: Send + 'static, W: RowWriter<R> + 'static> SharedWriter<R, W> {
         }
     }
 
-    /// Clients may write while a snapshot is written to its file: this thread yields to all others, so that may take long.
+    /// Saves what is written so far. The lock is released before snapshots are written to their files, so that clients may
+    /// write meanwhile: this thread yields to all others, so that may take long.
     fn save(&self, mut state: MutexGuard<'_, WriterState<R, W>>) {
         let snapshots = state.save();
         drop(state);
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn rows_are_written_once_and_in_order_by_clients_and_thread_together() {
         for wake_policy in [WakePolicy::Early, WakePolicy::Late] {
-            // Sometimes there is time for all of it, sometimes for one step, and mostly for nothing.
+            // Sometimes there is time for all of the work, sometimes for one step, and mostly for nothing.
             let budgets = send_rows(wake_policy, |shared, chunks| match chunks % 16 {
                 0 => while shared.has_work() && shared.work() {},
                 1..4 => drop(shared.work()),

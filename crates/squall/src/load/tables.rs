@@ -529,8 +529,8 @@ struct WriterSetup {
     failed_files: FailedFiles,
 }
 
-/// Creates a shared writer for a table, and starts its thread. If it fails, the file `path` is given up; without one, its
-/// thread returns the error.
+/// Creates a shared writer for a table, and starts its thread. If writing fails, the file `path` is given up; without
+/// a path, the thread returns the error.
 fn shared_writer<R: Send + 'static>(
     writer: impl RowWriter<R> + 'static,
     path: Option<PathBuf>,

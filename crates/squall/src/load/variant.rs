@@ -256,7 +256,7 @@ fn measured_phase(workload: &Workload, start: Time) -> MeasuredPhase {
     }
 }
 
-/// Whether everything that a load asks for was begun, so that its last response ended it. Otherwise its time did.
+/// Whether everything that a load asks for was begun, so that the last response ended the load, and not its time limit.
 /// `begun` counts pages in a load of pages, and requests in others.
 fn is_exhausted(workload: &Workload, begun: u64) -> bool {
     match workload {
@@ -267,7 +267,7 @@ fn is_exhausted(workload: &Workload, begun: u64) -> bool {
     }
 }
 
-/// `over` is when the load's time was over, unless the user ended it before.
+/// Combines the reports of all clients. `over` is when the load's time was over, unless the user ended the load earlier.
 fn combine(
     reports: Vec<ClientReport>,
     sums: FinalSums,
@@ -319,7 +319,7 @@ fn combine(
         _ => result.requests,
     };
     if let Some(over) = over.filter(|_| !is_exhausted(&plan.workload, begun)) {
-        // If the load ended with its last response, which came earlier, every rate would be above the one that was asked for.
+        // Counting only up to the last response, which came earlier, would make every rate higher than the one asked for.
         result.end = result.end.max(over);
     }
     if let Workload::Pages(_) = &plan.workload {
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(measured_phase(&load(Some(9), None), start).to, None);
         let phase = measured_phase(&load(None, Some(minute)), start);
         assert_eq!((phase.from, phase.to), (start, Some(start + minute)));
-        // Whichever limit comes first ends it.
+        // The limit that is reached first ends the load.
         assert!(is_exhausted(&load(Some(9), Some(minute)), 9));
         assert!(!is_exhausted(&load(Some(9), Some(minute)), 8));
         assert!(!is_exhausted(&load(None, Some(minute)), 8));

@@ -46,7 +46,8 @@ impl Drive<'_> {
         self.seen.addresses = all.iter().map(SocketAddr::ip).collect();
     }
 
-    /// Looks up a few other names of the certificate. With `--connect-to`, names do not determine where connections go.
+    /// Looks up a few other names of the certificate, except with `--connect-to`: then names do not determine where
+    /// connections go.
     pub(super) fn look_up_other_names(&mut self) {
         let plan = self.plan();
         let Ok(asked) = self.seen.address.parse::<SocketAddr>() else {
@@ -81,7 +82,7 @@ fn looked_up(names: Vec<String>, port: u16) -> Receiver<NameAddresses> {
         for name in names {
             let addresses = (name.as_str(), port).to_socket_addrs();
             let addresses = addresses.map(|all| all.map(|address| address.ip()).collect());
-            // The probe no longer waits.
+            // The send fails once the probe no longer waits.
             if sender.send((name, addresses.unwrap_or_default())).is_err() {
                 return;
             }

@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Header field of all requests, as `name: value` (may be repeated)
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     pub(super) headers: Vec<String>,
-    /// Probe a service of this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
+    /// Probe a service on this machine as if it were behind this link, such as 'delay 30ms, loss 1%', in both directions
     /// (docs/LINK.md lists the settings). A range, such as 'delay 10..200ms', makes one probe for each of several delays,
     /// jitters, losses or rates
     #[arg(long, value_name = "LINK", conflicts_with = "connect_to")]

@@ -55,7 +55,7 @@ impl Drive<'_> {
         let Some(time) = self.time() else {
             return Ok(false);
         };
-        // A silent server must leave time to ask over the other versions.
+        // If the server is silent, there must be time left to ask over the other versions.
         let time = time.min(self.share_of_time(3)).max(STEP_AT_LEAST);
         let records = self.environment.run(&url, task, time)?;
         self.note_address(version)?;
@@ -110,7 +110,7 @@ impl Drive<'_> {
         self.http3 = found;
     }
 
-    /// Completes a handshake of QUIC. Returns whether that worked.
+    /// Completes a QUIC handshake. Returns whether that worked.
     fn reach_http3(&mut self) -> Result<bool> {
         if self.time().is_none() {
             return Ok(false);

@@ -16,9 +16,9 @@ use super::drive::{Drive, STEP_AT_LEAST, STEP_AT_MOST, middle_first_byte};
 use super::plan::{PAIR_REQUESTS, PRIORITY_BYTES, RESUMPTION_REQUESTS, SMALL_BYTES};
 use super::step::{Load, Task};
 
-/// Shorter responses do not show in which order the server sends them.
+/// The shortest download, in bytes, that shows in which order the server sends several; shorter ones are not tried.
 const PRIORITIES_NEED: u64 = 48 * 1024;
-/// If the first byte comes sooner, a second request cannot be sent well before it.
+/// A response is slow if its first byte takes longer than this. Only then can a second request be sent well before it.
 const SLOW: Duration = Duration::from_millis(200);
 /// How long after the first of two slow requests the second one is sent.
 const PAIR_DELAY: Duration = Duration::from_millis(20);
@@ -40,7 +40,8 @@ impl Drive<'_> {
         self.keep_idle(versions)
     }
 
-    /// Two slow requests on one connection, 20 ms apart: a server that handles one after the other answers the second late.
+    /// Sends two slow requests on one connection, 20 ms apart. If the server handles one after the other, the second response
+    /// is late.
     pub(super) fn slow_pair(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
         let steps = self.seen.steps_of(StepKind::Small, version);
@@ -61,7 +62,7 @@ impl Drive<'_> {
             load: Load::PairBehind(PAIR_DELAY),
             bytes_at_most: PAIR_REQUESTS * SMALL_BYTES,
         };
-        // Three responses one after the other, and as much again for a server that slows down.
+        // Time for three responses one after the other, doubled for a server that slows down.
         let needed = Duration::from_nanos(usual.as_nanos().saturating_mul(6));
         let at_most = needed.clamp(STEP_AT_MOST, PAIR_AT_MOST);
         let left = self.deadline.since(clock::now());
@@ -70,7 +71,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Two connections one after the other, of which the second offers the first one's ticket.
+    /// Opens two connections one after the other; the second offers the ticket of the first.
     fn resumption(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
         let (_, side) = plan.spoken(version)?;
@@ -105,7 +106,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Downloads of the same resource together, of which some are urgent (RFC 9218).
+    /// Downloads the same resource several times at once; some of the requests are urgent (RFC 9218).
     fn priorities(&mut self, version: Version) -> Result<()> {
         let plan = self.plan();
         let is_short = self.length.is_some_and(|length| length < PRIORITIES_NEED);
@@ -135,8 +136,8 @@ impl Drive<'_> {
         self.keep(&url, task).map(drop)
     }
 
-    /// A small request on a connection of each version, and then nothing. They wait together, because nothing is sent
-    /// meanwhile.
+    /// Sends a small request over each version, and then keeps the connections idle. All of them wait at the same time,
+    /// because nothing is sent meanwhile.
     fn keep_idle(&mut self, versions: &[Version]) -> Result<()> {
         let plan = self.plan();
         if plan.idle.is_zero() {

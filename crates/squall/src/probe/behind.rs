@@ -1,4 +1,4 @@
-//! `--behind`: probes a service of this machine as if it were behind a link. `squall link` runs this command again on the
+//! `--behind`: probes a service on this machine as if it were behind a link. `squall link` runs this command again on the
 //! near side of that link, and forwards the service's port.
 //!
 //! The link and its hosts are in `link/`, the command lines in `service`. `range` finds a range in the link's settings, and
@@ -80,7 +80,7 @@ fn captured(
         .context("cannot start squall link")
         .and_then(|mut child| wait(&mut child, None));
     if needs_log {
-        // The capture has the secrets.
+        // No longer needed: the capture has the secrets.
         let _ = fs::remove_file(&temporary);
     }
     let code = ended?.and_then(|status| status.code());

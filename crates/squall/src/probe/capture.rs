@@ -44,7 +44,7 @@ pub(super) fn open_tap(path: &Path) -> Result<FlowTap> {
         if error.kind() == ErrorKind::PermissionDenied {
             anyhow!(
                 "cannot capture to {path}: seeing packets needs the capability CAP_NET_RAW, which this user does not have. Run it \
-                 as root; or once `sudo setcap cap_net_raw+ep $(command -v squall)`; or probe a service of this machine with \
+                 as root; or once `sudo setcap cap_net_raw+ep $(command -v squall)`; or probe a service on this machine with \
                  --behind 'delay 0ms', whose link captures without it"
             )
         } else {
@@ -211,7 +211,7 @@ impl Capture {
         &self.own
     }
 
-    /// Captures the packets to and from this server, too.
+    /// From now on also captures the packets to and from this server.
     pub(super) fn watch(&mut self, server: SocketAddr) {
         if !self.servers.insert(server) {
             return;
@@ -297,8 +297,8 @@ fn nameless_beside(path: &Path) -> Result<File> {
         .with_context(|| format!("cannot make a temporary file next to {}", path.display()))
 }
 
-/// A file next to `path` without a name, so that no other process can open it. While it had one, only this user could read
-/// it.
+/// A file next to `path` without a name, so that no other process can open it. While it has a name, only this user can
+/// read it.
 fn nameless(path: &Path) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -319,7 +319,7 @@ fn keep(
     let mut out = file.map(BufWriter::new);
     let mut buffer = vec![0; PACKET_BYTES];
     loop {
-        // Read before the turn, so that the last turn reads everything that arrived before the end.
+        // The flag is read before the turn, so that the last turn reads everything that arrived before the end.
         let is_last = is_over.load(Ordering::Acquire);
         for _ in 0..PACKETS_A_TURN {
             let Some(packet) = tap.next(&mut buffer)? else {
@@ -387,7 +387,7 @@ type FlowWay = (bool, u16, bool);
 struct Wanted {
     servers: BTreeSet<SocketAddr>,
     own: BTreeSet<(bool, u16)>,
-    /// The device on which each flow was seen first. On others, such as the parts of a bridge, the same packets pass again.
+    /// The device on which each flow was seen first. The same packets may also pass other devices, such as ports of a bridge.
     devices: BTreeMap<FlowWay, u64>,
 }
 
@@ -478,9 +478,9 @@ mod tests {
         let packets = [
             (1, packet(true, 50_000, 443)),
             (1, packet(true, 443, 50_000)),
-            // The same packet on a part of a bridge.
+            // The same packet on a port of a bridge.
             (2, packet(true, 50_000, 443)),
-            // Another program's, and the same port over UDP.
+            // A packet of another program, and one from the probe's port number over UDP.
             (1, packet(true, 50_001, 443)),
             (1, packet(false, 50_000, 443)),
             // To another server.

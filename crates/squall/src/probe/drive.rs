@@ -1,5 +1,5 @@
-//! The course of a probe: which versions answer, then rounds of steps over each of them in turn, each over fresh connections,
-//! until all are done or time runs out.
+//! The course of a probe: which versions answer, then rounds of steps over each version in turn, each step over fresh
+//! connections, until all are done or time runs out.
 //!
 //! Nothing is concluded here, except what is worth asking next. `ask` has the beginning, `behaviour` the last steps, and
 //! `step` runs each step.
@@ -50,15 +50,15 @@ pub(super) struct Drive<'a> {
     pub(super) environment: StepEnvironment<'a>,
     pub(super) deadline: Time,
     pub(super) seen: Observations,
-    /// The server as HTTP/3 reaches it.
+    /// The alternative at which HTTP/3 reaches the server.
     pub(super) http3: Option<Alternative>,
-    /// Whether the URL's response is small enough to be requested often.
+    /// Whether the URL's response is small enough to be requested many times.
     pub(super) is_small: bool,
-    /// Bytes of the download, once one was complete.
+    /// Length of the download in bytes, once one was complete.
     pub(super) length: Option<u64>,
     /// Whether the server offers ranges.
     pub(super) has_ranges: bool,
-    /// What robots.txt of the server allows.
+    /// What the server's robots.txt allows.
     pub(super) robots: Robots,
     pub(super) is_out_of_time: bool,
 }
@@ -124,7 +124,7 @@ impl<'a> Drive<'a> {
         Some(left.min(STEP_AT_MOST))
     }
 
-    /// A part of the time that is left.
+    /// The time that is left, divided by `parts`.
     pub(super) fn share_of_time(&self, parts: u64) -> Duration {
         let left = self.deadline.since(clock::now());
         Duration::from_nanos(left.as_nanos() / parts)
@@ -232,7 +232,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// Downloads over six connections, with TCP handshakes beside them.
+    /// Downloads over six connections, and makes TCP handshakes meanwhile.
     fn six_downloads(&mut self, round: u32) -> Result<()> {
         let plan = self.plan();
         if !self.may_load(&plan.download) {
@@ -277,7 +277,7 @@ impl<'a> Drive<'a> {
         spans
     }
 
-    /// Uploads, with TCP handshakes beside them.
+    /// Uploads a body, and makes TCP handshakes meanwhile.
     fn upload(&mut self, version: Version, round: u32) -> Result<()> {
         let plan = self.plan();
         let Some((url, size)) = &plan.upload else {
@@ -332,7 +332,8 @@ impl<'a> Drive<'a> {
         row.is_some_and(|row| row.headers.is_some() && row.written_last.is_none())
     }
 
-    /// Steps that run only once: whether requests are multiplexed, and downloads around a pause.
+    /// Runs the steps that run only once: a small request during a download, slow requests at once, downloads around a pause,
+    /// and many requests in a row.
     fn once(&mut self, versions: &[Version]) -> Result<()> {
         let is_short = self.length.is_some_and(|length| length < OVERLAP_NEEDS);
         let with_streams = versions
@@ -350,7 +351,7 @@ impl<'a> Drive<'a> {
                 "A download of {length} bytes is too short to show rates and multiplexing; --download names a longer one."
             ));
         }
-        // HTTP/2 if there is one: HTTP/1.1 and it share TCP.
+        // One version over TCP is enough, because the pause affects TCP: HTTP/2 if it answered, otherwise HTTP/1.1.
         let tcp = versions
             .iter()
             .filter(|version| **version != Version::Http3);
@@ -403,7 +404,7 @@ impl<'a> Drive<'a> {
         let url = self.for_version(&plan.download, version);
         let small = self.for_version(&plan.url, version);
         let requests = vec![plan.ask("GET", &url, &[])?, self.small_request(&small)?];
-        // By then the connection is established, and the download has begun.
+        // After this delay, the connection is established and the download has begun.
         let connect = self.seen.connects_idle.iter().copied().max();
         let delay =
             Duration::from_millis(30 + 4 * connect.unwrap_or_default().as_nanos() / 1_000_000);

@@ -17,7 +17,7 @@ use squall_linux::clock;
 use super::drive::Drive;
 use super::record_name::LABEL_AT_MOST;
 
-/// The time limit for an answer. The question is sent again halfway through.
+/// The time limit for an answer. The question is repeated halfway through.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 const ATTEMPTS: u64 = 2;
 /// The port of DNS.
@@ -75,7 +75,7 @@ fn ask(server: SocketAddr, name: &str, within: Duration) -> io::Result<Vec<Https
     let socket = UdpSocket::bind((local, 0))?;
     // The kernel drops datagrams from other senders.
     socket.connect(server)?;
-    // Nobody else can guess it: the keys of the hash are random.
+    // Others cannot predict the ID: the keys of the hash are random.
     let id = RandomState::new().build_hasher().finish() as u16;
     let question = question(id, name);
     let each = Duration::from_nanos(within.as_nanos() / ATTEMPTS);
@@ -109,7 +109,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut)
 }
 
-/// A question for the HTTPS records of a name of valid labels, with recursion.
+/// A recursive query for the HTTPS records of a name, whose labels must be valid.
 fn question(id: u16, name: &str) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     // Flags; one question, no answers, no authorities, one additional record.
@@ -185,7 +185,7 @@ fn service(data: &[u8]) -> Option<HttpsService> {
     Some(found)
 }
 
-/// Text of another machine without anything that could control a terminal.
+/// Text from another machine, without anything that could control a terminal.
 fn printable(bytes: &[u8]) -> String {
     let is_kept = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_/.".contains(byte);
     let kept = bytes
@@ -307,7 +307,7 @@ mod tests {
         let message = answer("a.test", &[SERVICE, ALIAS]);
         assert_eq!(read(&message), Some(vec![alias, made_service()]));
         assert_eq!(read(&answer("a.test", &[])), Some(Vec::new()));
-        // A malformed record, beside a good one.
+        // A malformed record next to a good one.
         let message = answer("a.test", &[&SERVICE[..12], SERVICE]);
         assert_eq!(read(&message), Some(vec![made_service()]));
         assert_eq!(read(&answer("b.test", &[SERVICE])), None, "not asked");

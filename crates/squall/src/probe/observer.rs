@@ -35,11 +35,11 @@ pub(super) struct StepObservations {
     pub(super) was_cut: bool,
     /// Whether a TCP handshake was completed.
     pub(super) was_connected: bool,
-    /// Whether the TLS handshake that follows it was not completed.
+    /// Whether the TLS handshake after the TCP handshake was not completed.
     pub(super) lacks_tls: bool,
     /// What the first handshake showed.
     pub(super) handshake: Option<Handshake>,
-    /// Connections that the server ended, and when; the first ones.
+    /// The first connections that the server ended, and when.
     pub(super) ended: Vec<(u32, Time)>,
     pub(super) largest_datagram: u64,
     /// The first TLS records of the first connection, if they are kept.
@@ -71,9 +71,9 @@ pub(super) struct StepObserver {
     /// The step ends after this many bytes of bodies.
     pub(super) bytes_at_most: u64,
     pub(super) stop: StopSignal,
-    /// Whether its connections use TLS.
+    /// Whether the step's connections use TLS.
     pub(super) is_secure: bool,
-    /// Whether it also ends with its first connection.
+    /// Whether the step also ends when its first connection ends.
     pub(super) ends_with_connection: bool,
     /// Whether the sizes of TLS records are kept.
     pub(super) keeps_records: bool,

@@ -17,15 +17,15 @@ use crate::client::{
 };
 use crate::outcome::BadInput;
 
-/// Small requests of the first round, on one connection: enough to see that connections end after few.
+/// Small requests of the first round, on one connection: enough to notice a server that ends connections after a few.
 pub(super) const SMALL_FIRST: u64 = 20;
 /// Small requests of each later round.
 pub(super) const SMALL_LATER: u64 = 5;
-/// Small requests in a row on one connection, once for each version: enough to see that connections end after 100.
+/// Small requests in a row on one connection, once for each version: enough to notice a server that ends connections after 100.
 pub(super) const MANY: u64 = 120;
-/// How many of them are in flight at a time on connections with streams.
+/// How many of these requests are in flight at a time on connections with streams.
 pub(super) const MANY_AT_ONCE: u32 = 8;
-/// A response up to this size is requested as it is; otherwise only its head.
+/// If the response is at most this long, these requests are for the response itself, otherwise only for its head.
 pub(super) const MANY_BYTES: u64 = 4 * 1024;
 /// Connections of the parallel downloads: what browsers open for HTTP/1.1.
 pub(super) const SIX: u32 = 6;
@@ -35,7 +35,7 @@ pub(super) const SMALL_BYTES: u64 = 64 * 1024;
 pub(super) const OVERLAP_BYTES: u64 = 8 << 20;
 /// Bytes that are requested before and after a pause.
 pub(super) const IDLE_BYTES: u64 = 256 * 1024;
-/// Most bytes of the three responses around a pause: more than three times as much, so that none is cut off.
+/// Most bytes of the three responses around a pause: more than three times `IDLE_BYTES`, so that none is cut off.
 pub(super) const IDLE_BYTES_AT_MOST: u64 = 4 * IDLE_BYTES;
 /// Most bytes per download with priorities, on average.
 pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
@@ -43,7 +43,7 @@ pub(super) const PRIORITY_BYTES: u64 = 128 * 1024;
 pub(super) const RESUMPTION_REQUESTS: u64 = 2;
 /// Bytes of the short upload.
 pub(super) const SHORT_UPLOAD: u64 = 1_000;
-/// More than a form adds to the bytes of an upload.
+/// A form adds fewer bytes than this to an upload.
 const FORM_BYTES: u64 = 256;
 /// How much of robots.txt is read: the least that RFC 9309, section 2.5, allows.
 pub(super) const ROBOTS_BYTES: u64 = 500 * 1024;
@@ -202,7 +202,7 @@ impl Plan {
         let small = versions * (1 + SMALL_FIRST + (rounds - 1) * SMALL_LATER);
         let many = versions * MANY;
         let (few, prioritised) = self.of_behaviour();
-        // For each version and round a download; once, an overlap of two and three around a pause.
+        // Downloads in each round; for each version the two requests of an overlap; three downloads around a pause.
         let requests =
             small + many + rounds * (versions + over_six * u64::from(SIX)) + 2 * versions + 3;
         let robots = u64::from(!self.ignores_robots);
@@ -258,7 +258,7 @@ impl Plan {
         )
     }
 
-    /// The small requests and the downloads with priorities of `behaviour`.
+    /// How many small requests and how many downloads with priorities `behaviour` sends.
     fn of_behaviour(&self) -> (u64, u64) {
         let versions = self.versions.len() as u64;
         let with_streams = self.versions.iter();
@@ -287,7 +287,8 @@ fn upload_body(form: UploadForm, size: Bytes) -> Result<(Payload, String)> {
     }
 }
 
-/// The settings of this client's windows. They hold a whole download of `bytes`, so that none is used up.
+/// The settings of this client's flow-control windows, large enough for a whole download of `bytes` up to the limit, so that
+/// the client does not slow the server down.
 fn own_windows(bytes: Bytes, wanted: &[Http]) -> Vec<String> {
     let stream = bytes.get().clamp(OWN_WINDOW, OWN_WINDOW_AT_MOST);
     let mebibytes = stream.div_ceil(1 << 20);
@@ -377,7 +378,7 @@ mod tests {
         assert!(!without.contains("responses to these"), "{without}");
         let uploads = ["--upload", "5MB", "http://server/"];
         let said = plan(&[&flags[..], &uploads].concat()).announcement();
-        // In two rounds over two versions a short upload and a long one, and for both 10 MB of responses.
+        // For each of two rounds and two versions: a short and a long upload, with 10 MB of responses to both together.
         let part = "  8 POST requests with 21 MB in all, to http://server/\n  \
                     and at most 40 MB of responses to these,\n";
         assert!(said.contains(part), "{said}");

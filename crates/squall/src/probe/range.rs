@@ -16,7 +16,7 @@ const TIMES: Units = &[
     ("min", 6e10),
     ("h", 3.6e12),
 ];
-/// A share without a unit is a part of 1.
+/// A share without a unit is a fraction, such as 0.01.
 const SHARES: Units = &[("%", 0.01), ("", 1.0)];
 const RATES: Units = &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
 
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn link_without_a_range_has_none() {
+    fn no_range_is_found_in_settings_without_one() {
         for link in [
             "delay 30ms",
             "../lte.trace",

@@ -9,7 +9,7 @@ pub(super) const LABEL_AT_MOST: usize = 63;
 const NAME_AT_MOST: usize = 253;
 
 /// The name that has the HTTPS records of an origin (RFC 9460, section 9.1); `None` for addresses and for names that are not
-/// of the public DNS.
+/// in the public DNS.
 pub(super) fn record_name(host: &str, port: u16) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let is_public = host.contains('.') && !host.ends_with(".localhost");
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_public_dns_are_asked_about() {
+    fn only_names_in_the_public_dns_are_asked_about() {
         let name = record_name;
         assert_eq!(name("a.test", 443).as_deref(), Some("a.test"));
         assert_eq!(

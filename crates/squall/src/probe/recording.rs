@@ -21,7 +21,7 @@ use super::arguments::Arguments;
 use super::capture::{Capture, OwnSockets};
 use crate::key_log::KeyLog;
 
-/// The only hop of a client without a path.
+/// The number of the only hop, because the probe's client is not part of a path.
 const HOP: u8 = 1;
 
 /// Lines of a TLS key log.
@@ -55,7 +55,7 @@ impl Recording {
         })
     }
 
-    /// Begins with an endpoint; `letter` identifies it if there are several.
+    /// Begins the records of an endpoint; `letter` identifies it if there are several.
     pub(super) fn begin(&mut self, letter: Option<char>) {
         self.spent = ProbeCost::default();
         self.endpoint = letter;

@@ -1,4 +1,4 @@
-//! What robots.txt of the server allows (RFC 9309). Where it disallows a path, a probe sends only the few small requests that
+//! What the server's robots.txt allows (RFC 9309). Where it disallows a path, a probe sends only the few small requests that
 //! a visitor would: no downloads, no uploads, and not many requests in a row.
 //!
 //! squall-http's `values::robots` reads the rules. A robots.txt that is missing, redirected or answered with an error
@@ -35,7 +35,7 @@ impl Drive<'_> {
             kind: StepKind::Robots,
             version,
             round: 1,
-            // The text itself: a coding that -H asks for would hide it.
+            // The text itself: it could not be read in a coding that -H asks for.
             requests: vec![plan.ask("GET", &url, &[("accept-encoding", "identity")])?],
             load: Load::InTurn(1),
             bytes_at_most: ROBOTS_BYTES,

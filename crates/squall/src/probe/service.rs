@@ -1,4 +1,4 @@
-//! The command lines that probe a service of this machine behind a link, and the wait for their processes.
+//! The command lines that probe a service on this machine behind a link, and the wait for their processes.
 //!
 //! Nothing is started here: `behind` does so for one probe, `sweep` for several.
 
@@ -23,7 +23,7 @@ const FAR_HOST: &str = "server";
 /// How often to check whether a running probe has ended.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A service of this machine, to be probed behind links.
+/// A service on this machine, to be probed behind links.
 pub(super) struct Service {
     squall: PathBuf,
     port: u16,
@@ -40,7 +40,7 @@ impl Service {
     pub(super) fn of(url: &str) -> Result<Service> {
         let Some(port) = HttpUrl::parse(url)?.local_port() else {
             let said = format!(
-                "--behind is for a service of this machine, because there is no internet behind the link: expected a URL of \
+                "--behind is for a service on this machine, because there is no internet behind the link: expected a URL of \
                  localhost instead of {url}"
             );
             return Err(BadInput::new(said).into());
@@ -109,7 +109,7 @@ pub(super) fn without_flags(
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         if flags.iter().any(|flag| argument == *flag) {
-            // Its value.
+            // Skips the flag's value.
             arguments.next();
             continue;
         }

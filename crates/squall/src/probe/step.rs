@@ -39,16 +39,16 @@ pub(super) struct Task {
     pub(super) kind: StepKind,
     pub(super) version: Version,
     pub(super) round: u32,
-    /// The requests, by the number that records have as `what`.
+    /// The requests; the place of each is `what` in its records.
     pub(super) requests: Vec<PreparedRequest>,
     pub(super) load: Load,
-    /// It ends after this many bytes of responses.
+    /// The step ends after this many bytes of responses.
     pub(super) bytes_at_most: u64,
 }
 
 /// When a step's requests are sent.
 pub(super) enum Load {
-    /// The first request this often, one after the other.
+    /// The first request this many times, one after the other.
     InTurn(u64),
     /// The first request on this many connections at once.
     AtOnce(u32),
@@ -125,7 +125,7 @@ impl Load {
     }
 }
 
-/// One page, once.
+/// A load of one page, once.
 fn page(nodes: Vec<PageNode>, time: Duration) -> Result<Workload> {
     Ok(Workload::Pages(PageLoad {
         page: Page::new(nodes).context("cannot arrange the requests")?,
@@ -315,12 +315,12 @@ impl StepEnvironment<'_> {
 }
 
 impl RunningStep {
-    /// Whether it is over.
+    /// Whether the step is over.
     pub(super) fn is_over(&self) -> bool {
         self.client.is_finished()
     }
 
-    /// Waits for its end. Returns what it recorded, after `recording` has kept what it needs.
+    /// Waits until the step is over. Returns what the step recorded, after `recording` has kept what the files need.
     pub(super) fn finish(self, recording: &mut Recording) -> Result<StepRecords> {
         let report = self.client.join();
         let report = report.map_err(|_| anyhow!("a client panicked"))?;

@@ -170,7 +170,7 @@ fn read_all(child: &mut Child) -> Result<thread::JoinHandle<Vec<u8>>> {
         .name("squall-result".to_owned())
         .spawn(move || {
             let mut printed = Vec::new();
-            // If something is missing, it cannot be parsed as a result.
+            // If a part of the output is missing, it cannot be parsed as a result.
             let _ = stdout.read_to_end(&mut printed);
             printed
         })

@@ -16,12 +16,12 @@ use super::process::{self, RunContext, WorkerOutcome};
 use super::progress::Progress;
 use super::trial_outcome::trial_outcome;
 
-/// How often a trial is disturbed before an invalid or doubtful record of it is kept, unless the user says otherwise: a
+/// After how many disturbed attempts an invalid or doubtful record of a trial is kept, unless the user says otherwise: a
 /// momentary disturbance of the machine is usually gone the next time. The record counts the attempts, so that a reader sees
 /// how many each variant needed.
 pub(super) const DISTURBED_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).unwrap();
-/// How often a trial may fail before it is given up: once can be chance, and a program that ends each time would only be
-/// started again and again.
+/// After how many failed attempts a trial is given up: a single failure can be chance, but a program that ends each time
+/// would be restarted forever.
 const FAILED_ATTEMPTS: u32 = 2;
 
 /// How one or several trials ended.
@@ -112,7 +112,7 @@ pub(super) fn set_aside(
     }
 }
 
-/// The complete attempt of this record.
+/// Describes a complete attempt, from its record.
 fn attempt_of(record: &TrialRecord) -> FailedAttempt {
     FailedAttempt {
         schema: SCHEMA,
@@ -124,7 +124,7 @@ fn attempt_of(record: &TrialRecord) -> FailedAttempt {
     }
 }
 
-/// Keeps what an attempt that did not finish has left, and says what failed.
+/// Keeps the files of an attempt that did not finish, and says what failed.
 fn keep_unfinished(folder: &RunFolder, trial: &Trial, attempt: u32, why: &str) -> Result<String> {
     let exits = folder.partial_trial(&trial.folder()).station_exits();
     let station_exits: Vec<StationExit> = if exits.is_file() {

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn fix_that_no_setting_makes_is_not_tried_and_says_why() {
+    fn fix_without_a_recipe_setting_is_not_tried_for_that_reason() {
         let plan = plan();
         let chosen = chosen(&plan, &[cell(&plan, Vec::new())], 1);
         assert_eq!(chosen.tried, []);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control_that_the_kernel_lacks_is_refused() {
+    fn congestion_control_is_refused_if_the_kernel_lacks_it() {
         let bbr = [change("tcp.congestion_control", "bbr")];
         let check = |available| check_congestion_controls(&bbr, available).is_ok();
         assert!(check(Some("reno cubic bbr")) && check(None));

@@ -101,7 +101,7 @@ pub(crate) struct Arguments {
     /// Keep secrets of requests in the run's folder (authorization, cookie, x-api-key and the like, and those in URLs)
     #[arg(long, conflicts_with = "resume")]
     keep_secrets: bool,
-    /// As root, let the recipe read files outside of its folder
+    /// Let the recipe read files outside of its folder even if squall runs as root
     #[arg(long)]
     allow_files: bool,
     /// Continue the run in this folder: run its missing, invalid and doubtful trials, and those that --repetitions and
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn run_whose_programs_left_logs_is_kept() {
+    fn run_is_kept_if_its_programs_left_logs() {
         let home = tempfile::tempdir().unwrap();
         let folder = RunFolder::create(home.path().join("run")).unwrap();
         assert!(has_left_nothing(&folder));

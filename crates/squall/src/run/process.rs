@@ -27,7 +27,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 const ORPHANS_END_WITHIN: Duration = Duration::from_secs(10);
 /// How often the running trial is checked.
 const POLL: Duration = Duration::from_millis(50);
-/// How often its line is redrawn.
+/// How often the trial's progress line is redrawn.
 const REDRAW: Duration = Duration::from_millis(500);
 /// The exit code of a Rust program whose main thread panicked.
 const PANICKED: i32 = 101;

@@ -171,7 +171,7 @@ pub(crate) fn parsed_page(variant: &Variant, requests: &[RequestTemplate]) -> Op
     is_browser(&variant.stations[0]).then(|| targets.collect())
 }
 
-/// The page that a browser loads if the load is one of pages, or the reason why a browser cannot load it.
+/// The page for a browser to load, if the load consists of pages, or the reason why a browser cannot load it.
 fn page_order(
     load: &Load,
     hop: &Hop,
@@ -261,7 +261,7 @@ pub(crate) struct StationSetup {
     pub(crate) listen: SocketAddr,
     /// The next station's address, if there is one.
     pub(crate) upstream: Option<SocketAddr>,
-    /// Its name in certificates.
+    /// The station's name in certificates.
     pub(crate) server_name: String,
     pub(crate) certificate: Option<Certificate>,
     pub(crate) folder: PathBuf,

@@ -1,5 +1,5 @@
 //! Secrets of a run's requests. People share a run's folder, so squall leaves the secrets out of it unless the user
-//! asks to keep them. A resumed run reads them from the recipe again.
+//! asks to keep them. A resumed run reads them back from the recipe.
 //!
 //! squall-base decides what a secret is. Copies of bodies stay whole, because requests send them; only the folder's owner
 //! may read them.

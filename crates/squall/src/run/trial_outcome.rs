@@ -1,4 +1,4 @@
-//! What a complete trial found, for its line of the progress.
+//! What a complete trial found, for its progress line.
 //!
 //! Only that line is made here: summaries are squall-analysis', and `progress` prints.
 
@@ -10,7 +10,7 @@ use squall_record::{TrialFolder, read_requests};
 
 use crate::pages;
 
-/// What a complete trial found, in English, for its line.
+/// What a complete trial found, in English, for its progress line.
 pub(super) fn trial_outcome(complete: &TrialFolder) -> Result<String> {
     let record = complete.read_record()?;
     let requests = complete.read_checked(&record, &complete.requests(), read_requests)?;

@@ -109,7 +109,7 @@ impl Bench {
             mut packets,
             totals,
         } = records.map_err(|_| anyhow!("a thread that keeps records panicked"))?;
-        // A copy follows its packet.
+        // A duplicate follows its original.
         packets.sort_by_key(|packet| (packet.direction, packet.index, packet.is_copy));
         Ok(LinkMeasurement {
             packets,

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Call it while the process has a single thread: it may enter a user namespace.
+/// Runs the command. Call it while the process has a single thread: it may enter a user namespace.
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     user_namespace::acquire_privilege()?;
     let awake = awake::keep(arguments.idle_processors, MeasurementKind::Timed)?;
@@ -94,7 +94,7 @@ fn cells(row: &Row) -> [String; 5] {
     ]
 }
 
-/// Only the significant digits.
+/// A value with only its significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         _ if value == value.trunc() => format!("{value:.0}"),

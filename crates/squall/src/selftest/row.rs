@@ -21,7 +21,7 @@ pub(super) enum Group {
     Rate,
     /// Cost of one lost packet of a response, and what repairs it
     Repair,
-    /// Maximum throughput of one processor
+    /// Maximum throughput of the link, which runs on one processor
     Throughput,
 }
 

@@ -14,7 +14,7 @@ use squall_linux::{clock, datagrams, scheduling};
 
 /// The priority of the stations of `squall run`: below the link's.
 const PRIORITY: i32 = 1;
-/// Number, time of the request, time of the reply.
+/// The shortest datagram: its number, the time when it was sent (bytes 8 to 15), and padding.
 const HEADER_BYTES: usize = 24;
 /// Bytes of the IPv4 and UDP headers.
 pub(super) const IP_AND_UDP_BYTES: usize = 28;

@@ -78,7 +78,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whether there is no room for it.
+    /// Whether the server has too many connections to accept this one.
     fn has_no_room(&self) -> bool {
         self.others >= CONNECTIONS_AT_MOST
     }
@@ -120,7 +120,7 @@ impl Server {
                 {
                     let answer = self.answer(&method, &target, &fields);
                     let response = response(answer).map_err(io::Error::other)?;
-                    // A request that the engine refuses meanwhile is no longer waiting.
+                    // Fails only if the engine has refused the request meanwhile; then no response is due.
                     let _ = connection.streams().respond(stream, &Arc::new(response));
                 }
             }
@@ -140,7 +140,9 @@ impl Server {
             let port = self.port;
             return Answer::text(
                 403,
-                format!("This server answers only as http://127.0.0.1:{port}/.\n"),
+                format!(
+                    "This server answers only as http://127.0.0.1:{port}/ or http://localhost:{port}/.\n"
+                ),
             );
         }
         match method {

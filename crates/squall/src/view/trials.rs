@@ -10,7 +10,8 @@ use squall_base::record::CausesRecord;
 use squall_record::{Rows, TrialFolder, each_projected, read_drops};
 use squall_report::view::{PacketIndex, PacketIndexBuilder, RequestIndex, RequestIndexBuilder};
 
-/// How many trials of each kind are kept: a condition of a large recipe. Two million requests take 50 MB.
+/// How many trials' requests, and how many trials' packets, are kept: enough for one condition of a large recipe. Two million
+/// requests take 50 MB.
 const KEPT: usize = 16;
 
 /// The trial of a run: the run's place, and the trial's folder.

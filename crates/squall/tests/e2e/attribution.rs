@@ -133,8 +133,8 @@ pub(crate) const SMALL: Load = Load {
     drain: "3s",
 };
 
-/// 3 MB/s is a lot for two connections at 2 % loss. The drain is short, so slower responses are attributed as unfinished
-/// ones. 200 responses have about 4,200 packets, of which 84 are lost on average.
+/// 3 MB/s is a lot for two connections at 2 % loss. The drain is short, so responses that outlast it are attributed as
+/// unfinished ones. 200 responses have about 4,200 packets, of which 84 are lost on average.
 const LARGE: Load = Load {
     rate: "100/s",
     response: "30KiB",
@@ -192,9 +192,9 @@ pub(crate) fn check_sums(trial: &Trial) {
     }
 }
 
-/// Asserts shares of response times of 100 ms and more, which hardly change if a thread is a few milliseconds late.
+/// Asserts shares of causes in response times of 100 ms and more, which hardly change if a thread is a few milliseconds late.
 #[test]
-fn large_responses_are_attributed_too() {
+fn large_responses_under_loss_are_attributed_to_known_causes() {
     let _seat = seat();
     for trial in run(&recipe(&LARGE, "2%")) {
         check_loss(&trial);

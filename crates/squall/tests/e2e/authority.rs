@@ -18,7 +18,7 @@ const AUTHORITY: &str = "vhost.example:99";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
 #[test]
-fn host_of_a_request_replaces_the_authority_over_every_protocol() {
+fn host_field_replaces_the_authority_over_every_protocol() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let (address, heard) = upstream(|mut stream, _| {

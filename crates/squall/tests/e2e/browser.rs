@@ -42,7 +42,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     let name = &trial.record.trial.variant.name;
     let pages = trial.record.pages.expect("pages are summed up");
     if pages.loaded == 0 && trial.record.health.validity != Validity::Valid {
-        // The browser's first page, the one of the warm-up, took up the time for the others.
+        // The warm-up's page, which was the browser's first, took so long that no time was left for others.
         return say_disturbed(&format!("{name}: no page to check"));
     }
     assert!(pages.loaded >= 1 && pages.failed == 0, "{name}: {pages:?}");
@@ -80,7 +80,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     // The browser's own page time includes a round trip for the document and one for a tile.
     let least = pages.least.expect("a page was loaded").as_secs_f64();
     assert!(least >= 0.04, "{name}: {least}");
-    // A preconnected connection counts for no request.
+    // A connection that the browser opened in advance belongs to no request.
     let openers = trial.requests.iter().filter(|it| it.opened_connection);
     let openers = openers.count() as u32;
     assert!(openers <= opened, "{name}: {openers} of {opened}");
@@ -93,7 +93,7 @@ fn chromium_loads_pages_over_each_protocol() {
     }
     let _seat = seat();
     let run = run_recipe(&text("1s", &["h1", "h1s", "h2", "h3"]), &[]);
-    // Before it knows that the server speaks HTTP/2, it preconnects a second connection and never uses it.
+    // Before Chromium knows that the server speaks HTTP/2, it preconnects a second connection and never uses it.
     for (protocol, connections) in [("h1", 6..=6), ("h1s", 6..=6), ("h2", 1..=2), ("h3", 1..=1)] {
         let trial = run.only(protocol);
         check_pages(trial, connections);
@@ -146,7 +146,7 @@ fn interrupted_run_leaves_no_browser_and_no_profile() {
     let home = TempDir::new().expect("a temporary folder");
     let child = begin_run(home.path(), &text("60s", &["h2"]));
     let runs = home.path().join("runs");
-    // Its renderer, its network service, its zygotes.
+    // The browser's processes: renderer, network service, zygotes.
     wait_for("the browser", || {
         let is_there = !profiles(&runs).is_empty() && processes_in(&runs).len() > 3;
         is_there.then_some(())

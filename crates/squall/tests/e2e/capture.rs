@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 pub(crate) struct Capture {
     child: Child,
     file: PathBuf,
-    /// Reads its output to the end.
+    /// The thread that reads dumpcap's output to its end.
     talk: Option<JoinHandle<String>>,
 }
 

@@ -122,7 +122,7 @@ fn packets_in_tunnels_are_imported_and_other_protocols_are_named() {
     packets.push(ipv4(50, true, &[0; 12]));
     let output = import(home.path(), "json", &packets, 65_535, &["--json"]);
     let told = summary(&output);
-    // A row for each side.
+    // Each side has a row.
     assert_eq!(told["exchanges"], 2);
     assert_eq!(told["connections"][0]["client"], "10.0.0.1:40000");
     assert_eq!(told["unread"]["L2TP"], 2);

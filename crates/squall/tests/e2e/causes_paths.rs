@@ -170,7 +170,7 @@ impl Trial {
         }
     }
 
-    /// The cost of the drops equals what requests lost on the link's hop, to the nanosecond.
+    /// Checks that the cost of the drops equals what requests lost on the link's hop, to the nanosecond.
     fn check_drops(&self) {
         let drops = read_drops(self.folder.drops()).expect("drops.parquet");
         let known: BTreeSet<u64> = self.requests.iter().map(|row| row.request).collect();
@@ -234,7 +234,7 @@ fn hops_of_own_stations_nest_and_drops_name_the_clients_requests() {
     on_a_quiet_machine(seat(), run, check);
 }
 
-/// The slowest requests, with each hop.
+/// Checks that the explanation of the slowest request has each hop.
 fn check_explained(run: &FinishedRun) {
     let output = explain(&run.folder, &["--variant", "h2c", "--worst", "1"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -397,8 +397,8 @@ fn check_same_causes(real: &Trial, embedded: &Trial) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Where real and embedded stations are equally fast, it must be for the same reasons. Where they are not, for example
-/// because other work disturbs the programs, there is nothing to compare.
+/// If real and embedded stations are equally fast, it must be for the same reasons. If they are not, for example because other
+/// work disturbs the programs, there is nothing to compare.
 #[test]
 fn equally_fast_real_and_embedded_stations_have_the_same_causes() {
     if !have(&["envoy", "nginx", "haproxy"]) {

@@ -27,7 +27,7 @@ const LEAST_HTTP3_KIB: u64 = 3_000;
 const SILENT_HTTP3_CLIENTS: usize = 20;
 
 /// What responses that wait for such clients cost a proxy, in KiB. It reads each of its 256 connections to the upstream until
-/// 64 KiB wait, prepares as much again for each stream, and keeps the requests. Whole responses are 10 MiB each.
+/// 64 KiB wait, prepares another 64 KiB for each stream, and keeps the requests. Whole responses are 10 MiB each.
 const LEAST_WAITING_KIB: u64 = 256 * 64 / 2;
 const MOST_WAITING_KIB: u64 = 128 * 1024;
 
@@ -76,7 +76,7 @@ fn check(serving: Serving) {
     serving.check_ends_well();
 }
 
-/// HTTP/3 clients with a connection each, all open at the same time, that close cleanly.
+/// Checks the memory after HTTP/3 clients with a connection each, all open at the same time, that close cleanly.
 fn check_http3(serving: Serving) {
     let home = TempDir::new().expect("a temporary folder");
     let url = format!("https://{}/", serving.address("h3"));
@@ -88,7 +88,7 @@ fn check_http3(serving: Serving) {
         let said = stdout(&output) + &stderr(&output);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
     };
-    // The first connections also pay for what is needed only once, such as pages of the program. That is not measured.
+    // The first connections also cause one-time costs, such as pages of the program, which are not measured.
     load("20", "10");
     let before_kib = serving.resident_kib();
     // Enough connections that the allocator's caches, some 4 MiB, are a small part.
@@ -99,7 +99,7 @@ fn check_http3(serving: Serving) {
     serving.check_ends_well();
 }
 
-/// HTTP/3 clients whose windows are zero, each with as many requests as the proxy allows.
+/// Checks the memory that HTTP/3 clients with windows of zero cost, each with as many requests as the proxy allows.
 fn check_silent_http3(proxy: Serving) {
     const GET: &[u8] = &[0xd1];
     const NO_ERROR: u64 = 0x100;
@@ -154,7 +154,7 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
         // idle.
         let soon = ["--idle-timeout", "5s"];
         scope.spawn(move || check_http3(Serving::start(&["h3"], &soon)));
-        // Connections to the upstream stay.
+        // Connections to the upstream stay open, so there are only few.
         let few = [&soon[..], &["--to", &to, "--connections", "4"]].concat();
         scope.spawn(move || check_http3(Serving::of("proxy", &["h3"], &few)));
         let silent = ["--idle-timeout", "10s", "--to", &to];
@@ -162,7 +162,7 @@ fn memory_of_clients_that_are_gone_returns_to_the_kernel() {
     });
 }
 
-/// The proxy reads a response of such a length to its end, although it then keeps more than it otherwise reads ahead.
+/// The proxy reads responses of these lengths to their end, although it then keeps more than it usually reads ahead.
 #[test]
 fn client_that_reads_nothing_does_not_delay_others_on_its_upstream_connection() {
     let _seat = seat();

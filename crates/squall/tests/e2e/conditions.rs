@@ -98,7 +98,7 @@ fn loss_on_one_direction_drops_only_packets_of_that_direction() {
     assert!(lost(Direction::Down) > 0, "of 50 answers and more");
 }
 
-/// Connections are opened before the load, at the condition's delay; the schedule's times take effect afterwards.
+/// Connections are opened before the load, at the condition's delay; the schedule starts with the load.
 const STEPS: (&str, &[u8]) = (
     "steps.schedule",
     b"at 0s: down delay 15ms\nat 500ms: down delay 40ms\nat 500ms: up delay 1ms\n",
@@ -150,7 +150,7 @@ const SCHEDULE: (&str, &[u8]) = (
     b"at 300ms: up loss 100%\nat 600ms: up loss none\n",
 );
 
-/// Packets towards the client leave the queue at the trace's opportunities, which count from the start of the load.
+/// Checks that packets towards the client leave the queue at the trace's opportunities, which count from the start of the load.
 #[track_caller]
 fn check_trace(trial: &TrialFiles) {
     let start = load_start(trial);
@@ -165,7 +165,7 @@ fn check_trace(trial: &TrialFiles) {
         })
         .collect();
     assert!(served.iter().all(|at| at % 20_000_000 == 0), "{served:?}");
-    // A body of 8,000 bytes takes six packets of at most 1,448 bytes, and no two of them fit one opportunity.
+    // A body of 8,000 bytes takes six packets of at most 1,448 bytes, and no two of them fit into one opportunity.
     let mut times = served;
     times.dedup();
     assert!(times.len() >= 6, "{times:?}");

@@ -113,7 +113,7 @@ fn programs_use_the_recipes_congestion_control_across_the_link() {
     }
 }
 
-/// The trial records what the kernel reported.
+/// Checks that the trial records what the kernel reported.
 fn check_recorded(runs: &Path, asked: &str, output: &Output) {
     let run = fs::read_dir(runs).expect("runs").next().expect("a run");
     let trials = read_trials(&run.expect("it can be listed").path());

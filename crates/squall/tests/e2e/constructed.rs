@@ -119,7 +119,7 @@ impl TrialRows {
         row
     }
 
-    /// What each request has under `cause` equals the cost that the drops charge to it.
+    /// Checks that the time of each request under `cause` equals the cost that the drops charge to it.
     pub(crate) fn check_blames(&self, cause: Cause) {
         let mut blamed = BTreeMap::<u64, Duration>::new();
         for victim in self.drops.iter().flat_map(|row| &row.victims) {
@@ -371,8 +371,8 @@ fn victims(found: &TrialRows, way: &Way<'_>, hole: &Hole<'_>) -> BTreeMap<u64, (
     victims
 }
 
-/// How many segments sent after the hole had been acknowledged when it was retransmitted, as a minimum and a maximum:
-/// whether an acknowledgement that arrived just before had any effect is unknown.
+/// How many segments sent after the hole had been acknowledged by the time the hole was retransmitted, as a minimum and a
+/// maximum: whether an acknowledgement that arrived just before had any effect is unknown.
 fn beyond(found: &TrialRows, way: &Way<'_>, hole: &Hole<'_>) -> (usize, usize) {
     const MOMENT: Duration = Duration::from_micros(200);
     let again = way.segments.iter().find(|(from, packet)| {
@@ -530,8 +530,8 @@ pub(crate) fn recipe(
 
 const TCP: [&str; 4] = ["h1", "h1s", "h2c", "h2"];
 
-/// Three messages a second of ten segments each, every one of which loses a segment. With the retransmission that makes
-/// eleven data packets a message, so every twelfth is at a different position each time.
+/// Checks drops at every position of a message. Three messages a second have ten segments each; every twelfth data packet is
+/// dropped. With one retransmission a message takes eleven data packets, so each drop is at another position.
 fn check_every_position(direction: Direction, sizes: (&str, &str)) {
     // Two protocols at a time, because they mostly wait.
     let runs = thread::scope(|scope| {
@@ -569,9 +569,9 @@ fn check_every_position(direction: Direction, sizes: (&str, &str)) {
     }
 }
 
-/// With three later segments acknowledged, a lost segment is retransmitted immediately (RFC 6675); with fewer, by
-/// RACK's timer (RFC 8985, section 6.2); with none, by a probe (section 7), or by the timeout if that is no longer than
-/// the probe's.
+/// Checks how a loss was repaired. With three later segments acknowledged, a lost segment is retransmitted immediately (RFC
+/// 6675); with fewer, by RACK's timer (RFC 8985, section 6.2); with none, by a probe (section 7), or by the timeout if that is
+/// no longer than the probe's.
 fn check_repair(name: &str, lost: &Lost) {
     let (least, most) = lost.beyond;
     let kinds = |beyond: usize| -> &[Repair] {

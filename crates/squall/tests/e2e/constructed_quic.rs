@@ -178,7 +178,7 @@ impl Truth<'_> {
             .collect()
     }
 
-    /// The row names the packet's bytes, the requests that they belong to, and the packet that repaired the loss.
+    /// Checks that the row names the packet's bytes, the requests that they belong to, and the packet that repaired the loss.
     fn check_packet(&self, packet: &PacketRecord, chunks: &[Chunk], checked: &mut Checked) {
         let row = self.found.row_of(packet);
         let said = || format!("{}: {row:?} {chunks:?}", self.found.name());
@@ -221,8 +221,8 @@ impl Truth<'_> {
         }
     }
 
-    /// If a request was waiting, the row's repair matches the largest acknowledged packet number when the bytes were
-    /// retransmitted.
+    /// Checks that, if a request was waiting, the row's repair matches the largest acknowledged packet number when the bytes
+    /// were retransmitted.
     fn check_repair(&self, packet: &PacketRecord, number: u64, chunk: &Chunk) {
         /// An acknowledgement this recent may have arrived too late to count.
         const MOMENT: Duration = Duration::from_micros(200);
@@ -243,7 +243,7 @@ impl Truth<'_> {
             })
         });
         let again = again.expect("it was sent again");
-        // Split over several packets, each part has its own repair.
+        // If the retransmission is split over several packets, each part has its own repair.
         if !Chunk::of(again).is_some_and(|it| it.from <= chunk.from && chunk.to <= it.to) {
             return;
         }
@@ -268,7 +268,7 @@ impl Truth<'_> {
         );
     }
 
-    /// Only requests whose bytes the packet carried are victims. A request is a victim if the lost bytes were the last
+    /// Checks the victims: only requests whose bytes the packet carried. A request is a victim if the lost bytes were the last
     /// of it to be read.
     fn check_victims(&self, packet: &PacketRecord, chunks: &[Chunk]) {
         let row = self.found.row_of(packet);
@@ -324,8 +324,8 @@ fn trials(run: &FinishedRun) -> Vec<(TrialRows, Vec<FrameRecord>)> {
 }
 
 /// Messages of a dozen packets, some of which lose one, at varying positions. On a busy machine chance decides the positions,
-/// because the other traffic varies. Of 140 drops, 70 in each direction, none hits the first of eleven positions once in
-/// 600,000 runs; of 70, once in 800.
+/// because the other traffic varies. With 140 drops, 70 in each direction, all miss the first of eleven positions once in
+/// 600,000 runs; with 70, once in 800.
 #[test]
 fn each_lost_packet_is_reported_with_its_only_victim() {
     let _seat = seat();

@@ -27,7 +27,7 @@ fn page(run: &FinishedRun) -> String {
     fs::read_to_string(run.folder.join("report.html")).expect("report.html")
 }
 
-/// The body, and at most a tenth more: its head, QUIC's headers, and the ends of both handshakes.
+/// The page shows the body and at most a tenth more: its head, QUIC's headers, and the ends of both handshakes.
 #[test]
 fn page_shows_the_bytes_that_the_link_delivered_of_a_large_upload() {
     let _seat = seat();
@@ -46,7 +46,7 @@ fn page_shows_the_bytes_that_the_link_delivered_of_a_large_upload() {
         assert!((0.6..=0.66).contains(&megabytes), "{variant}: {megabytes}");
     }
 
-    // The only request of a trial is its slowest one: it is there in full, with its connection.
+    // The only request of a trial is its slowest one: the page has it in full, with its connection.
     let index = run.only("h1").record.trial.index;
     for id in [
         format!("request-{index}-0"),

@@ -110,7 +110,7 @@ fn the_time_limit_covers_the_handshakes() {
     assert_eq!(count(&counts, "tcp"), 2, "{said}");
 }
 
-/// In a closed load, such requests keep their users from ever sending a measured one.
+/// In a closed load, a warm-up request without a response keeps its user from ever sending a measured request.
 #[test]
 fn load_whose_first_requests_get_no_response_fails() {
     let _seat = seat();
@@ -146,7 +146,7 @@ fn requests_refused_by_goaway_are_not_counted_as_resets() {
 }
 
 #[test]
-fn requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
+fn requests_refused_by_goaway_are_retried_if_the_user_asks_for_it() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let settings = ["--set", "http2.goaway_after=5", "--h2c", "0"];
@@ -186,7 +186,7 @@ fn requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
 
 /// The first connection serves one request, and refuses later ones by GOAWAY.
 #[test]
-fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
+fn http3_requests_refused_by_goaway_are_retried_if_the_user_asks_for_it() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = RawServer {
@@ -233,7 +233,7 @@ fn http3_requests_refused_by_goaway_are_sent_again_if_the_user_asks_for_it() {
 
 /// The load ends on one connection, although the server rejects every request.
 #[test]
-fn http3_requests_that_are_rejected_are_sent_again_a_limited_number_of_times() {
+fn rejected_http3_requests_are_retried_a_limited_number_of_times() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = RawServer::new(CONTROL, &[], Then::RejectsTheRequest);

@@ -78,7 +78,7 @@ fn explanation_of_the_slowest_requests_agrees_with_the_tables() {
     check_refusals(&run);
 }
 
-/// A single request is explained from the rows near it, several requests from all tables.
+/// Checks that a request explained from the rows near it gets the same explanation as among others, from all tables.
 fn check_single_requests(trial: &TrialFolder) {
     let all = told_of(trial, &["--worst", "5"]);
     assert_eq!(all.len(), 5);
@@ -131,7 +131,7 @@ fn check_slowest(trial: &TrialFolder, told: &Value) {
     }
 }
 
-/// Every drop that has the request as a victim is listed, with its cost.
+/// Checks that every drop that has the request as a victim is listed, with its cost.
 fn check_drops(row: &RequestRecord, it: &Value, drops: &[squall_base::record::DropRecord]) {
     let of = drops.iter().filter(|drop| {
         drop.carried.contains(&row.request)
@@ -211,7 +211,7 @@ pub(crate) fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A request is reported as in flight at the middle of its lifetime.
+/// Checks that a request is reported as in flight at the middle of its lifetime.
 fn check_moment(run: &FinishedRun) {
     let trial = &trials(run)[0];
     let record: TrialRecord = trial.read_record().expect("trial.json");

@@ -65,7 +65,7 @@ fn trial(run: &FinishedRun, variant: &str) -> TrialFolder {
 }
 
 #[test]
-fn every_format_of_a_run_can_be_read_again() {
+fn every_export_format_of_a_run_can_be_read_back() {
     let _seat = seat();
     let text = recipe(
         &["h1", "h2", "h3"],
@@ -156,7 +156,7 @@ fn check_qlog(run: &FinishedRun) {
         .collect();
     let events = qlog["traces"][0]["events"].as_array().map_or(0, Vec::len);
     assert_eq!(records.len(), 1 + events, "a head, and the client's events");
-    // A connection of HTTP/2 has only messages.
+    // The qlog of an HTTP/2 connection has only messages.
     let text = printed(
         &run.folder,
         &["--variant", "h2", "--to", "qlog", "--side", "client"],
@@ -188,7 +188,7 @@ fn check_requests(run: &FinishedRun) {
     assert!(to("hgrm").contains("#[Unit    = ms"));
     assert!(to("hlog").contains("#[Histogram log format version 1.3]"));
     assert_eq!(to("csv").lines().count(), 1 + rows);
-    // The table alone has no URLs, but everything else.
+    // The table alone lacks only URLs, so formats without URLs can be exported from it.
     let table = trial(run, "h1").requests();
     assert_eq!(printed(&table, &["--to", "csv"]), to("csv"));
     assert!(printed(&table, &["--to", "hgrm"]).contains("#[Unit    = ms"));
@@ -205,7 +205,7 @@ fn check_requests(run: &FinishedRun) {
     );
 }
 
-/// Each line is a comment of a known kind, or a sample with labels and a number.
+/// Checks that each line is a comment of a known kind, or a sample with labels and a number.
 fn check_metrics(run: &FinishedRun) {
     let text = printed(&run.folder, &["--to", "openmetrics"]);
     assert!(text.ends_with("# EOF\n"));
@@ -287,7 +287,7 @@ fn check_captures(run: &FinishedRun) {
     assert!(fs::read(&file).expect("a capture") == fs::read(own).expect("a capture"));
     let mode = fs::metadata(&file).expect("a capture").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "it has the secrets");
-    // Without a capture, from the table.
+    // If the trial has no capture, packets are exported from its table.
     let h1 = trial(run, "h1");
     fs::remove_file(h1.capture()).expect("it is removed");
     let output = export(h1.root(), &["--to", "pcapng", "-o", "h1.pcapng"]);
@@ -344,7 +344,7 @@ fn check_refusals(run: &FinishedRun) {
     assert_eq!(one.lines().count(), 1 + run.trials[1].requests.len());
 }
 
-/// Where exports are written, and what stays if they cannot be. Damages the trial of h3.
+/// Checks where exports are written, and that a failed export leaves existing files as they were. Damages the trial of h3.
 fn check_files(run: &FinishedRun) {
     let failed = |arguments: &[&str]| {
         let output = export(&run.folder, arguments);

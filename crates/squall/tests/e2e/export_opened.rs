@@ -68,7 +68,7 @@ fn read_by(python: &Path, run: &FinishedRun, reader: &str, exports: &[(&str, &[&
     serde_json::from_str(&said_by(python, "readers.py", &arguments)).expect("JSON")
 }
 
-/// Asserts that they differ by at most a thousandth.
+/// Asserts that both numbers differ by at most a thousandth.
 fn assert_close(found: &Value, expected: f64) {
     let found = found.as_f64().expect("a number");
     assert!(
@@ -94,7 +94,7 @@ fn check_har(run: &FinishedRun, python: &Path) {
     assert_close(&found["total_ms"], times.iter().sum());
 }
 
-/// Response times that a histogram has.
+/// The response times that an exported histogram contains.
 fn in_histogram(run: &FinishedRun, variant: &str) -> Vec<f64> {
     let rows = run.only(variant).measured();
     times_ms(rows.filter(|row| row.succeeded() || row.outcome == Outcome::Censored))
@@ -116,7 +116,7 @@ fn check_histograms(run: &FinishedRun, python: &Path) {
     assert_eq!(found["other_lines"], json!([]), "both have the same values");
 }
 
-/// The sum of the samples of this name, of a variant.
+/// The sum of a variant's samples of this name.
 fn sum(family: &Value, name: &str, variant: &str) -> f64 {
     let samples = family["samples"].as_array().expect("samples").iter();
     samples
@@ -248,8 +248,8 @@ fn check_qlog(run: &FinishedRun) {
     }
 }
 
-/// The segments that a time-sequence graph shows as sent again.
-fn sent_again(graph: &str) -> usize {
+/// The number of segments that a time-sequence graph marks as retransmitted.
+fn marked_retransmissions(graph: &str) -> usize {
     let lines: Vec<&str> = graph.lines().collect();
     let pairs = lines.windows(2);
     pairs
@@ -257,9 +257,9 @@ fn sent_again(graph: &str) -> usize {
         .count()
 }
 
-/// For each direction, the segments of a capture that tshark takes for retransmissions, and those of them with data.
+/// For each direction, how many segments of a capture tshark takes for retransmissions, and how many of these carry data.
 fn retransmissions(capture: &Path) -> [(usize, usize); 2] {
-    // One that comes soon after others is out of order to tshark.
+    // A retransmission soon after later segments counts as out of order in tshark.
     let filter = "tcp.analysis.retransmission || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
     let output = Command::new("tshark")
         .args(["-Y", filter, "-T", "fields"])
@@ -280,7 +280,7 @@ fn retransmissions(capture: &Path) -> [(usize, usize); 2] {
     })
 }
 
-/// For each direction, the data packets that tcptrace takes for retransmissions.
+/// For each direction, how many data packets tcptrace takes for retransmissions.
 fn rexmt_data_packets(capture: &Path) -> Vec<usize> {
     let mut command = Command::new("tcptrace");
     let output = command.args(["-l", "-n"]).arg(capture).output();
@@ -305,7 +305,7 @@ fn check_retransmissions(run: &FinishedRun) {
         );
         let graphs = ["client", "server"].map(|side| {
             let to = ["--variant", variant, "--to", "xpl", "--side", side];
-            sent_again(&printed(&run.folder, &to))
+            marked_retransmissions(&printed(&run.folder, &to))
         });
         let by_tshark = retransmissions(&capture);
         assert_eq!(graphs, by_tshark.map(|(all, _)| all), "{variant}");

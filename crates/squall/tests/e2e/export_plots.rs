@@ -55,7 +55,7 @@ fn plots_of_a_run_are_exported_as_svg_and_png() {
     });
 }
 
-/// Every file is well-formed and has the title of its plot.
+/// Checks that every file is well-formed and has the title of its plot.
 fn check_svgs(folder: &Path) {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let files: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -96,7 +96,7 @@ fn check_svgs(folder: &Path) {
     }
 }
 
-/// The PNG is large enough, and it is not blank.
+/// Checks that the PNG is large enough, and not blank.
 fn check_png(file: &Path) {
     // PNG, sections 5.2 and 11.2.2: the signature, then the chunk with width and height.
     let png = fs::read(file).expect("a file");

@@ -160,7 +160,7 @@ fn each_segment_of_a_super_packet_has_its_own_fate() {
     check_stream(&ended, retransmitted);
 }
 
-/// The delivered packets cover the stream, and the dropped ones were retransmitted.
+/// Checks that the delivered packets cover the stream, and the dropped ones were retransmitted.
 fn check_stream(ended: &EndedLink, retransmitted: u64) {
     let data = || of(ended, Direction::Up).filter(|packet| packet.class == PacketClass::Data);
     let first = data().map(|packet| packet.seq).next().expect("data");
@@ -197,7 +197,7 @@ fn check_stream(ended: &EndedLink, retransmitted: u64) {
     );
 }
 
-/// Within 5 standard deviations of the binomial distribution.
+/// Checks that the share of drops is within 5 standard deviations of the binomial distribution.
 fn check_share(dropped: u64, packets: u64) {
     let mean = packets as f64 * LOSS;
     let off = (dropped as f64 - mean).abs();

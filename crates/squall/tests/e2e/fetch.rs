@@ -103,7 +103,7 @@ fn check_access_log(home: &Path) {
 }
 
 #[test]
-fn exit_code_shows_whether_the_response_was_good() {
+fn exit_code_is_1_unless_the_request_gets_a_successful_response() {
     let _seat = seat();
     let home = home();
     fs::create_dir(home.path().join("public")).expect("a folder");

@@ -232,7 +232,7 @@ fn middle(values: impl Iterator<Item = Option<u64>>) -> Option<(u64, u64)> {
     Some((sorted[(sorted.len() - 1) / 2]?, sorted[sorted.len() / 2]?))
 }
 
-/// The text of a column in a variant's row, without what is below it in the cell. `table` begins with the table.
+/// The text of a column in a variant's row, without further lines of the cell. The string `table` starts at the table.
 fn column<'a>(table: &'a str, variant: &str, title: &str) -> &'a str {
     let (table, _) = table.split_once("</table>").expect("its end");
     let mut rows = table.split("<tr").skip(1);
@@ -251,7 +251,7 @@ fn behind<'a>(page: &'a str, words: &str) -> &'a str {
     parts.unwrap_or_else(|| panic!("no {words}")).1
 }
 
-/// The figures of each cell, on the page and in summary.json, follow from those of its trials.
+/// Checks that the figures of each cell, on the page and in summary.json, follow from those of its trials.
 fn check_cells(page: &str, summary: &Value, all: &AllFigures) {
     for (condition, cell) in cells(summary) {
         let variant = text(&cell["variant"]);
@@ -327,7 +327,8 @@ fn causes_from_duckdb(python: &Path, run: &Path) -> CauseRows {
     by_request.collect()
 }
 
-/// The causes of each request add up to its response time, and those of a cell to what summary.json and the page say.
+/// Checks that the causes of each request add up to its response time, and those of a cell to what summary.json and the page
+/// say.
 fn check_causes(page: &str, summary: &Value, all: &AllFigures, rows: &CauseRows) {
     for ((trial, request), row) in rows {
         let sum: u64 = row.causes.iter().sum();
@@ -380,7 +381,7 @@ fn check_causes(page: &str, summary: &Value, all: &AllFigures, rows: &CauseRows)
     }
 }
 
-/// What `squall explain` says of the slowest requests, and the page's list of requests in full.
+/// Checks what `squall explain` says of the slowest requests against the tables and the page's list of requests in full.
 fn check_explanations(page: &str, run: &Path, rows: Option<&CauseRows>) {
     let output = explain(run, &["--json"]);
     assert!(output.status.success(), "{}", stderr(&output));

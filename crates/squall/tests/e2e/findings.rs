@@ -293,7 +293,7 @@ fn reports_connection_and_stream_problems() {
     check_report(&run);
 }
 
-/// Findings are reported in the terminal, on the page and as JSON, for trials that are valid evidence.
+/// Checks that findings are reported in the terminal, on the page and as JSON, for trials that are valid evidence.
 fn check_report(run: &FinishedRun) {
     let findings: RunFindings = read_json(run.folder.join("findings.json")).expect("findings.json");
     let cells = findings.cells;

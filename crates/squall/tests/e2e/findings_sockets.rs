@@ -84,7 +84,7 @@ fn reports_nagle_for_messages_written_in_pieces() {
 #[test]
 fn reports_a_send_buffer_smaller_than_a_round_trip_needs() {
     let _seat = seat();
-    // A single large write fills a buffer far beyond its size: one of the stack's packets holds half of the peer's
+    // A single large write would fill the send buffer far beyond its size: one packet of the kernel holds half of the peer's
     // window.
     const KEPT: &str =
         "connections = 1\ntcp = { slow_start_after_idle = false, write_size = \"4KiB\" }";

@@ -93,7 +93,7 @@ impl Trial {
         })
     }
 
-    /// The length of the longest.
+    /// The length of the longest of these DATA frames.
     fn longest(&self, hop: u8, side: Side) -> u64 {
         let lengths = self.data(hop, side).map(|row| row.frame.length);
         lengths.max().expect("it sent bodies")

@@ -479,13 +479,13 @@ fn server_without_file_descriptors_keeps_serving() {
     };
     let mut first = connect(serving.address("h1"));
     assert_eq!(status(&mut first, "/file"), "200");
-    // It closes the file.
+    // Time for the server to close the file.
     thread::sleep(Duration::from_millis(100));
     serving.allow_more_files(0);
     assert_eq!(status(&mut first, "/file"), "503");
     assert_eq!(status(&mut first, "/missing"), "404");
     let mut second = connect(serving.address("h1"));
-    // The server finds that it cannot accept it.
+    // Time for the server to find that it cannot accept the connection.
     thread::sleep(Duration::from_millis(250));
     assert_eq!(status(&mut first, "/missing"), "404");
     drop(first);

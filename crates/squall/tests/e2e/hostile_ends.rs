@@ -103,7 +103,7 @@ fn expected(name: &str) -> (End, Lines) {
             (Client, Lines::Many(PIPELINED, PIPELINED, gets))
         }
         "fields in CONTINUATION" | "empty CONTINUATION" => (Closed, NO_HEAD),
-        // The bomb's stream counts as one of these until its reset is sent, and all others may arrive before that.
+        // The bomb's stream counts towards STREAMS until its reset is sent, and all other requests may arrive before that.
         "a bomb of HPACK" => (
             GoAway(ENHANCE_YOUR_CALM),
             Lines::Many(STREAMS, MANY, GETS_AND_HALF),

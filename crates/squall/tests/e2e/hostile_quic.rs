@@ -74,7 +74,7 @@ pub(crate) fn withstand(
 fn ask_and_reset(client: &mut RawClient, done: &mut u64, fin: bool) {
     while client.send(4 * *done, GET, fin) {
         for half in [Shutdown::Write, Shutdown::Read] {
-            // A side that has been sent to its end is closed already.
+            // If the request was sent with its end, the write side is closed already.
             let _ = client
                 .conn
                 .stream_shutdown(4 * *done, half, REQUEST_CANCELLED);
@@ -97,7 +97,7 @@ fn server_withstands_http3_floods() {
     });
     assert_eq!(ended, [true; 2], "a head without end");
     let unfinished = |client: &mut RawClient, done: &mut u64| {
-        // Everything but the end.
+        // Each head is sent except for its end.
         if *done == 99 {
             return;
         }

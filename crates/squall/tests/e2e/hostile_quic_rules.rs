@@ -379,7 +379,7 @@ fn bodies_that_contradict_content_length_are_rejected() {
         on_request("too short", &[&post("4"), &body], MESSAGE_ERROR),
         on_request("none", &[&post("4")], MESSAGE_ERROR),
         on_request("too long", &[&post("2"), &body], MESSAGE_ERROR),
-        // Must not wait for an end that may never come.
+        // The server must not wait for an end of the stream that may never come.
         beside(
             "too long and no end",
             &[(REQUEST, &[post("2"), body.clone()].concat(), false)],

@@ -33,9 +33,9 @@ fn each_of_many_resets_is_recorded_as_an_outcome() {
     check("https", start(Some(tls), CANCEL));
 }
 
-/// A server that refuses everything ends the load nevertheless, on one connection.
+/// If a server refuses every request, the load still ends, on one connection.
 #[test]
-fn refused_streams_are_sent_again_a_limited_number_of_times() {
+fn requests_on_refused_streams_are_retried_a_limited_number_of_times() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let url = format!("http://{}/", start(None, REFUSED_STREAM));

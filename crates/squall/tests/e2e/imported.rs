@@ -203,8 +203,8 @@ impl Comparison {
         100.0 * self.elsewhere_ns as f64 / self.total_ns as f64
     }
 
-    /// Whether the programs of the trial waited for a processor. A capture cannot show that: a server that waits to
-    /// fill its window again looks like a server without bytes, so its `cwnd` counts as `server`.
+    /// Whether the programs of the trial waited for a processor. A capture cannot show that: a server that waits to refill its
+    /// window looks like a server without bytes, so its `cwnd` counts as `server`.
     fn is_disturbed(&self) -> bool {
         let [host_ns, _] = self.sums.get("host").copied().unwrap_or_default();
         host_ns * 100 > self.total_ns * QUIET_HOST_PERCENT
@@ -307,7 +307,7 @@ fn check_refusals(folder: &Path) {
     assert!(refused(folder, &["100000"]).contains("has no request 100000; it has 0 to "));
     assert!(refused(folder, &["--variant", "h1"]).contains("has no trials, variants, "));
     assert!(refused(folder, &["--at", "1h"]).contains("after the end of"));
-    // As an older squall left it.
+    // Makes the folder look as an older squall left it.
     fs::remove_file(folder.join("packets.parquet")).expect("it is removed");
     assert!(refused(folder, &[]).contains("import the capture again"));
     for name in ["import.json", "requests.parquet"] {

@@ -51,7 +51,7 @@ path = "client ~h2c~> server"
 connections = 400
 "#;
 
-/// In each trial.
+/// The number of requests in each trial.
 const REQUESTS: u64 = 1_000_000;
 const SIMULATED: u64 = 2_000;
 

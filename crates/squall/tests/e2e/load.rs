@@ -129,7 +129,7 @@ fn load(protocol: Protocol) -> Tables {
     tables
 }
 
-/// Each request has one exchange, on the same connection and stream, with the same times.
+/// Checks that each request has one exchange, on the same connection and stream, with the same times.
 fn check_one_exchange_a_request(tables: &Tables) {
     assert_eq!(tables.requests.len(), REQUESTS);
     assert_eq!(tables.exchanges.len(), REQUESTS);
@@ -197,7 +197,7 @@ fn check_looks_at_the_clock(tables: &Tables) {
     );
 }
 
-/// In cleartext, offsets in HTTP equal those in the TCP payload.
+/// Checks that in cleartext offsets in HTTP equal those in the TCP payload.
 fn check_clear(extents: &[Extent]) {
     for extent in extents {
         assert_eq!(extent.wire_start, Some(extent.start), "{extent:?}");
@@ -206,7 +206,7 @@ fn check_clear(extents: &[Extent]) {
     }
 }
 
-/// HTTP/1.1 messages follow each other without gaps. Returns the end of the last.
+/// Checks that HTTP/1.1 messages follow each other without gaps. Returns the end of the last message.
 fn check_end_to_end(extents: &[Extent]) -> u64 {
     extents.iter().fold(0, |end, extent| {
         assert_eq!(extent.start, end, "a gap or an overlap before {extent:?}");
@@ -253,7 +253,7 @@ fn http1_messages_fill_the_tcp_payload_without_gaps() {
     }
 }
 
-/// HTTP/2 frames follow each other without gaps from `start` on. Returns the end of the last.
+/// Checks that HTTP/2 frames follow each other without gaps from `start` on. Returns the end of the last frame.
 fn check_frames_end_to_end(tables: &Tables, connection: u32, way: Way, start: u64) -> u64 {
     tables.frames(connection, way).fold(start, |end, row| {
         assert_eq!(row.frame.layer, FrameLayer::Http2);
@@ -262,8 +262,8 @@ fn check_frames_end_to_end(tables: &Tables, connection: u32, way: Way, start: u6
     })
 }
 
-/// Each range begins and ends with a frame of its stream, and includes all of the stream's frames except WINDOW_UPDATE and
-/// RST_STREAM.
+/// Checks that each range begins and ends with a frame of its stream, and includes all of the stream's frames except
+/// WINDOW_UPDATE and RST_STREAM.
 fn check_ranges_are_frames(tables: &Tables) {
     type Key = (u32, u64);
     for (way, of) in [
@@ -356,8 +356,8 @@ fn tls_records_carry_every_byte_in_order() {
     }
 }
 
-/// Records carry the ranges: on the wire a byte is never before its position in the plaintext, later bytes are never in
-/// earlier records, and nothing lies beyond what TCP sent.
+/// Checks that records carry the ranges: on the wire a byte is never before its position in the plaintext, later bytes are
+/// never in earlier records, and nothing lies beyond what TCP sent.
 fn check_records(extents: &[Extent], on_wire: u64) {
     let mut by_start = extents.to_vec();
     by_start.sort_by_key(|extent| extent.start);
@@ -448,7 +448,7 @@ fn http3_lies_in_stream_frames_with_increasing_packet_numbers() {
     }
 }
 
-/// A side never repeats or decreases packet numbers (RFC 9000, section 12.3); HTTP/3 frames lie in streams.
+/// Checks that a side never repeats or decreases packet numbers (RFC 9000, section 12.3); HTTP/3 frames lie in streams.
 fn check_packets_grow(tables: &Tables) {
     for connection in 0..4 {
         let sent: Vec<u64> = tables

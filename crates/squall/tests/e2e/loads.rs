@@ -203,7 +203,7 @@ fn pages_request_tiles_after_their_document_has_arrived() {
 }
 
 #[test]
-fn processors_are_kept_awake_where_allowed_and_wanted() {
+fn processors_are_kept_awake_if_allowed_unless_the_user_says_asleep() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);
@@ -211,7 +211,7 @@ fn processors_are_kept_awake_where_allowed_and_wanted() {
     let may = may_keep_awake();
     let closed: &[&str] = &["-n", "100"];
     let timed: &[&str] = &["--rate", "200", "-D", "200ms"];
-    // In a virtual machine, what timed loads do depends on how late its processors wake up.
+    // In a virtual machine, whether timed loads keep processors awake depends on how late these wake up.
     let may_timed = (!Processor::read().is_virtual || !may).then_some(may);
     let mut cases = vec![
         (closed, None, Some(may)),

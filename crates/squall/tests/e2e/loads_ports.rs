@@ -14,7 +14,7 @@ const PORTS: usize = 60;
 
 /// Runs `squall load` next to a server of all protocols on other ports, and reads the load's rows.
 fn load(home: &Path, arguments: &[&str]) -> (Output, Vec<RequestRecord>) {
-    // What an earlier server has written would say that this one listens.
+    // The file is emptied first: lines of an earlier server would look as if this one listened.
     let script = "ip link set lo up && \
         echo 40000 40059 > /proc/sys/net/ipv4/ip_local_port_range || exit 9; \
         : > serve.txt; \

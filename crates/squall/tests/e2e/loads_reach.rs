@@ -104,7 +104,7 @@ fn address_family_can_be_selected() {
 }
 
 #[test]
-fn requests_fail_on_the_first_address_with_a_reason_if_all_refuse() {
+fn requests_fail_with_the_reason_of_the_first_address_if_all_refuse() {
     if !can_run() {
         return;
     }
@@ -117,7 +117,10 @@ fn requests_fail_on_the_first_address_with_a_reason_if_all_refuse() {
     let output = with_two_addresses(home.path(), &["load", "-n", "2", &url]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(said.contains("none accepts connections, [::1]:"), "{said}");
+    assert!(
+        said.contains("none accepts connections, using [::1]:"),
+        "{said}"
+    );
     assert!(
         shown.contains("2 without a connection: Connection refused"),
         "{shown}"

@@ -31,7 +31,7 @@ pub(crate) fn recording_server() -> (SocketAddr, Receiver<Vec<u8>>) {
             while let Ok(count @ 1..) = stream.read(&mut buffer) {
                 request.extend_from_slice(&buffer[..count]);
                 if is_whole(&request) {
-                    // Before the response, so that the request is there when the client has ended.
+                    // Sent before the response, so that the request is in the channel once the client has ended.
                     let _ = sender.send(std::mem::take(&mut request));
                     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
                 }
@@ -143,7 +143,7 @@ fn fields_and_bodies_of_targets_are_sent_as_written() {
 }
 
 #[test]
-fn few_requests_at_a_rate_do_not_exceed_it() {
+fn rate_threshold_above_the_requested_rate_fails_for_few_requests() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);

@@ -1,7 +1,7 @@
 //! Loss: results that theory and earlier measurements predict.
 //!
-//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss in
-//! each direction, with CUBIC. Comparing different programs, one can ask for agreement within 20 %.
+//! The figures were measured with nginx and h2load over a prototype of this link, at a round trip of 20 ms and 3 % loss in each
+//! direction, with CUBIC. Between different programs, agreement within 20 % is all that can be expected.
 
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -180,7 +180,7 @@ impl BelowSaturation {
         }
     }
 
-    /// HTTP/2 has the worse median and the better tail.
+    /// Checks that HTTP/2 has the worse median and the better tail.
     fn check_versions(&self) {
         within_20_percent("HTTP/1.1 p50", quantile(&self.h1, 0.5), 22.0);
         within_20_percent("HTTP/1.1 p99", quantile(&self.h1, 0.99), 251.0);
@@ -199,7 +199,7 @@ impl BelowSaturation {
         }
     }
 
-    /// The trials of squall overlap with those of h2load and nghttpd: neither kind lies completely above the other.
+    /// Checks that the trials of squall overlap with those of h2load and nghttpd: neither kind lies completely above the other.
     fn check_alike(&self) {
         let Some(h2load) = &self.h2load else { return };
         for q in [0.5, 0.95, 0.99] {

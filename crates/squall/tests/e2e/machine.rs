@@ -105,7 +105,7 @@ impl MachineUse {
         tests.running[need as usize] += 1;
         drop(tests);
         forget_disturbed_trials();
-        // Those that waited for this one to begin.
+        // Wakes the tests that waited for this one to begin.
         CHANGED.notify_all();
         watch_hypervisor();
         MachineUse {

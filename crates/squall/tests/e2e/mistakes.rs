@@ -189,7 +189,7 @@ fn options_without_effect_are_refused() {
 }
 
 #[test]
-fn mistakes_about_recipes_and_runs() {
+fn mistakes_in_recipes_and_runs_are_explained() {
     make(ABOUT_RECIPES_AND_RUNS);
 }
 
@@ -238,7 +238,7 @@ const ABOUT_LOADS: &str = r#"
 "#;
 
 #[test]
-fn mistakes_about_loads() {
+fn mistakes_in_loads_are_explained() {
     make(ABOUT_LOADS);
 }
 
@@ -273,7 +273,7 @@ const ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES: &str = r#"
 "#;
 
 #[test]
-fn mistakes_about_single_requests_servers_and_proxies() {
+fn mistakes_in_single_requests_servers_and_proxies_are_explained() {
     make(ABOUT_SINGLE_REQUESTS_SERVERS_AND_PROXIES);
 }
 
@@ -304,6 +304,6 @@ const ABOUT_LINKS_AND_IMPORTS: &str = r#"
 "#;
 
 #[test]
-fn mistakes_about_links_and_imports() {
+fn mistakes_in_links_and_imports_are_explained() {
     make(ABOUT_LINKS_AND_IMPORTS);
 }

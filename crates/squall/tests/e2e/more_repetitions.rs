@@ -1,4 +1,4 @@
-//! `squall run --resume RUN --repetitions N`: a run that is complete gets more repetitions, and its results are those of all.
+//! `squall run --resume RUN --repetitions N`: a complete run gets more repetitions, and its results cover all of them.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn complete_run_gets_more_repetitions_and_reports_all_of_them() {
     let output = run_squall(home.path(), ["run", "./recipe.toml", "--seed", "7"]);
     let run = only_run(home.path());
     check_exit_code(&output, &read_trials(&run));
-    // It takes six pairs, and the run names the command that makes them.
+    // A proof takes six pairs, and the run names the command that adds them.
     let said = stdout(&output);
     let said: Vec<&str> = said.split_whitespace().collect();
     let said = said.join(" ");

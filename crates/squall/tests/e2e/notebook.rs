@@ -87,7 +87,7 @@ fn every_cell_of_the_notebook_runs_on_a_run_and_each_figure_shows_something() {
         .arg(path())
         .env("SQUALL_RUN", &run.folder)
         .env("MPLBACKEND", "Agg")
-        // Where it keeps its list of fonts.
+        // Where matplotlib keeps its list of fonts.
         .env(
             "MPLCONFIGDIR",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("matplotlib"),
@@ -97,7 +97,7 @@ fn every_cell_of_the_notebook_runs_on_a_run_and_each_figure_shows_something() {
     assert!(output.status.success(), "{}", stderr(&output));
     let drawn: Vec<u64> = serde_json::from_str(&stdout(&output)).expect("JSON");
     assert_eq!(drawn.len(), 4, "{drawn:?}");
-    // Trials that are not valid are left out of two of them.
+    // Two of the figures leave out trials that are not valid.
     if !run.has_disturbed_trials() {
         assert!(drawn.iter().all(|parts| *parts > 0), "{drawn:?}");
     }

@@ -128,7 +128,7 @@ pub(crate) fn check_same(station: &Rows, observed: &Imported, schedule: Option<&
     let comparison = Comparison {
         thread: "squall-client",
         side: Side::Client,
-        // Its tables do not include it.
+        // The station's tables do not include its epoch.
         station_epoch_ns: None,
         observed_epoch_ns: epoch_unix_ns + monotonic_ns - wall_ns(SystemTime::now()),
         delay: Delay::default(),

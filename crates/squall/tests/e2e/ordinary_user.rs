@@ -99,6 +99,12 @@ impl Home {
     }
 }
 
+/// The folder of the only run in this home, which ended with that output.
+fn run_of(home: &Home, output: &Output) -> PathBuf {
+    assert!(home.path().join("runs").exists(), "{}", stderr(output));
+    only_run(home.path())
+}
+
 /// Sets the mode of the TUN device file until dropped. Tests that set it wait for each other; tests that run as root are not
 /// affected.
 pub(crate) struct TunMode {
@@ -128,7 +134,7 @@ impl Drop for TunMode {
 }
 
 #[test]
-fn ordinary_user_gets_the_same_run() {
+fn ordinary_user_gets_a_complete_run_in_a_user_namespace() {
     if !is_root() {
         return;
     }
@@ -136,7 +142,7 @@ fn ordinary_user_gets_the_same_run() {
     let _open = TunMode::set(0o666);
     let home = Home::of_nobody();
     let output = home.run();
-    let run: PathBuf = only_run(home.path());
+    let run: PathBuf = run_of(&home, &output);
     let trials = read_trials(&run);
     check_exit_code(&output, &trials);
     assert_eq!(trials.len(), 2);
@@ -185,7 +191,7 @@ fn ordinary_user_runs_caddy_on_hops_inside_a_host() {
     check_proxy("caddy");
 }
 
-/// An ordinary user whose home folder has only squall and a recipe.
+/// Checks a trial through this proxy, as an ordinary user whose home folder has only squall and a recipe.
 fn check_proxy(program: &str) {
     if !is_root() || !have(&[program]) {
         return;
@@ -202,7 +208,7 @@ fn check_proxy(program: &str) {
         "warmup = \"0s\"\nduration = \"500ms\"\ndrain = \"1s\"",
     ));
     let output = home.run_with_programs();
-    let trials = read_trials(&only_run(home.path()));
+    let trials = read_trials(&run_of(&home, &output));
     check_exit_code(&output, &trials);
     let [trial] = trials.as_slice() else {
         panic!("{} trials: {}", trials.len(), stderr(&output));
@@ -211,7 +217,7 @@ fn check_proxy(program: &str) {
     assert!(trial.requests.iter().all(RequestRecord::succeeded));
 }
 
-/// One such hop leads from a load generator to a proxy, the other from a proxy to a server that only speaks HTTP/2.
+/// One hop inside a host leads from a load generator to a proxy, the other from a proxy to a server that only speaks HTTP/2.
 #[test]
 fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
     if !is_root() || !have(&["h2load", "haproxy", "nghttpx", "nghttpd"]) {
@@ -227,7 +233,7 @@ fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
          [[variant]]\nname = \"nghttpd\"\npath = \"client ~h1~> nghttpx -h2c-> nghttpd\"\n",
     );
         let output = home.run_with_programs();
-        let trials = read_trials(&only_run(home.path()));
+        let trials = read_trials(&run_of(&home, &output));
         check_exit_code(&output, &trials);
         assert_eq!(trials.len(), 2, "{}", stderr(&output));
         for trial in &trials {
@@ -241,7 +247,7 @@ fn ordinary_user_runs_h2load_and_nghttpd_on_hops_inside_a_host() {
     });
 }
 
-/// ping opens such a socket if it has no right to a raw one.
+/// The test opens a datagram socket for ICMP, as ping does if it has no right to a raw socket.
 #[test]
 fn ordinary_user_pings_across_a_link() {
     if !is_root() || !have(&["python3"]) {

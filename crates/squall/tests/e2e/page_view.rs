@@ -55,7 +55,7 @@ const FREE_POINT: &str = "(() => { \
     const [x, y] = place(free); \
     return [box.x + x, box.y + y, points.request[free]]; })()";
 
-/// Goes to the page of the first run, and to its overlay, which it waits for.
+/// Opens the first run's page and waits for its overlay.
 fn open_run(page: &mut Page, viewing: &Viewing) {
     page.visit(&format!("http://{}/runs/1/", viewing.address));
     show_overlay(page);
@@ -163,7 +163,7 @@ fn follow_connection(page: &mut Page, trial: &TrialFiles, request: u64) {
 }
 
 /// For the first request that the page itself has in full: whether the server has the same id and the same markup. The reason
-/// why it was chosen is left out, which only the page states.
+/// why the request was chosen is left out, because only the page states it.
 const SAME_IN_FULL: &str = "(async () => { \
     const row = document.querySelector('#details tbody tr'); \
     const packed = Uint8Array.from(atob(document.getElementById(`detail-${row.id}`).textContent), (c) => c.charCodeAt(0)); \
@@ -174,7 +174,7 @@ const SAME_IN_FULL: &str = "(async () => { \
     const { request } = await answer.json(); \
     globalThis.isSame = [request.id === row.id, request.markup === own]; })(); 0";
 
-/// No errors, and no messages on the console.
+/// Checks that there were no errors, and no messages on the console.
 pub(crate) fn check_silent(page: &mut Page) {
     for event in [
         "Runtime.exceptionThrown",
@@ -287,7 +287,7 @@ fn live_page_and_list_of_runs_are_accessible_and_silent() {
     );
     check_accessible(&mut page, &script, "a request in full");
     page.click("#detail button");
-    // axe-core takes 18 s for the list of all packets and 2 s for the list of these, whose rows are like the others.
+    // axe-core takes 18 s for a list of all packets, but 2 s for one of these few, whose rows look the same.
     let (x, y) = show_overlay(&mut page);
     page.drag((x - 20.0, y), (x + 20.0, y));
     page.wait_for("!squall.sections[0].view.isWhole()");

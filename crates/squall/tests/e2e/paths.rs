@@ -34,7 +34,7 @@ fn variant((name, path): (&str, &str)) -> String {
 /// A load of one second, so that there are as many measured requests as the rate has.
 const ONE_SECOND: &str = "warmup = \"500ms\"\nduration = \"1s\"\ndrain = \"2s\"";
 
-/// Every request of a trial with a load of [`ONE_SECOND`] got exactly one response.
+/// Checks that every request of a trial with a load of [`ONE_SECOND`] got exactly one response.
 fn check_answered(run: &Path, trial: &TrialFiles, rate: u64) {
     let name = trial.record.trial.folder();
     let explained = |request: u64| {
@@ -110,7 +110,7 @@ fn twilios_six_paths_run_with_embedded_stations() {
     check_exchanges(&run);
 }
 
-/// Each request is an exchange on both sides of every hop.
+/// Checks that each request is an exchange on both sides of every hop.
 fn check_exchanges(run: &FinishedRun) {
     let folder = RunFolder::open(&run.folder).expect("the run's folder");
     for trial in folder.complete_trials().expect("its trials") {

@@ -99,7 +99,7 @@ fn proxy_becomes_the_named_user_and_forwards() {
 }
 
 #[test]
-fn server_of_root_keeps_no_right_that_it_needed_for_listening_only() {
+fn server_of_root_drops_the_rights_that_it_needs_only_to_listen() {
     if !is_root() {
         return;
     }
@@ -114,7 +114,7 @@ fn server_of_root_keeps_no_right_that_it_needed_for_listening_only() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// The folder belongs to another user and is closed to the others.
+/// The folder belongs to an ordinary user and is closed to all others.
 #[test]
 fn server_of_root_serves_files_that_only_their_owner_may_read() {
     if !is_root() {
@@ -140,7 +140,7 @@ fn server_of_root_serves_files_that_only_their_owner_may_read() {
 }
 
 #[test]
-fn user_that_squall_cannot_become_is_refused_before_it_listens() {
+fn user_that_squall_cannot_become_is_refused_before_listening() {
     let home = TempDir::new().expect("a temporary folder");
     let cases = [
         ("serve", "no-such-user", "there is no user"),
@@ -208,7 +208,7 @@ fn worker_and_programs_of_a_trial_have_no_right_that_they_do_not_need() {
         assert_eq!(value(status, "NoNewPrivs"), "1");
     }
     assert_ne!(bits(&worker, "CapEff") & SYS_ADMIN, 0, "hosts take it");
-    // Other users may not enter what programs write.
+    // Other users may not enter the folder that programs write to.
     let stations = fs::metadata(trial.join("stations")).expect("the folder");
     assert_eq!(stations.permissions().mode() & 0o777, 0o700);
 }

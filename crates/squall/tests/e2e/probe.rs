@@ -281,7 +281,7 @@ fn announced_limits_are_shown_even_if_the_server_answers_nothing() {
 
 /// From nearby, a window of 65,535 bytes costs no noticeable time. At a round trip of 30 ms, 1 MB takes 15 windows.
 #[test]
-fn window_costs_time_behind_a_link() {
+fn small_stream_window_is_the_first_fault_behind_a_link() {
     let _seat = seat();
     let home = home();
     let server = Serving::start(home.path(), &["--https", "0", "--sink"]);

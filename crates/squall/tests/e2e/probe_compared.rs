@@ -58,7 +58,7 @@ fn pass_on(
     client.shutdown(Shutdown::Write)
 }
 
-/// The rates in a list of a version's facts.
+/// The number of rates in a list of a version's facts.
 fn count(facts: &Value, list: &[&str]) -> usize {
     let value = list.iter().fold(facts, |value, name| &value[*name]);
     value.as_array().expect("a list").len()
@@ -139,7 +139,7 @@ fn endpoint_behind_a_load_balancer_differs_from_the_server_itself() {
         let said = stdout(&probe(&home, &asks));
         let windows = cells(&said, "stream window");
         assert_eq!(windows.len(), 2, "{said}");
-        // Its updates are as large for a short frame as for a long one, so the window may grow beyond its initial size.
+        // The proxy returns as much for a short frame as for a long one, so its window may grow beyond its initial size.
         let largest: u64 = windows[0].replace(',', "").parse().expect("a number");
         assert!((65_535..1 << 20).contains(&largest), "{said}");
         assert_eq!(windows[1], "16,777,216", "{said}");

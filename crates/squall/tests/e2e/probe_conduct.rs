@@ -31,10 +31,10 @@ const SMALL_BYTES: usize = 2_000;
 #[derive(Debug, Default)]
 struct RequestLog {
     requests: Vec<ReceivedRequest>,
-    /// Requests that have been read and not answered yet, now and at most. Each is on a connection of its own.
+    /// Requests that have been read but not answered, now and at most. Each has a connection of its own.
     in_flight: usize,
     most_in_flight: usize,
-    /// The most at a time that included a short one.
+    /// The most requests in flight when a short one arrived, including that one.
     most_with_a_short_one: usize,
     /// Bytes of bodies.
     sent_bytes: u64,

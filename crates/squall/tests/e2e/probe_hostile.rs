@@ -86,7 +86,7 @@ fn probe_gives_up_in_time_on_a_server_that_completes_no_handshake() {
             scope.spawn(move || {
                 let url = format!("https://{server}/");
                 let said = check_unanswered(&url, "3", "HTTP/3: no handshake within ");
-                // It would usually wait for 3 s.
+                // The probe would usually wait for 3 s.
                 assert!(!said.contains("within 3 s"), "{said}");
             });
         }

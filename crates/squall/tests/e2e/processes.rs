@@ -15,7 +15,7 @@ pub(crate) fn process_below(below: u32, name: &str) -> Option<i32> {
     processes_below(below, name).first().copied()
 }
 
-/// All processes of this name among the descendants.
+/// All processes of this name among the descendants of `below`.
 pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
     let stat = |pid: i32| -> Option<(String, i32)> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -95,7 +95,7 @@ fn a_program_that_leaves_its_processor_makes_the_trial_invalid() {
     let variant =
         "[[variant]]\nname = \"strays\"\npath = \"client ~h1~> many\"\npinned = [\"many\"]\n";
     let text = recipe("100/s", "delay = \"5ms\"", &[variant], PROFILE);
-    // nginx counts processors from the right, as bits.
+    // nginx takes a mask of bits, whose rightmost is processor 0.
     let own = format!("worker_cpu_affinity {:b};", 1_u64 << usable[0]);
     let station = many_workers(1).replace("daemon off;", &format!("daemon off; {own}"));
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "") + &station;

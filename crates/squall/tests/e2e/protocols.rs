@@ -134,7 +134,7 @@ fn check_counts(trial: &Trial) {
     assert_eq!(client.tls_resumed, server.tls_resumed);
 }
 
-/// Both sides have every exchange, with the same byte positions. The server numbers connections in the order of
+/// Checks that both sides have every exchange, with the same byte positions. The server numbers connections in the order of
 /// acceptance, which may differ from the client's.
 fn check_sides_agree(trial: &Trial) {
     let client: Vec<_> = trial.exchanges(Side::Client).collect();
@@ -195,7 +195,7 @@ fn same_bytes(ours: &ExchangeRecord, theirs: &ExchangeRecord) -> Result<(), Stri
     }
 }
 
-/// A request's times equal those of its exchange, and none is shorter than the round trip.
+/// Checks that a request's times equal those of its exchange, and none is shorter than the round trip.
 fn check_times(trial: &Trial) {
     let by_request: BTreeMap<u64, &ExchangeRecord> = trial
         .exchanges(Side::Client)
@@ -217,7 +217,8 @@ fn check_times(trial: &Trial) {
     }
 }
 
-/// What one side sent, the other received later, in the same bytes; frames lie within the times of their exchange.
+/// Checks that what one side sent, the other received later, in the same bytes, and that frames lie within the times of their
+/// exchange.
 fn check_frames(trial: &Trial) {
     if trial.protocol.version() == Version::Http1 {
         assert!(trial.frames.is_empty());

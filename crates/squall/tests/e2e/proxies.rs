@@ -178,7 +178,7 @@ fn slow_reader_does_not_fill_the_memory_of_the_proxy() {
         thread::sleep(Duration::from_millis(800));
         let peak = proxy.peak_kib();
         assert!(peak < MOST_KIB, "{back}: {peak} KiB");
-        // It continues once the client reads.
+        // The response continues once the client reads.
         let mut some = vec![0; 4_000_000];
         client.read_exact(&mut some).expect("the answer");
         assert!(some.starts_with(b"HTTP/1.1 200"));

@@ -30,7 +30,7 @@ fn slow_uploads_do_not_keep_other_clients_from_the_upstream() {
         stream
     };
     let mut slow: Vec<TcpStream> = (0..SLOW_CLIENTS).map(begin).collect();
-    // This request is queued after theirs: the proxy reads connections in the order in which they were opened.
+    // Their requests are queued before this one: the proxy reads connections in the order in which they were opened.
     let mut client = connect(proxy.address("h1"));
     let request =
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\nconnection: close\r\n\r\nabcde";

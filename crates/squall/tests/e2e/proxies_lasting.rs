@@ -69,7 +69,7 @@ fn slow_readers_cost_little_memory_over_every_protocol() {
             thread::sleep(Duration::from_secs(1));
             let peak = proxy.peak_kib();
             assert!(peak < MOST_KIB, "{front} to {back}: {peak} KiB");
-            // It continues once the pipe is read.
+            // The response continues once the pipe is read.
             let mut some = vec![0; 4_000_000];
             let mut body = client.stdout.take().expect("stdout was asked for");
             body.read_exact(&mut some).expect("the answer");
@@ -214,8 +214,8 @@ fn stalled_requests_responses_and_connections_time_out() {
     );
 }
 
-/// As in this mode: 128 streams, a window update of 16,375 bytes for each DATA frame of that size, and HTTP/1.1 to the
-/// targets in turn.
+/// What the mode `alb` imitates: 128 streams, a window update of 16,375 bytes for each DATA frame of that size, and HTTP/1.1 to
+/// the targets in turn.
 #[test]
 fn like_alb_behaves_as_documented() {
     let _seat = seat();

@@ -42,8 +42,8 @@ pub(crate) struct Expected {
     pub(crate) way: Way<'static>,
     /// The stream's window at its first DATA frame.
     pub(crate) stream_bytes: u64,
-    /// The connection's largest window. The probe may see less, by the short upload before, if the server has not returned
-    /// that.
+    /// The connection's largest window. The probe may see less, by the size of the earlier short upload, if the server has not
+    /// returned that credit.
     pub(crate) connection_bytes: Option<u64>,
     /// How it opens the stream's window: one of these. There are several if the sizes of its updates depend on how much it
     /// reads at a time, and none if it is not known.

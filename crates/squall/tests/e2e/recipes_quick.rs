@@ -231,7 +231,7 @@ impl Shown {
         }
     }
 
-    /// The value of a measure for a variant, and for the first variant next to it, in a recipe with one condition.
+    /// The values of a measure for a variant and for the first variant, its baseline, in a recipe with one condition.
     #[track_caller]
     fn of(&self, measure: Measure, variant: &str) -> (f64, f64) {
         let mut found = self.comparisons();
@@ -256,7 +256,8 @@ impl Shown {
         spread.expect("its requests succeeded").median
     }
 
-    /// A cell's throughput, which must be at least this share of its limit of W / RTT, and no more than the limit.
+    /// Checks and returns a cell's throughput, which must be at least this share of its limit of W / RTT, and no more than the
+    /// limit.
     #[track_caller]
     fn check_window_rate(&self, variant: &str, delay: &str, at_least: f64) -> f64 {
         let ratio = self.window_share(variant, delay);
@@ -336,8 +337,8 @@ fn values(comparison: &Comparison) -> (f64, f64) {
     }
 }
 
-/// Checks that the variant's value is the higher one. If squall itself says that the link was the bottleneck of trials, a value
-/// is an upper limit; one of the baseline's proves as much.
+/// Checks that the variant's value is the higher one. If squall itself says that the link was the bottleneck of trials, their
+/// value is an upper limit; an upper limit for the baseline proves as much as an exact value.
 #[track_caller]
 fn check_is_higher(comparison: &Comparison) {
     use Value::{AtMost, Exact};
@@ -603,7 +604,7 @@ fn shopgun_proves_that_the_balancers_windows_slow_the_upload() {
     assert!((5.5..6.5).contains(&whole(per_round_trip(100.0, 30.0))));
 }
 
-/// The balancer's window limits throughput to the predicted W / RTT at either round trip. A window of 256 KiB is as
+/// Checks that the balancer's window limits throughput to the predicted W / RTT at either round trip. A window of 256 KiB is as
 /// fast as HTTP/1.1 at the shorter round trip, where it exceeds what the link holds, and slower at the longer one.
 ///
 /// It asserts rates, and updates that a busy machine sends late cost rate without any lateness of squall's own: `alone` has
@@ -693,8 +694,8 @@ fn golden_goodput_proves_that_bbr2_fills_a_short_queue_link_better_than_cubic() 
     let seconds = transfer_ns(2e6, 30.0, PUBLISHED_BYTES_PER_S * 0.030) / 1e9;
     check_predicted("throughput", bbr2, 2e6 / seconds);
     assert_eq!(shown.first_finding("h3 cubic"), "own_loss");
-    // BBR2 has no problem of its own. Only where its probe for bandwidth overflows the queue just before the end, which is
-    // by chance, the last dozen packets are sent again, paced, with nothing else to send: 17 to 25 ms, above a percent.
+    // BBR2 has no problem of its own. But if its probe for bandwidth happens to overflow the queue just before the end, it
+    // retransmits the last dozen packets, paced, with nothing else to send: 17 to 25 ms, above a percent.
     let of_bbr2 = (shown.findings.iter()).filter(|cell| cell.variant == "h3 bbr2");
     for found in of_bbr2.flat_map(|cell| &cell.findings) {
         assert_eq!(found.finding.name, "own_loss");

@@ -1,8 +1,8 @@
 //! TLS records on the wire, as seen by tshark: exactly the configured size, for the client's and the server's records.
 //!
-//! Over HTTP/2 a record may be short only where a frame ends, because each encryption call covers whole frames. How
-//! many frames that is depends on the room in the socket, so no test here counts short records over HTTP/2: tshark
-//! decrypts the capture and reports where the frames end. squall-http (`tls/sizes.rs`) tests how the sizes are chosen.
+//! Over HTTP/2 a record may be short only where a frame ends, because each encryption call covers whole frames. How many frames
+//! that is depends on the free space in the send buffer, so no test here counts short records over HTTP/2: tshark decrypts the
+//! capture and reports where the frames end. squall-http (`tls/sizes.rs`) tests how the sizes are chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -218,7 +218,7 @@ fn have_tools() -> bool {
     is_root() && have(&["dumpcap", "tshark"])
 }
 
-/// All records are of this size, except at most `cut` of them.
+/// Checks that all records are of this size, except at most `cut` of them.
 fn check_sizes(records: &[u64], size: u64, cut: usize) {
     let others: Vec<u64> = records
         .iter()

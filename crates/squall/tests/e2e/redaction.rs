@@ -196,7 +196,7 @@ fn secret_for_a_load_generator_is_in_neither_its_arguments_nor_the_run_folder() 
     assert_eq!(with_secrets(&folder), Vec::<PathBuf>::new());
 }
 
-/// Scripts stand in for the programs: nothing is started but to ask for a version.
+/// Scripts stand in for the programs: squall starts them only to ask for their version.
 #[test]
 fn run_warns_of_secrets_that_a_load_generator_takes_as_arguments() {
     let home = TempDir::new().expect("a temporary folder");
@@ -270,7 +270,7 @@ fn imported_script_has_no_secrets_unless_they_are_asked_for() {
     );
 }
 
-/// Only root must give `--allow-files`. Whenever such a file is read, a line announces it.
+/// Only root needs `--allow-files`. Whenever a recipe reads a file outside its folder, a line announces it.
 #[test]
 fn file_outside_the_recipes_folder_is_announced_and_refused_to_root() {
     let home = home();

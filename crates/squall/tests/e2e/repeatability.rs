@@ -59,7 +59,7 @@ fn lossy_run(seed: &str, duration: &str) -> FinishedRun {
 fn same_seed_drops_the_same_packets_of_each_flow() {
     let _seat = seat();
     let (one, again) = (lossy_run("11", "3s"), lossy_run("11", "3s"));
-    // The first packets of each flow suffice to tell another seed: about 6 % of them meet another fate.
+    // The first packets of each flow suffice to recognise another seed: about 6 % of them meet another fate.
     let other = lossy_run("12", "1s");
     for variant in ["h1", "h2c x1"] {
         let (compared, different) = compare(one.only(variant), again.only(variant));
@@ -135,8 +135,8 @@ fn every_packet_missed_by_the_kernel_is_in_the_log() {
     }
 }
 
-/// Within 5 standard deviations of the binomial distribution: a correct link fails one of the four checks once in
-/// 400,000 runs.
+/// Checks that the share of drops is within 5 standard deviations of the binomial distribution: a correct link fails one of the
+/// four checks once in 400,000 runs.
 fn check_share(name: &str, dropped: u64, packets: u64, p: f64) {
     let (mean, sd) = (packets as f64 * p, (packets as f64 * p * (1.0 - p)).sqrt());
     let off = (dropped as f64 - mean).abs();

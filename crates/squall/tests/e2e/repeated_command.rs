@@ -1,4 +1,5 @@
-//! The report's section "Method and environment": its command makes the same plan again, and its texts are those of the folder.
+//! The report's section "Method and environment": its command reproduces the plan, and its texts are those of the files in the
+//! folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +46,7 @@ fn home(change: impl Fn(String) -> String) -> TempDir {
 }
 
 #[test]
-fn command_of_the_report_makes_the_same_plan_again() {
+fn command_of_the_report_reproduces_the_plan() {
     let _seat = seat();
     let home = home(|text| text);
     let first = run(home.path(), &["run", "./my recipe.toml", "--seed", "7"]);
@@ -80,7 +81,7 @@ fn command_of_the_report_makes_the_same_plan_again() {
 }
 
 #[test]
-fn report_with_a_recipe_that_had_secrets_is_redacted_and_only_for_its_owner() {
+fn report_of_a_recipe_with_secrets_is_redacted_and_readable_only_by_its_owner() {
     let _seat = seat();
     let home = home(|text| {
         text.replace(

@@ -175,7 +175,7 @@ fn check_click_on_a_dot(page: &mut Page) {
     close(page);
 }
 
-/// The evidence of the window that is too small, and the connection of that request.
+/// Checks that the evidence of the window that is too small opens a request, and that this request leads to its connection.
 fn check_evidence(page: &mut Page) {
     page.eval(
         "(() => { const found = [...document.querySelectorAll('.finding')]; \
@@ -193,7 +193,7 @@ fn check_evidence(page: &mut Page) {
     close(page);
 }
 
-/// Every request that the page has in full has something in each of its drawings.
+/// Checks that every request that the page has in full has something in each of its drawings.
 fn check_all_details(page: &mut Page) {
     let ids = page.eval("[...document.querySelectorAll('#details tbody tr')].map((it) => it.id)");
     let ids: Vec<String> = serde_json::from_value(ids).expect("ids");

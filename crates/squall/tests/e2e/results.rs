@@ -77,7 +77,7 @@ fn run_prints_progress_tables_and_verdicts_and_writes_a_report() {
     let environment = fs::read(run.folder.join("environment.json")).expect("it is there");
     let environment: serde_json::Value = serde_json::from_slice(&environment).expect("JSON");
     let is_awake = environment["processors_awake"].as_bool();
-    // In a virtual machine it depends on how late its processors wake up.
+    // In a virtual machine, whether processors are kept awake depends on how late they wake up.
     if !Processor::read().is_virtual || !may_keep_awake() {
         assert_eq!(is_awake, Some(may_keep_awake()));
     }

@@ -54,7 +54,7 @@ fn load_resumes_sessions_unless_either_side_disables_it() {
     alone_if_it_fails(seat(), || {
         for protocol in [Protocol::H1s, Protocol::H2, Protocol::H3] {
             let (full, resumed) = handshakes(protocol, &[], &[]);
-            // On a disturbed machine some open simultaneously, without the tickets of others.
+            // On a disturbed machine some connections open simultaneously, without the tickets of others.
             assert_eq!(full + resumed, CONNECTIONS, "{protocol}");
             assert!(full >= 1 && resumed >= 1, "{protocol}: {full}, {resumed}");
             for (client, server) in [(OFF, &[][..]), (&[], OFF), (OFF, OFF)] {

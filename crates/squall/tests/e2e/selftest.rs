@@ -68,7 +68,7 @@ impl Rows {
         assert_eq!(self.row(name)["pass"], true, "{}", self.row(name));
     }
 
-    /// What depends on a quiet machine only needs to be plausible.
+    /// Checks that a value that depends on a quiet machine is plausible.
     pub(crate) fn check_within(&self, name: &str, least: f64, most: f64) {
         let value = self.row(name)["value"].as_f64().expect("a number");
         assert!((least..=most).contains(&value), "{}", self.row(name));

@@ -119,7 +119,7 @@ fn stall_of_a_processor_is_recorded() {
         eprintln!("skipped, what keeps a sentinel waiting: no real-time scheduling");
         return;
     };
-    // It holds a processor at the highest priority.
+    // This test holds a processor at the highest priority.
     let _alone = bench();
     let processor = scheduling::usable_processors().expect("the processors are known")[0];
     // At a sentinel's priority, so the sentinel cannot run before this has ended.
@@ -131,7 +131,7 @@ fn stall_of_a_processor_is_recorded() {
         begun_ns..now_ns()
     });
     let held = holder.join().expect("it only waits");
-    // They note the stall when they run again.
+    // The sentinels note the stall once they run again.
     wait_for(&format!("{held:?} among the gaps"), || {
         let gaps = sentinels.gaps();
         let noted = gaps

@@ -295,7 +295,7 @@ fn groups_of_tls_1_3_alone_are_refused_where_tls_1_3_is_not_allowed() {
     );
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let conflict = "TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected another group";
+    let conflict = "TLS 1.2 at most with the groups X25519MLKEM768 alone, which only TLS 1.3 has: expected an additional group";
     assert!(said.contains(conflict), "{said}");
 }
 

@@ -25,7 +25,7 @@ pub(crate) use crate::other_work::{OtherWork, note_disturbed_trial, say_disturbe
 
 /// Longer than anything that a test waits for takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a run is made at most if its check fails beside other work.
+/// How many times a run is made at most if its check fails beside other work.
 const ATTEMPTS: usize = 3;
 
 /// A port on which no program of this machine listens, neither over TCP nor over QUIC.
@@ -161,7 +161,7 @@ pub(crate) fn stdout_json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("valid JSON")
 }
 
-/// Calls `look` again and again until it returns something, for at most [`PATIENCE`].
+/// Calls `look` repeatedly until it returns something, for at most [`PATIENCE`].
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let give_up = Instant::now() + PATIENCE;
     loop {

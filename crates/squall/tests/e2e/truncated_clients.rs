@@ -148,7 +148,8 @@ fn partial_upload_is_never_taken_for_a_whole_one() {
     check_log(&fs::read_to_string(log).expect("the access log"));
 }
 
-/// Each cut of an upload has a line without a status and with the 3 bytes of "abc"; the complete upload has one line.
+/// Checks that each cut of an upload has a line without a status and with the 3 bytes of "abc"; the complete upload has one
+/// line.
 fn check_log(log: &str) {
     for upload in &UPLOADS {
         let of_it = format!(" \"POST /{}\" ", upload.name);
@@ -195,7 +196,7 @@ fn echo_of_a_partial_body_does_not_end_like_a_complete_response() {
         assert_ne!(end, End::CloseNotify, "{cut:?}");
         assert!(began.elapsed() < GIVEN_UP, "{cut:?}");
     }
-    // In cleartext, by the end of TCP or by silence.
+    // Cleartext uploads are cut off by the end of TCP or by silence.
     for ends in [Some(Shutdown::Write), None] {
         let mut stream = connect(serving.address("h1"));
         stream.write_all(ASK).expect("it reads");

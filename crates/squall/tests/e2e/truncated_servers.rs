@@ -8,7 +8,9 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::bare_tls::{BareTls, CUTS, Cut, server_context};
 use crate::bounded::{self, ClientOutput, check_each};
 use crate::hostile_servers::{HEADERS, SETTINGS, has_headers};
 use crate::stand_ins::serve;
-use crate::support::{OtherWork, bench, say_disturbed, squall};
+use crate::support::{OtherWork, bench, say_disturbed, squall, wait_for};
 
 /// `--timeout` of fetch; `-D` and `--drain` of load: for a client that must wait for it, and for one that need not.
 const TIMEOUT: &str = "3s";
@@ -135,6 +137,24 @@ pub(crate) fn start(body: Body, cut: Cut, version: TlsVersion) -> SocketAddr {
     .start()
 }
 
+/// Such a server, which cuts a body off only once `may_cut` is set.
+pub(crate) fn start_held(body: Body, cut: Cut, may_cut: Arc<AtomicBool>) -> SocketAddr {
+    let case = Case {
+        body,
+        cut,
+        pace: Pace::OneByOne,
+        version: TlsVersion::Tls13,
+    };
+    let context = server_context(case.version, body.alpn);
+    serve(move |stream| {
+        let tls = case.begin(stream, &context)?;
+        wait_for("the clients to have the beginning", || {
+            may_cut.load(Relaxed).then_some(())
+        });
+        case.cut(tls)
+    })
+}
+
 /// Whether a body cut off in this way is complete.
 pub(crate) fn is_whole(body: Body, cut: Cut) -> bool {
     let is_said = matches!(cut, Cut::CloseNotify | Cut::CloseNotifyAndSilence);
@@ -154,10 +174,11 @@ impl Case {
 
     fn start(self) -> SocketAddr {
         let context = server_context(self.version, self.body.alpn);
-        serve(move |stream| self.serve(stream, &context))
+        serve(move |stream| self.cut(self.begin(stream, &context)?))
     }
 
-    fn serve(self, stream: TcpStream, context: &ServerContext) -> io::Result<()> {
+    /// Sends the beginning of the response once the request has arrived.
+    fn begin(self, stream: TcpStream, context: &ServerContext) -> io::Result<BareTls> {
         stream.set_nodelay(true)?;
         let mut tls = BareTls::server(stream, context)?;
         let mut begins = self.body.begins;
@@ -177,6 +198,10 @@ impl Case {
                 thread::sleep(Duration::from_millis(30));
             }
         }
+        Ok(tls)
+    }
+
+    fn cut(self, tls: BareTls) -> io::Result<()> {
         if let Some(tls) = tls.cut(self.cut, self.body.more)? {
             tls.outlast();
         }

@@ -126,7 +126,7 @@ pub(crate) fn folder_of(run: &FinishedRun, record: &TrialRecord) -> TrialFolder 
     trial.expect("a complete trial")
 }
 
-/// In every measured request of every trial, each known wait has at least 95 % under its cause, and all causes that
+/// Checks that in every measured request of every trial each known wait has at least 95 % under its cause, and all causes that
 /// were not constructed sum to less than 5 % of those that were.
 pub(crate) fn check(run: &FinishedRun, known: &[Known]) {
     for trial in &run.trials {

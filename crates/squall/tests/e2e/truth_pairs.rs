@@ -53,8 +53,8 @@ fn stream_window_and_lost_segment_each_get_their_share() {
     });
 }
 
-/// Exactly one request of the trial lost a segment, for at least one round trip. It waited for `windows` windows, all
-/// others for three.
+/// Checks that exactly one request of the trial lost a segment, for at least one round trip. It waited for `windows` windows,
+/// all others for three.
 pub(crate) fn check_one_lost(trial: &TrialFiles, folder: &TrialFolder, windows: u64) {
     let name = &trial.record.trial.variant.name;
     let mut lost = Vec::new();

@@ -48,8 +48,8 @@ const RECEIVE_BUFFER: &str = "tcp = { receive_buffer = \"4KiB\" }";
 const CONNECTION_OF_64_KIB: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"65535\", \
      window_updates = { every = \"65535\" } }\ntcp = { slow_start_after_idle = false }";
 
-/// The proxy behind the link delays each response by 20 ms, and then the link's own hold starts again. `hops` has the
-/// settings of the hop across the link by protocol.
+/// Checks a hold of the link's hop combined with a proxy delay: the proxy after the link delays each response by 20 ms, and
+/// then the hold begins anew for the response. `hops` has the settings of the hop across the link by protocol.
 fn check_beside_delay(hops: &[(&str, &str)], load: &Load, known: Known) {
     let delayed = hops.iter().map(|(protocol, settings)| {
         format!(

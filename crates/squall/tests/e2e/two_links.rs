@@ -49,7 +49,7 @@ fn median_ms(rows: &[CausesRecord], cause: Cause) -> f64 {
     quantile(&all, 0.5)
 }
 
-/// Packets of each link took its delay, and the link's health is that of its own packets.
+/// Checks that packets of each link took that link's delay, and that the link's health counts its own packets.
 fn check_links(trial: &TrialFiles, delays_ms: &[(u8, f64)]) {
     let hops: BTreeSet<u8> = trial.packets.iter().map(|packet| packet.hop).collect();
     assert!(hops.iter().eq(delays_ms.iter().map(|(hop, _)| hop)));

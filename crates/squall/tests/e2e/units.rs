@@ -183,8 +183,8 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Searches what a schema describes. `path` has the names that lead to it; `has_unit` says whether there is a `unit`
-    /// beside one of them.
+    /// Searches what a schema describes. `path` has the names that lead to that place; `has_unit` says whether there is a
+    /// `unit` beside one of these names.
     fn within(&mut self, schema: &'s Value, path: &[&'s str], has_unit: bool) {
         if let Some(name) = schema["$ref"].as_str() {
             let target = self.root.pointer(name.trim_start_matches('#'));

@@ -171,7 +171,7 @@ const CONTINUED_LATE: [&[u8]; 2] = [
 const DATA: &[u8] = b"\0\0\x03\0\0\0\0\0\x01abc";
 const TRAILERS: &[u8] = b"\0\0\x05\x01\x05\0\0\0\x01\0\x01t\x01z";
 
-/// What was received, without times and without nghttp's lines about other things than frames.
+/// The lines about what was received, without times and without nghttp's lines about other things than frames.
 fn received(text: &str) -> Vec<String> {
     let mut is_received = false;
     let mut lines = Vec::new();

@@ -192,7 +192,7 @@ fn page_and_data_of_a_run_are_served_until_ctrl_c() {
     assert_eq!(viewing.end().code(), Some(0));
 }
 
-/// A request in full consists of the dialog's markup for it and for its connection at that time.
+/// Checks that a request in full consists of the dialog's markup for it and for its connection at that time.
 fn check_in_full(viewing: &Viewing, trial: &TrialFiles) {
     let trial_of_run = &trial.record.trial;
     let (folder, index) = (trial_of_run.folder(), trial_of_run.index);
@@ -218,7 +218,8 @@ fn check_in_full(viewing: &Viewing, trial: &TrialFiles) {
     assert!(charts.contains("-sequence\""), "{charts}");
 }
 
-/// The list, the pages, the comparison and the text about a request of the second run's trial are Chinese; data are not.
+/// Checks that the list, the pages, the comparison and the text about a request of the second run's trial are Chinese; data are
+/// not.
 fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
     let viewing = Viewing::start_with(&["--lang", "zh"], runs);
     for path in ["/", "/runs/2/"] {
@@ -248,7 +249,8 @@ fn check_in_chinese(runs: &[&Path], trial: &TrialFiles) {
     assert!(viewing.get("/compare/").contains("并排显示各次运行"));
 }
 
-/// After the first questions about a trial, further steps into its plots read no table: here the tables have been removed.
+/// Checks that after the first questions about a trial further steps into its plots read no table: the tables have been
+/// removed.
 fn check_further_steps(viewing: &Viewing, run: &FinishedRun, trial: &TrialFiles) {
     let folder = trial.record.trial.folder();
     for table in ["requests", "causes", "drops", "packets"] {

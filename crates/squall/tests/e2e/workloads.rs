@@ -299,9 +299,9 @@ fn script_is_replayed_at_its_times_from_the_copy_in_the_run_folder() {
     assert_eq!(kept, timing.as_bytes());
 }
 
-/// As `squall load` does with a URL.
+/// `squall load` does the same if it is given a URL.
 #[test]
-fn replay_sends_only_to_the_recordings_own_host_unless_the_recipe_selects_more() {
+fn replay_sends_only_to_the_recordings_own_host_unless_others_are_selected() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();

@@ -113,12 +113,12 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// From when its client side could begin it until it was over.
+    /// From when the hop's client side could begin the exchange until it was over.
     pub(super) fn span(&self) -> (Time, Time) {
         (self.marks.intended, self.marks.end)
     }
 
-    /// Connection and stream of its client side.
+    /// The connection and stream of the hop's client side.
     pub(super) fn connection_and_stream(&self) -> (u32, u64) {
         let none = (u32::MAX, u64::MAX);
         let on = self.marks.connection.zip(self.marks.stream);
@@ -131,9 +131,9 @@ impl Leg {
     }
 }
 
-/// The exchanges of a request with these marks, by hop; `None` where none was seen. That of the first hop is the request
-/// itself. `is_ours` says for each hop whether its client side is one of our stations: if such a station had the request
-/// and began no exchange for it before the trial ended, it kept it in its queue.
+/// The exchanges of a request with these marks, by hop; `None` where none was seen. On the first hop, the exchange is the
+/// request itself. `is_ours` says for each hop whether its client side is one of our stations: if such a station had the
+/// request and began no exchange for it before the trial ended, the request stayed in its queue.
 pub(super) fn legs(
     marks: &RequestMarks,
     hops: &[HopRows],
@@ -190,8 +190,8 @@ fn queued_marks(incoming: &HopExchange, request: &RequestMarks) -> Option<Reques
 }
 
 /// The earliest time at which anything of an exchange can have reached its server. Our own stations record when a write
-/// ended, which may be after the server has read, so their slot counts instead. For other stations, packets show when they
-/// were sent, by a clock that may differ from ours.
+/// ended, which may be after the server has read, so the time of the slot counts instead. For other stations, packets
+/// show when the request was sent, by a clock that may differ from ours.
 fn earliest_arrival(request: &RequestMarks, row: Option<&HopExchange>) -> Time {
     let slot = Time::from_nanos(request.slot.unwrap_or(0));
     match row {
@@ -268,7 +268,7 @@ fn inferred_send_times(row: &HopExchange, incoming: Option<&HopExchange>) -> Sen
         is_after && *opened <= written
     });
     let whole = incoming.and_then(|incoming| incoming.request_last);
-    // If it passed on parts before it had the whole request, it had those parts by then.
+    // A program that opened a connection, or sent, before it had the whole request had a part of it by then.
     let offered = whole.unwrap_or(written).min(opened.unwrap_or(written));
     let slot = opened.unwrap_or(offered);
     SendTimes {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempt_counts() {
+    fn the_last_of_several_attempts_counts() {
         let first = exchange(2, Side::Client, [20, 20, 0, 0]);
         let first = ExchangeCells {
             response_first: None,
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(leg.marks.slot, Some(50_000));
         assert_eq!(leg.marks.connected, Some(80_000));
         assert_eq!(leg.span(), (time(20), time(900)));
-        // A connection that existed before was not waited for.
+        // The request did not wait for a connection that existed before.
         let beginning = Beginning {
             opened: Some(time(5)),
             ..beginning

@@ -1,7 +1,7 @@
 //! The time of a hop inside a host, from the marks of both its sides and the windows that their frames show.
 //!
-//! There are no packets and no distance. Time that is neither a wait for a connection or a window nor the server's is the
-//! host's own. What one side did not record is unknown.
+//! Such a hop has no packets and no distance. Time that is neither a wait for a connection or a window nor the server's
+//! is the host's own. What one side did not record is unknown.
 
 use squall_base::record::{Cause, Outcome, Side};
 
@@ -73,8 +73,8 @@ fn exchange(leg: &Leg, server: ServerMarks, hop: &HopRows, walk: &mut Walk) -> C
     }
 }
 
-/// Walks to `until`; if that is `None`, to the end, provided the windows of `sender` are known. Time in which those windows
-/// held the exchange back counts for them, other time for `otherwise`.
+/// Walks to `until`; if that is `None`, to the end, provided the windows of `sender` are known. Time in which those
+/// windows held the exchange back is assigned to them, other time to `otherwise`.
 fn walk_to(
     leg: &Leg,
     hop: &HopRows,
@@ -88,7 +88,7 @@ fn walk_to(
         Side::Server => leg.server_connection,
     };
     let windows = connection.and_then(|connection| hop.windows(sender, connection));
-    // If it never arrived, it is not known how far it got.
+    // If `until` never came, it is not known what a failed exchange waited for.
     let otherwise = match until {
         Some(_) => otherwise,
         None => after_failure(leg.marks.outcome, otherwise),

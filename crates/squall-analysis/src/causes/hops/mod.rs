@@ -193,7 +193,7 @@ pub struct PathInputs {
 }
 
 impl PathInputs {
-    /// Without records.
+    /// Inputs without records.
     pub fn new(shape: PathShape) -> PathInputs {
         PathInputs {
             links: shape.links(),
@@ -203,8 +203,8 @@ impl PathInputs {
         }
     }
 
-    /// Inputs that take only records from `from` on, of the connections in `numbers`: each with its hop, by the number of
-    /// the hop's client. `all` has the connections of the trial.
+    /// Inputs that take only records from `from` on, and only those of the connections in `numbers`, which has each
+    /// connection's hop and the number that the hop's client gave it. `all` has the connections of the trial.
     pub fn near(
         shape: PathShape,
         all: &PathConnections,
@@ -265,7 +265,7 @@ impl PathInputs {
         }
     }
 
-    /// Whether frames of a direction, layer and type are of any use: others may be left out.
+    /// Tells whether frames of a direction, layer and type are needed; others may be left out.
     pub fn wanted_frames(&self) -> impl Fn(Way, FrameLayer, u64) -> bool + use<> {
         let is_several = self.shape.is_several();
         move |way, layer, kind| is_several || frames::is_wanted(way, layer, kind)
@@ -516,7 +516,7 @@ fn attribute_link_hop(
         }
     }
     let all = legs.iter().map(|(marks, _)| marks.request);
-    // What a queue waited for depends on all requests that were ahead.
+    // What a queue waited for depends on all requests that were ahead, so if there is a queue, all are followed.
     let has_queue = has_queue(legs);
     let watched: BTreeSet<u64> = all
         .filter(|request| has_queue || wanted.is_none_or(|wanted| wanted.contains(request)))
@@ -590,8 +590,8 @@ impl<'a> RequestHops<'a> {
         self.visit_from_last_hop(|_, _| {})
     }
 
-    /// Passes to `show`, from the last hop to the first, what the time of that hop and all hops behind it was spent on.
-    /// Returns the stages of the first hop.
+    /// Calls `show` for each hop, from the last to the first, with what the time of that hop and all later hops was spent
+    /// on. Returns the stages of the first hop.
     fn visit_from_last_hop(&self, mut show: impl FnMut(usize, &[Stage])) -> Vec<Stage> {
         let mut behind: Vec<Stage> = Vec::new();
         for (place, own) in self.stages.iter().enumerate().rev() {
@@ -610,7 +610,7 @@ impl<'a> RequestHops<'a> {
         behind
     }
 
-    /// Records what it did once it had a connection or stream of a hop.
+    /// Records what the request did once it had a connection or stream of a hop.
     fn occupy(&self, place: usize, stages: &[Stage], occupancy: &mut Occupancy) {
         let Some(slot) = self.legs[place].as_ref().and_then(|leg| leg.marks.slot) else {
             return;
@@ -640,14 +640,14 @@ impl<'a> RequestHops<'a> {
         roots
     }
 
-    /// Its course over the path; `link_courses` are those of its exchanges on hops across links.
+    /// The request's course over the path; `link_courses` are those of its exchanges on hops across links.
     fn course(&self, stages: Vec<Stage>, link_courses: Vec<Option<Course>>) -> Course {
         let legs = self.stages.iter().zip(self.legs);
         let mut passages = None;
         let mut hops = Vec::with_capacity(self.legs.len());
         for ((hop, (stages, leg)), link_course) in (1..).zip(legs).zip(link_courses) {
             let own = link_course.map(|course| (course.up, course.down));
-            // Those of the first link are the course's own.
+            // The passages over the first link are the course's own.
             let (up, down) = match &passages {
                 None => {
                     passages = own;

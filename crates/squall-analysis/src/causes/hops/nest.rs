@@ -1,8 +1,9 @@
-//! Lays the time of the hop behind over that of the hop in front. `server` time in front becomes what the hop behind was
-//! doing then. So does `host` time in front while something held the hop behind back, because a full proxy stops reading.
+//! Lays the time of the hop behind, that is, the next one, over that of the hop in front. `server` time in front becomes
+//! what the hop behind was doing then. So does `host` time in front while something held the hop behind back, because a
+//! full proxy stops reading.
 //!
-//! It only knows spans of time and their causes; the caller knows which hops they belong to. The result is always as long as
-//! the front: nothing is negative and nothing counts twice, however a proxy overlaps request and response.
+//! Only spans of time and their causes are known here; the caller knows which hops they belong to. The result is always
+//! as long as the front: nothing is negative and nothing counts twice, however a proxy overlaps request and response.
 
 use squall_base::Time;
 use squall_base::record::Cause;
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn time_on_an_unseen_hop_is_unknown_unless_a_hop_behind_it_was_seen() {
+    fn time_on_an_unseen_hop_is_unknown_except_the_part_seen_behind_it() {
         use Cause::{Distance, Server, Unknown};
         let front = stages(0, &[(10, Distance), (50, Server), (10, Distance)]);
         assert_eq!(unseen(&front, None), stages(10, &[(50, Unknown)]));

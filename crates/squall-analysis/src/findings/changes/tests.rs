@@ -206,7 +206,7 @@ fn programs_get_only_settings_that_recipes_can_give_them() {
 }
 
 #[test]
-fn connection_limits_and_record_sizes_grow_or_shrink() {
+fn connections_and_record_sizes_are_proposed_with_values() {
     let mut trial = trial(Protocol::H1s);
     trial.variant.hops[0].connections = Connections::OnDemand { at_most: 6 };
     let found = changes(&trial, 1, Side::Client, Knob::Connections);

@@ -40,12 +40,12 @@ fn detailed(world: &World, requests: &[u64]) -> TrialDetail {
     builder.finish()
 }
 
-/// A response of three segments. The second is lost, and sent again 100 ms later.
+/// A response of three segments. The second is lost, and retransmitted 100 ms later.
 fn with_a_loss() -> World {
     with_a_loss_on(0, AT)
 }
 
-/// The same on a connection that was opened at this time, for a request that was due at that time.
+/// Like [`with_a_loss`], on a connection that was opened at this time, for a request that was due at that time.
 fn with_a_loss_on(opened: u64, due: u64) -> World {
     let mut world = World::default();
     world.handshake(0, opened);
@@ -70,7 +70,7 @@ fn with_a_loss_on(opened: u64, due: u64) -> World {
 }
 
 #[test]
-fn lost_segment_is_a_lost_packet_and_a_repeated_one() {
+fn lost_segment_is_shown_as_a_lost_packet_and_a_repeated_one() {
     let detail = detailed(&with_a_loss(), &[0]);
     let [connection] = detail.connections.as_slice() else {
         panic!("{:?}", detail.connections);
@@ -138,7 +138,7 @@ fn with_a_blocked_window() -> World {
 }
 
 #[test]
-fn blocked_window_is_an_interval_with_levels_around_it() {
+fn blocked_window_is_shown_as_an_interval_with_levels_around_it() {
     let detail = detailed(&with_a_blocked_window(), &[0]);
     let connection = &detail.connections[0];
     let held = &connection.trace.windows[0].directions[1].held;
@@ -186,7 +186,7 @@ fn server_sample(fields: &[(&str, u64)]) -> SocketRecord {
 }
 
 #[test]
-fn samples_of_the_sender_are_in_bytes() {
+fn sampled_congestion_windows_are_converted_to_bytes() {
     let mut world = with_a_loss();
     let sample = server_sample(&[
         ("tcpi_snd_cwnd", 10),
@@ -195,12 +195,12 @@ fn samples_of_the_sender_are_in_bytes() {
     ]);
     world.sockets.extend([
         sample,
-        // Before the request.
+        // A sample from before the request.
         SocketRecord {
             time: time(AT / 2),
             ..sample
         },
-        // Of another connection.
+        // A sample of another connection.
         SocketRecord {
             connection: 1,
             ..sample
@@ -284,7 +284,7 @@ fn life_of_a_connection_has_the_windows_and_samples_of_all_its_time() {
 }
 
 #[test]
-fn life_that_the_time_of_a_request_fills_is_not_shown_again() {
+fn life_is_not_shown_if_the_time_of_a_request_nearly_fills_it() {
     // The connection was opened for the request.
     let due = AT - 2 * DELAY;
     let detail = detailed(&with_a_loss_on(due, due), &[0]);
@@ -294,7 +294,7 @@ fn life_that_the_time_of_a_request_fills_is_not_shown_again() {
 }
 
 #[test]
-fn connection_of_other_requests_is_left_out() {
+fn connection_without_chosen_requests_is_left_out() {
     let mut world = with_a_loss();
     world.handshake(1, 500);
     world.request(AT, ConnectionStream(1, 1));
@@ -304,7 +304,7 @@ fn connection_of_other_requests_is_left_out() {
 }
 
 #[test]
-fn quic_has_packet_numbers_and_offsets_of_streams() {
+fn quic_traces_have_packet_numbers_and_stream_offsets() {
     let mut world = World::default();
     world.request(AT, ConnectionStream(0, 0));
     world.quic(Up, 0, AT, 1, (0, 0, 100), Delivered);

@@ -28,7 +28,7 @@ fn times(received: u64) -> Times {
 }
 
 #[test]
-fn time_after_a_loss_that_is_never_repaired_is_all_loss() {
+fn response_that_is_never_repaired_is_loss_until_the_end() {
     let mut world = asked();
     world.bytes(Up, 0, AT, (0, 100), Delivered);
     let received = AT + DELAY + READ;
@@ -52,7 +52,7 @@ fn time_after_a_loss_that_is_never_repaired_is_all_loss() {
 #[test]
 fn time_of_a_request_that_never_arrives_is_loss() {
     let mut world = asked();
-    // No side recorded its extent, so it is everything that was sent.
+    // No side recorded the request's extent, so it is everything that was sent.
     let lost = world.bytes(Up, 0, AT, (0, 100), LossDrop);
     let request = world.requests.last_mut().expect("it");
     (request.end, request.outcome) = (super::world::time(END), Outcome::Censored);

@@ -184,7 +184,7 @@ fn server_time_of_a_hop_is_the_work_of_the_next_hop() {
         [
             (Queue, 100),
             (Distance, 2 * DELAY),
-            // Until its proxy had the whole response from upstream, which it took 10 us to write.
+            // Until the far proxy had the whole response from upstream; the 10 us of writing it are host time.
             (Server, 490),
             (Host, 50 + 2 * READ + 10)
         ]
@@ -204,7 +204,7 @@ fn server_time_of_a_hop_is_the_work_of_the_next_hop() {
 }
 
 #[test]
-fn on_a_hop_without_exchanges_only_the_next_hop_is_known() {
+fn time_on_an_unseen_hop_is_unknown_except_for_the_next_hops_time() {
     use Cause::{Host, Queue, Server, Unknown};
     let mut world = world();
     world.exchanges.retain(|row| row.hop != 2);
@@ -227,7 +227,7 @@ fn on_a_hop_without_exchanges_only_the_next_hop_is_known() {
 }
 
 #[test]
-fn requests_of_foreign_load_generators_are_unknown() {
+fn causes_are_unknown_if_the_load_generator_is_foreign() {
     let found = attribute(&world(), &PathShape::of(&variant(&[0])));
     let total = BACK + 100 - AT;
     assert_eq!(micros(&row(&found, 0).spans), [(Cause::Unknown, total)]);

@@ -21,7 +21,7 @@ struct Exchange {
     think: u64,
     request: u64,
     response: u64,
-    /// How often each segment of the response is lost.
+    /// How many times each segment of the response is lost.
     losses: Vec<u8>,
     repair: u64,
 }

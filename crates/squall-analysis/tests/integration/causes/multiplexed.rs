@@ -76,8 +76,8 @@ fn loss_of_another_response_is_head_of_line_blocking() {
     assert_eq!(found.row(1).responsible, Some(lost));
 }
 
-// Frames of two responses alternate on the connection. A lost packet with bytes of only one of them is head-of-line
-// blocking for the other, although it lies between the first and last byte of that one.
+// Frames of two responses alternate on the connection. If a lost packet has bytes of only one of them, the other one's
+// wait is head-of-line blocking, although the packet lies between that one's first and last byte.
 #[test]
 fn frames_show_which_response_lost_bytes() {
     let mut world = World::default();

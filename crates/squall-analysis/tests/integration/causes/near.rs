@@ -147,7 +147,7 @@ fn over_quic() -> World {
     world
 }
 
-/// How many requests [`busy_quic`] has, and of which one the server pauses shortly before its response.
+/// How many requests [`busy_quic`] has, and the request before whose response the server pauses.
 const BUSY_REQUESTS: u64 = 100;
 const AFTER_PAUSE: u64 = 90;
 

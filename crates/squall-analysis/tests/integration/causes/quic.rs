@@ -240,7 +240,7 @@ fn stream_and_connection_windows_are_distinguished() {
 
 // Frames and datagrams do not match, so nothing is joined and the time that depends on it is unknown.
 #[test]
-fn packets_that_do_not_match_their_frames_are_unknown() {
+fn time_is_unknown_if_packets_do_not_match_their_frames() {
     let mut world = World::default();
     let at = ask(&mut world, 0, AT, 0);
     world.quic(Down, 0, at, 0, (0, 0, 900), Delivered);

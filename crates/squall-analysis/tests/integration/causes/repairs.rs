@@ -160,7 +160,8 @@ fn timeout_count_of_the_socket_distinguishes_timeout_and_probe() {
     assert_eq!(of(&[(200_000, 3), (300_000, 3)]), Repair::Tlp);
     // One more timeout.
     assert_eq!(of(&[(200_000, 0), (300_000, 1)]), Repair::Rto);
-    // Timeouts of the handshake count too, and there is no sample between it and the loss; or there is no later sample.
+    // Timeouts of the handshake count too: without a sample between the handshake and the loss, or without a later
+    // sample, the kind of timer is unknown.
     assert_eq!(of(&[(300_000, 1)]), Repair::Timeout);
     assert_eq!(of(&[(200_000, 1)]), Repair::Timeout);
     assert_eq!(of(&[]), Repair::Timeout);
@@ -397,7 +398,7 @@ proptest! {
 
 // The only segment of a response and its probe are lost.
 #[test]
-fn a_lost_probe_waits_for_the_timeout() {
+fn a_lost_probe_is_repaired_by_the_timeout() {
     let mut world = World::default();
     world.handshake(0, 0);
     world.request(AT, ConnectionStream(0, 0));
@@ -423,7 +424,7 @@ fn a_lost_probe_waits_for_the_timeout() {
             (Cause::Host, 2 * READ),
         ]
     );
-    // Each is responsible until the next one would have arrived.
+    // Each lost packet is responsible until the next transmission would have arrived.
     assert_eq!(found.victims(first), [(0, Cause::Loss, 250_000)]);
     assert_eq!(found.victims(probe), [(0, Cause::Loss, 250_000)]);
     assert_eq!(found.drop(first).repair, Repair::Tlp);
@@ -432,7 +433,7 @@ fn a_lost_probe_waits_for_the_timeout() {
 
 // While the second flight is held back because the acknowledgements of the first are missing, the cause is loss.
 #[test]
-fn waiting_for_acknowledgements_that_a_loss_delays_is_loss() {
+fn waiting_for_acknowledgements_delayed_by_a_loss_counts_as_loss() {
     let mut world = World::default();
     world.handshake(0, 0);
     world.request(AT, ConnectionStream(0, 0));

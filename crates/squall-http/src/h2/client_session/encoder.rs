@@ -14,7 +14,7 @@ const MAX_KNOWN: usize = 16;
 pub(super) struct Encoder {
     deflater: Deflater,
     known: Vec<(HeaderBlock, Vec<u8>)>,
-    /// The entry replaced last once the cache is full.
+    /// Once the cache is full, the index of the entry that was replaced last.
     oldest: usize,
 }
 

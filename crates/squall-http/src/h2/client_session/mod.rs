@@ -300,7 +300,7 @@ impl<H: Handler> Http2Session<H> for ClientSession<H> {
     fn send_window(&self, stream: u32) -> usize {
         let own = match self.streams.get(stream) {
             Some(open) => open.to_send.0,
-            // Its head is still queued.
+            // The request's head is still queued.
             None => i64::from(self.peer.stream_window),
         };
         usize::try_from(own.min(self.to_send.0)).unwrap_or(0)

@@ -81,7 +81,7 @@ pub(super) type Offence = (u32, &'static str);
 /// Why a frame ends the connection.
 pub(super) enum Fault {
     Offence(Offence),
-    /// No GOAWAY can answer it.
+    /// An error that no GOAWAY can report.
     Session(Error),
 }
 
@@ -113,8 +113,8 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl<H: Handler> ClientSession<H> {
-    /// Takes bytes from the peer. A protocol violation ends the session with a GOAWAY; an error is returned only for
-    /// what no GOAWAY can answer.
+    /// Takes bytes from the peer. A protocol violation ends the session with a GOAWAY; an error is returned only if no
+    /// GOAWAY can report it.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !self.has_failed && !bytes.is_empty() {
             bytes = match self.input.frame {
@@ -195,10 +195,11 @@ impl<H: Handler> ClientSession<H> {
         }
         let of_section = self.input.section.as_ref().map(|open| open.header.stream);
         let is_continuation = kind == FrameKind::CONTINUATION;
-        if of_section.is_some_and(|open| !is_continuation || open != stream)
-            || (of_section.is_none() && is_continuation)
-        {
+        if of_section.is_some_and(|open| !is_continuation || open != stream) {
             return Err((PROTOCOL_ERROR, "a frame inside a header section"));
+        }
+        if of_section.is_none() && is_continuation {
+            return Err((PROTOCOL_ERROR, "a CONTINUATION outside of a header section"));
         }
         let is_of_stream = stream != 0;
         let (must_be_of_stream, length) = match kind {

@@ -21,9 +21,9 @@ const MAX_KNOWN_BYTES: usize = 4_096;
 pub(super) struct Sections {
     inflater: Inflater,
     known: Vec<Section>,
-    /// The section that came last; usually it comes again.
+    /// The index of the section that arrived last; the next one is usually the same.
     recent: usize,
-    /// The entry replaced last once the cache is full.
+    /// Once the cache is full, the index of the entry that was replaced last.
     oldest: usize,
     /// A section that will not be cached.
     passing: Section,
@@ -124,7 +124,7 @@ impl Section {
         (self.lengths.iter()).map(move |(name, value)| (take(*name), take(*value)))
     }
 
-    /// Whether it exceeds the size we announced. A few bytes can decompress to megabytes, so such sections are not
+    /// Whether the section exceeds the size we announced. A few bytes can decompress to megabytes, so such sections are not
     /// kept.
     pub(super) fn is_too_long(&self) -> bool {
         self.list_bytes > MAX_HEADER_LIST_BYTES as usize

@@ -131,7 +131,7 @@ impl<H: Handler> ClientSession<H> {
                     put(out, FrameKind::RST_STREAM, 0, stream, &code.to_be_bytes());
                     self.close(stream, code);
                 }
-                // It closed in the meantime, or was never opened; the handler reports it once either way.
+                // The stream closed in the meantime, or was never opened; the handler reports it once either way.
                 None => self.handler.stream_closed(stream, code),
             },
             Control::GoAway { last, code, reason } => {
@@ -283,7 +283,7 @@ mod tests {
 
     impl Handler for Silent {}
 
-    /// Regardless of the usual headers when a request was submitted, and of later changes to them.
+    /// Neither the usual headers at the time of a request nor later changes to them affect the request's own headers.
     #[test]
     fn queued_requests_keep_their_own_headers() {
         let block = |path: &str| HeaderBlock::new([(":method", "GET"), (":path", path)]).unwrap();

@@ -8,7 +8,7 @@ use crate::h3::control::{ControlEvent, CriticalStream, UniStream};
 use crate::h3::inbound::{Ending, Message, Part, Role, Violation, received, violation};
 
 impl Connection {
-    /// Reads the streams for which owners have made room.
+    /// Reads the streams whose owners have consumed bytes.
     pub(super) fn read_consumed<S: Side>(&mut self, side: &mut S) {
         while let Some(id) = self.consumed.pop() {
             if self.messages.contains_key(&id) {
@@ -145,8 +145,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Refuses a section: resets the message, or closes the connection if QPACK cannot decode the section, which is an
-    /// error of both (RFC 9204, section 2.2).
+    /// Refuses a section: resets the message, or closes the connection if QPACK cannot decode the section (RFC 9204,
+    /// section 2.2).
     fn refuse<S: Side>(
         &mut self,
         id: u64,

@@ -63,7 +63,7 @@ fn another_application_protocol_is_refused() {
     assert!(words.contains("does not speak HTTP/3"), "{words}");
 }
 
-/// How far the window shrinks when one datagram of a long upload is lost, and whether the bandwidth is estimated.
+/// By what factor a loss during a long upload shrinks the congestion window, and whether the bandwidth is estimated.
 fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
     // Without pacing, pauses of the real clock have no effect.
     let settings = Http3Settings {
@@ -88,10 +88,10 @@ fn reduced(congestion_control: QuicCongestionControl) -> (f64, bool) {
     (least, path.max_bandwidth_bytes_per_s.is_some())
 }
 
-/// CUBIC continues with 0.7 of its window (RFC 9438, section 4.6), NewReno with half (RFC 9002, section 7.3.2). BBR's
-/// window follows its bandwidth estimate, which the others do not make.
+/// CUBIC continues with 0.7 of its congestion window (RFC 9438, section 4.6), NewReno with half (RFC 9002, section 7.3.2).
+/// BBR's congestion window follows its bandwidth estimate, which the others do not make.
 #[test]
-fn a_loss_shrinks_the_window_by_the_factor_of_the_congestion_control() {
+fn a_loss_shrinks_the_congestion_window_by_the_algorithms_factor() {
     for (congestion_control, expected, is_estimating) in [
         (QuicCongestionControl::Cubic, 0.66..=0.74, false),
         (QuicCongestionControl::Reno, 0.46..=0.54, false),
@@ -103,7 +103,7 @@ fn a_loss_shrinks_the_window_by_the_factor_of_the_congestion_control() {
     }
 }
 
-/// Either side alone can disable it.
+/// Either side alone can disable resumption.
 #[test]
 fn sessions_are_resumed_unless_a_side_disables_it() {
     let only = |resumption| TlsSettings {

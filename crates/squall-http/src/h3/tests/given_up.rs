@@ -61,7 +61,7 @@ fn responses_stopped_after_they_were_sent_free_their_streams() {
         pair.run();
         pair.to_server.clear();
         pair.respond(stream, &response(vec![7; 5_000]));
-        // All of it is sent, and the client stops it before any of it has arrived.
+        // The whole response is sent, and the client stops its stream before any of it has arrived.
         let mut datagrams = Vec::new();
         while pair.server_output(now()).is_some() {
             datagrams.extend(pair.batch.datagrams().map(<[u8]>::to_vec));
@@ -137,7 +137,7 @@ fn stopped_uploads_return_their_window() {
         consume(&mut pair, stream);
     }
     assert_eq!(ends(&pair), 1, "the windows are used up");
-    // Their streams are freed too.
+    // The streams of the uploads are freed too.
     for _ in 0..150 {
         assert!(pair.client.is_ready(), "no stream left");
         let stream = pair.submit(&upload);

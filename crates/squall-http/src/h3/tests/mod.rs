@@ -114,7 +114,7 @@ impl Pair {
         Pair::secured_by(settings, (&tls, &tls), wants)
     }
 
-    /// With the TLS settings of the client and of the server.
+    /// A pair with these TLS settings of the client and of the server.
     fn secured_by(
         settings: &Http3Settings,
         (client, server): (&TlsSettings, &TlsSettings),
@@ -523,7 +523,7 @@ fn trailers_follow_a_body() {
 }
 
 #[test]
-fn unconsumed_bytes_stay_in_the_window() {
+fn unconsumed_bytes_are_not_returned_to_the_window() {
     let settings = Http3Settings {
         stream_window: squall_base::Bytes::new(20_000),
         ..Http3Settings::default()
@@ -547,7 +547,7 @@ fn unconsumed_bytes_stay_in_the_window() {
 }
 
 #[test]
-fn either_side_can_reset() {
+fn either_side_can_reset_a_stream() {
     let mut pair = Pair::usual(InboxOptions::default());
     let streamed = request("POST", Body::Streamed { length: None });
     let first = pair.submit(&streamed);

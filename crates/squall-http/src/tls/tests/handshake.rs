@@ -259,7 +259,7 @@ fn every_connection_has_its_own_key_log() {
 }
 
 thread_local! {
-    /// How often this thread called [`count_offer`]: each test runs in a separate thread.
+    /// How many times this thread called [`count_offer`]: each test runs in a separate thread.
     static OFFERS: Cell<usize> = const { Cell::new(0) };
 }
 

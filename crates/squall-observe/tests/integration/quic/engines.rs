@@ -254,7 +254,7 @@ fn observed_frames_match_those_of_the_engines_with_loss() {
 }
 
 #[test]
-fn exchanges_have_bodies_extents_and_times() {
+fn exchanges_have_their_bodies_extents_and_times_with_and_without_loss() {
     for (lose, is_early) in [
         ((|_| false) as fn(usize) -> bool, true),
         (|number| number % 11 == 7, false),

@@ -21,7 +21,7 @@ fn streams(rows: &squall_observe::Observations, side: Side) -> Vec<(u64, Option<
 }
 
 #[test]
-fn keys_are_updated_by_either_side() {
+fn packets_are_read_after_key_updates_by_either_side() {
     let mut sealed = Sealed::new(false);
     exchange(&mut sealed, 0);
     sealed.sealers[0].update();

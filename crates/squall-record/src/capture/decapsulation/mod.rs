@@ -18,7 +18,7 @@ const MAX_HEADERS: usize = 32;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A header in front of an IP packet, or that of IP itself.
+/// A header in front of an IP packet, or the IP header itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     /// Ethernet (IEEE 802.3): two addresses and an EtherType.
@@ -230,7 +230,7 @@ fn gre(bytes: &[u8]) -> Option<(usize, Next)> {
     let fields = [CHECKSUM, KEY, SEQUENCE];
     let optional = fields.iter().filter(|flag| flags & **flag != 0).count();
     let next = match protocol {
-        // Type I has no header of its own, and no sequence number in that of GRE.
+        // Type I has no header of its own, and no sequence number in its GRE header.
         ERSPAN_1_OR_2 if flags & SEQUENCE == 0 => Next::Header(Header::Ethernet),
         ERSPAN_1_OR_2 => Next::Header(Header::Erspan2),
         ERSPAN_3 => Next::Header(Header::Erspan3),
@@ -249,7 +249,7 @@ fn erspan3(bytes: &[u8]) -> Option<(usize, Next)> {
     }
 }
 
-/// The flag for a valid network identifier must be set. Of the other flags only that of a group policy is known
+/// The flag for a valid network identifier must be set. Of the other flags, only the one for a group policy is known
 /// (draft-smith-vxlan-group-policy).
 fn vxlan(bytes: &[u8]) -> Option<(usize, Next)> {
     const VALID: u8 = 0x08;

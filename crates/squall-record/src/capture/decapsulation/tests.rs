@@ -210,7 +210,7 @@ fn unsupported_protocols_are_named() {
 }
 
 #[test]
-fn transports_and_fragments_are_left_alone() {
+fn transports_and_fragments_are_not_unwrapped() {
     let mut fragment = ipv4_of(47, &[&[0, 0, 0x08, 0][..], &inner()].concat());
     fragment[6] = 0x20;
     let more = ipv6_of(
@@ -229,7 +229,7 @@ fn transports_and_fragments_are_left_alone() {
 }
 
 #[test]
-fn truncated_tunnel_leaves_the_packet_around_it() {
+fn truncated_tunnel_yields_the_packet_around_it() {
     for (name, packet) in tunnels_over_ip() {
         for length in 0..packet.len() {
             let frame = ethernet(0x0800, &packet[..length]);
@@ -243,7 +243,7 @@ fn truncated_tunnel_leaves_the_packet_around_it() {
 }
 
 #[test]
-fn endless_nesting_ends() {
+fn unwrapping_of_endless_nesting_ends() {
     let mut packet = inner();
     for _ in 0..2 * MAX_HEADERS {
         packet = ipv4_of(4, &packet);
@@ -251,7 +251,7 @@ fn endless_nesting_ends() {
     let frame = ethernet(0x0800, &packet);
     let (ip, _) = found(&frame);
     assert!(ip.is_some_and(|ip| ip.len() < packet.len() && ip.len() > inner().len()));
-    // Labels without a last one.
+    // A stack of MPLS labels without a last one.
     assert_eq!(found(&ethernet(0x8847, &[0; 1_000])), (None, None));
 }
 

@@ -211,7 +211,7 @@ impl Bits {
         let mut remaining = self.len;
         while let Some(first) = rest.first() {
             let is_uniform = |word: u64| word == 0 || word == u64::MAX;
-            // The last word may be incomplete, and is written as packed bits.
+            // The last word may be incomplete; it is always written as packed bits.
             let whole = &rest[..remaining / 64];
             let same = whole.iter().take_while(|word| *word == first).count();
             if is_uniform(*first) && same > 0 {

@@ -361,7 +361,7 @@ impl Words {
         let before = self.indices.len();
         self.indices.resize(before + rows.len(), 0);
         let mut count = before;
-        // Usually a row has the same word as the one before.
+        // Usually a row has the same word as the row before, so the word is looked up only if the key changes.
         let mut known = None;
         for rows in rows.chunks(64) {
             count += gather_mixed(rows, &mut self.present, &mut self.indices[count..], |row| {

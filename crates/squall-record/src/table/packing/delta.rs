@@ -32,7 +32,7 @@ pub(super) enum Width {
 #[derive(Clone, Debug)]
 pub(super) struct Deltas {
     width: Width,
-    /// The last packed number, then the numbers waiting for their block, then room for more.
+    /// The last packed number, then the numbers waiting for their block, then free space for more.
     waiting: Vec<i64>,
     filled: usize,
     first: i64,
@@ -248,7 +248,7 @@ fn put_window(window: &Window, count: usize, width: Width, out: &mut Vec<u8>) ->
 fn near_extremes(window: &Window, least_step: i32, offsets: &[i32; BLOCK + 1]) -> Option<Extremes> {
     let (first, last) = (window[0], window[BLOCK]);
     if least_step >= 0 && first <= last {
-        // No number is below the one before it.
+        // No number is below the one before it, so the first is the smallest.
         return Some(Extremes {
             least: first,
             greatest: last,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_block_is_packed_like_a_fresh_one() {
+    fn remembered_block_is_packed_like_a_new_one() {
         let numbers: Vec<i64> = (0..300).map(|i| i * i % 1_000).collect();
         let mut recent = RecentBlocks::default();
         let mut pack_remembering = |add: i64| {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_right_when_differences_overflow() {
+    fn extremes_are_correct_when_differences_overflow() {
         let (least, greatest) = (i64::MIN, i64::MAX);
         for numbers in [
             [greatest, least, least + 1],

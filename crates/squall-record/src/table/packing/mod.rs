@@ -75,7 +75,7 @@ impl RowGroup {
         }
     }
 
-    /// How many rows its page can still take; 0 if a page has to be compressed or the row group is full.
+    /// How many rows the current page can still take; 0 if a page has to be compressed or the row group is full.
     pub(super) fn room(&self) -> usize {
         if self.is_full() {
             0
@@ -84,12 +84,12 @@ impl RowGroup {
         }
     }
 
-    /// Whether it has no rows.
+    /// Whether the row group has no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.rows == 0 && self.rows_before_page == 0
     }
 
-    /// A copy of its rows so far, which can be written while this one is filled further. It copies the page being filled
+    /// A copy of the rows so far, which can be written while this row group is filled further. It copies the page being filled
     /// and shares the finished ones.
     pub(super) fn copy(&self) -> RowGroup {
         RowGroup {
@@ -116,7 +116,7 @@ impl RowGroup {
         self.rows += rows;
     }
 
-    /// Whether its page is full and a column of it has to be compressed next.
+    /// Whether the current page is full, so that one of its columns has to be compressed next.
     pub(super) fn is_page_full(&self) -> bool {
         self.rows == PAGE_ROWS
     }
@@ -126,7 +126,7 @@ impl RowGroup {
         self.cells[self.compressed_columns].text_bytes() <= SHORT_PAGE_BYTES
     }
 
-    /// Makes the next column of its page into a page and compresses it.
+    /// Makes the next column of the full page into a Parquet page and compresses it.
     pub(super) fn compress_next(&mut self) -> Result<(), ParquetError> {
         let column = self.compressed_columns;
         let may_be_null = self.columns[column].nullable;

@@ -1,9 +1,9 @@
 //! A page in a real browser for the tests: Chromium, controlled through the DevTools protocol.
 //!
 //! Each page has a window with a browser context of its own, as a private window has: nothing of what another test stores,
-//! chooses or emulates reaches it. Opening a window takes as much processor time as opening a page in it, so the pages of
-//! later tests use those that are free; what an earlier page has stored is removed before. `devtools` has the browser, which
-//! the tests share. It knows nothing about the page under test.
+//! chooses or emulates reaches it. Opening a window takes as much processor time as opening a page in it, so later tests reuse
+//! windows that are free, after removing what the earlier page has stored. `devtools` has the browser, which the tests share.
+//! It knows nothing about the page under test.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -24,7 +24,7 @@ const BLANK: &str = "about:blank";
 /// A page in a window of its own.
 pub struct Page {
     browser: Arc<Browser>,
-    // Until it is dropped.
+    // `None` only once the page is being dropped.
     window: Option<Window>,
     session: String,
     messages: Receiver<Value>,
@@ -102,7 +102,7 @@ impl Page {
         let attach = json!({ "targetId": window.target, "flatten": true });
         let attached = browser.call("Target.attachToTarget", &attach);
         let session = attached["sessionId"].as_str().unwrap().to_owned();
-        // Nothing is missed: a session reports no event before its page is asked for some.
+        // Nothing is missed: a session reports no event before its page is asked for events.
         let messages = browser.listen(&session);
         let mut page = Page {
             browser,
@@ -114,7 +114,8 @@ impl Page {
         for domain in ["Page", "Runtime", "Network", "Log"] {
             page.call(&format!("{domain}.enable"), json!({}));
         }
-        // The windows of other tests take the focus, which a page needs to receive keys. So each one behaves as if it had it.
+        // The windows of other tests take the focus, which a page needs to receive keys. So each page behaves as if it had the
+        // focus.
         page.call(
             "Emulation.setFocusEmulationEnabled",
             json!({ "enabled": true }),

@@ -23,13 +23,13 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Longer than anything here takes on a busy machine with two cores.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Chromium without what only a desktop needs, which takes a quarter less time for all tests of the report, and Chromium itself
-/// where that is not installed. Both draw the same pages.
+/// Chromium without its desktop parts, which runs all tests of the report in a quarter less time, and full Chromium where that
+/// is not installed. Both draw the same pages.
 const PROGRAMS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
 const FLAGS: &[&str] = &[
     "--headless",
-    // Otherwise the first of the programs places letters elsewhere than the second.
+    // Without this, the first of the programs places letters differently from the second.
     "--font-render-hinting=none",
     "--no-sandbox",
     "--disable-gpu",
@@ -37,7 +37,7 @@ const FLAGS: &[&str] = &[
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    // The pages of other tests are open, too; none of them is in the background.
+    // The pages of other tests are open too; none of them must be slowed down as a page in the background.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
@@ -60,7 +60,7 @@ pub struct Window {
     context: String,
 }
 
-/// A running Chromium. Dropping it ends it.
+/// A running Chromium, which is ended when this is dropped.
 pub struct Browser {
     process: Child,
     to_browser: Mutex<ChildStdin>,
@@ -143,7 +143,7 @@ impl Browser {
         lock(&self.listeners).contains_key(NO_SESSION)
     }
 
-    /// Sends a call of a method, and returns the id of its answer. It belongs to a session, or to the browser as a whole.
+    /// Sends a call of a method, and returns the id of its answer. The call belongs to a session, or to the browser as a whole.
     pub fn send(&self, session: Option<&str>, method: &str, params: &Value) -> Result<u64> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let mut message = json!({ "id": id, "method": method, "params": params });
@@ -195,7 +195,7 @@ impl Browser {
         receiver
     }
 
-    /// Forgets a session. Its messages arrive nowhere.
+    /// Forgets a session, whose further messages are discarded.
     pub fn forget(&self, session: &str) {
         lock(&self.listeners).remove(session);
     }

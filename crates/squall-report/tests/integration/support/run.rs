@@ -1,7 +1,7 @@
 //! Runs made up for the tests, shaped like what packet loss does to real ones.
 //!
-//! HTTP/1.1: flat bands, and a few requests wait 200 ms for their own retransmission. HTTP/2: a sawtooth, in which all
-//! requests of a connection wait for one. This is no model of the protocols; it only looks similar.
+//! HTTP/1.1: flat bands, and a few requests wait 200 ms for their own retransmission. HTTP/2: a sawtooth, in which all requests
+//! of a connection wait for one retransmission. This is no model of the protocols; it only looks similar.
 
 use squall_analysis::{RunSummary, summarise, trial_stats};
 use squall_base::plan::{

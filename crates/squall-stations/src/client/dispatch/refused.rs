@@ -78,7 +78,7 @@ fn begin(request: u64, traffic: &mut Traffic, reactor: &Reactor) {
 }
 
 #[test]
-fn unwatchable_connection_fails_its_request_but_not_the_next_one() {
+fn unwatchable_connection_fails_its_request_and_the_next_opens_another() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (sender, mut records) = queue(Capacity::Unbounded);
     let mut traffic = traffic(listener.local_addr().unwrap(), sender);

@@ -315,7 +315,7 @@ impl Fronts {
         }
     }
 
-    /// Opens the window again after bytes of a request have left for the upstream or were discarded.
+    /// Returns `n` bytes of a request to the window once they have left for the upstream or were discarded.
     pub(super) fn consume(&mut self, at: FrontKey, stream: StreamId, n: u64) {
         if n > 0 {
             self.touched(at).consume(stream, n);
@@ -340,7 +340,7 @@ impl Fronts {
         }
     }
 
-    /// Notes that `n` bytes no longer wait.
+    /// Notes that `n` bytes no longer wait for upstreams.
     pub(super) fn drop_backlog(&mut self, at: FrontKey, n: u64) {
         let is_scarce = self.memory.is_scarce();
         match at {

@@ -26,18 +26,18 @@ pub(in crate::proxy) struct QuicFront {
 
 /// The proxy's part of a connection's state; the engine has the other.
 struct Peer {
-    /// Its number in the records.
+    /// The connection's number in the records.
     number: u32,
     address: SocketAddr,
     open: OpenExchanges,
     handshake: Handshake,
     /// When a request or a response last made progress.
     last_progress: Time,
-    /// Bytes of its requests that wait for upstreams.
+    /// Bytes of the connection's requests that wait for upstreams.
     backlog_bytes: usize,
-    /// What it held when it was last counted: also what its engine holds.
+    /// What the connection held when it was last counted, including what its engine held.
     held_bytes: usize,
-    /// It was closed because of what it held. The engine still has it for a while.
+    /// The connection was closed because of what it held. The engine still has it for a while.
     is_given_up: bool,
 }
 
@@ -57,7 +57,7 @@ impl QuicFront {
         self.endpoint.address()
     }
 
-    /// When its next timer is due.
+    /// When the listener's next timer is due.
     pub(in crate::proxy) fn deadline(&self) -> Option<Time> {
         self.endpoint.deadline()
     }
@@ -252,7 +252,7 @@ impl QuicFront {
 }
 
 impl Peer {
-    /// Counts what it holds now.
+    /// Counts what the connection holds now.
     fn count_held(&mut self, connection: u32, engine: &h3::Server, memory: &mut HeldMemory) {
         let holds = if self.is_given_up {
             0

@@ -42,7 +42,7 @@ pub(in crate::proxy) struct TcpFront {
     /// HTTP/1.1: whether a request is being served.
     pub(in crate::proxy) is_serving: bool,
     pub(in crate::proxy) backlog_bytes: usize,
-    /// What it held after it was last written to.
+    /// What the connection held after it was last written to.
     pub(in crate::proxy) held_bytes: usize,
     pub(in crate::proxy) is_dirty: bool,
     /// A response that only the connection's end delimits was cut off, so the connection ends with a reset.
@@ -72,13 +72,14 @@ impl TcpFront {
         self.protocol().version()
     }
 
-    /// Whether reading from it is paused, so that what waits here stays bounded; earlier while memory is scarce.
+    /// Whether reading from the connection is paused, so that what waits here stays bounded; earlier while memory is
+    /// scarce.
     fn is_paused(&self, is_scarce: bool) -> bool {
         self.backlog_bytes > max_backlog_bytes(self.version(), is_scarce)
             || self.waiting.len() > MAX_WAITING
     }
 
-    /// Whether it has something to read and may be read from.
+    /// Whether the connection has something to read and may be read from.
     pub(in crate::proxy) fn may_read(&self, is_scarce: bool) -> bool {
         self.tcp.has_unread && !self.tcp.is_ending && !self.is_paused(is_scarce)
     }
@@ -144,7 +145,8 @@ impl TcpFront {
         !self.tcp.engine.is_open() && self.tcp.has_written_all()
     }
 
-    /// A client that still reads would take a clean end for the end of a response that was cut off.
+    /// Whether the connection must be reset: after a clean end, a client that still reads would take a cut response for a
+    /// whole one.
     fn ends_abruptly(&self) -> bool {
         self.is_cut_off || self.tcp.engine.must_reset()
     }
@@ -181,14 +183,14 @@ impl TcpFront {
         let _ = self.write(inbox);
     }
 
-    /// Closes its socket so that no client takes a response that was cut off for a complete one.
+    /// Closes the socket so that no client takes a response that was cut off for a complete one.
     pub(in crate::proxy) fn close(self) {
         if self.ends_abruptly() {
             self.tcp.close_abruptly();
         }
     }
 
-    /// What its inbox collects.
+    /// What the connection's inbox collects.
     pub(in crate::proxy) fn wants(log: &StationLog) -> InboxOptions {
         InboxOptions {
             fields: true,

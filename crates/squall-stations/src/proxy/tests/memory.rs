@@ -20,7 +20,7 @@ use crate::proxy::keys::FrontKey;
 use crate::visitor::{Visitor, context, identity};
 
 pub(super) const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-/// The proxy itself responds to it.
+/// A request that the proxy itself responds to.
 const OPTIONS: &str =
     "OPTIONS / HTTP/1.1\r\nhost: a\r\nmax-forwards: 0\r\nconnection: close\r\n\r\n";
 const LARGE_BYTES: usize = 64 << 20;
@@ -229,7 +229,7 @@ fn many_clients_together_hold_less_than_the_limit() {
     let still_open = (proxy.0.connections.relay.fronts.tcp.iter().flatten()).count();
     let closed = proxy.closed_to_save_memory();
     assert!(still_open > 0 && closed > 0, "{still_open}, {closed}");
-    // This ends the other connections.
+    // Dropping the proxy ends the other connections.
     drop(proxy);
     for client in clients {
         let _ = client.join().unwrap();

@@ -170,9 +170,9 @@ const TWO_LINES: [&str; 3] = ["a\rinjected: b", "a\ninjected: b", "a\r\ninjected
 
 const CLOSING_POST: &str = "connection: close\r\ncontent-length: 3\r\n\r\nabc";
 
-/// RFC 9113, section 8.7: the request was certainly not processed, so any method may be sent again.
+/// RFC 9113, section 8.7: the request was certainly not processed, so any method may be retried.
 #[test]
-fn request_beyond_a_goaway_is_sent_again() {
+fn request_beyond_a_goaway_is_retried() {
     let between = Between::start(|listener| {
         let mut first = Wire::accept(&listener);
         assert_eq!(first.wait_for_request(), 1);
@@ -193,9 +193,9 @@ fn request_beyond_a_goaway_is_sent_again() {
     assert_eq!((front.len(), front[0].status), (1, Some(200)));
 }
 
-/// A request that an upstream may have processed is sent again only if it is idempotent (RFC 9110, section 9.2.2).
+/// A request that an upstream may have processed is retried only if it is idempotent (RFC 9110, section 9.2.2).
 #[test]
-fn a_request_that_may_have_been_processed_is_not_sent_again() {
+fn non_idempotent_request_that_may_have_been_processed_is_not_retried() {
     let between = Between::start(|listener| {
         let mut first = Wire::accept(&listener);
         let stream = first.wait_for_request();

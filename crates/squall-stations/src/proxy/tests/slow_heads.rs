@@ -59,7 +59,7 @@ fn slow_head_is_answered_with_408_and_ends_the_connection() {
         let front = proxy.connections.relay.fronts.tcp[0].as_deref();
         front.is_some_and(|front| front.tcp.engine.buffered_bytes() == 25)
     });
-    // Only the first byte counts, not the last one.
+    // The limit counts from the head's first byte, not from its last one.
     sweep(&mut proxy, clock::now() + HEAD_TIMEOUT);
     proxy.turn_until("answered", |proxy| open(proxy) == 0);
     let mut answer = Vec::new();
@@ -93,7 +93,7 @@ fn connection_with_a_slow_head_over_http2_is_closed() {
         let wake = clock::now() + Duration::from_millis(10);
         proxy.0.turn(Some(wake)).unwrap();
     }
-    // Only the first byte counts, not the last one.
+    // The limit counts from the head's first byte, not from its last one.
     sweep(&mut proxy, read + HEAD_TIMEOUT);
     assert_eq!(open(&proxy.0), 0);
     assert!(only_the_client_was_slow(&proxy));

@@ -80,7 +80,7 @@ fn answer_timeout_starts_when_a_request_begins_to_wait_for_a_connection() {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut proxy = before_silence(&upstream);
     let mut other = connect(proxy.address());
-    // Its body is awaited, so it keeps the upstream's only stream for longer than the timeout for an answer.
+    // This request's body is awaited, so it keeps the upstream's only stream for longer than the answer timeout.
     let post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nb";
     other.write_all(post).unwrap();
     proxy.turn_until("sent", is_any_sent);

@@ -1,10 +1,10 @@
 //! A server that does the least possible for a request: it waits, reads and writes, and looks at as few bytes as it
 //! can.
 //!
-//! A client that waits for its server pays for the wait, which hides what a request costs the client. Only a server
-//! that is faster than every client lets them work almost without a pause, and this one does only what no server can do
-//! without. It understands only the requests of these cases, and answers them with 1 KiB: `servers` starts it, and no
-//! other program should use it. `h1` and `h2` have the protocols.
+//! A client that waits for its server pays for the wait, which hides what a request costs the client. Only if the server is
+//! faster than every client can clients work almost without a pause, so this server does only what no server can do without. It
+//! understands only the requests of these cases, and answers them with 1 KiB: `servers` starts it, and no other program should
+//! use it. `h1` and `h2` have the protocols.
 
 mod h1;
 mod h2;

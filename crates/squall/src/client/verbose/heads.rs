@@ -1,7 +1,7 @@
 //! Finds the fields of a received HEADERS frame: those of the next header section to be completed on its stream.
 //!
-//! A frame is seen when its frame header was read. Its section is known only when the last of it is decoded, possibly
-//! some reads later. This module only pairs the two; `mod` prints.
+//! A HEADERS frame is seen once its frame header is read. Its header section is known only once all of it is decoded,
+//! possibly some reads later. This module only pairs the two; `mod` prints.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ pub(super) struct HeaderSection {
 /// What is known of a received HEADERS frame.
 pub(super) enum HeadersState {
     Complete(HeaderSection),
-    /// It has no section, and none will follow.
+    /// The frame has no section, and none will follow.
     Missing,
-    /// Its section is incomplete.
+    /// The section is incomplete.
     Pending,
 }
 
@@ -127,15 +127,15 @@ fn is_received(frame: &FrameFacts, name: &str) -> bool {
 /// Whether `later` can arrive only after the section of `frame` is complete: over HTTP/2 any frame but its CONTINUATION
 /// (RFC 9113, section 4.3), over HTTP/3 the next frame of its stream.
 fn follows(later: &FrameFacts, frame: &FrameFacts) -> bool {
-    let is_of_both = later.way == Way::Received && later.layer == frame.layer;
-    is_of_both
+    let is_comparable = later.way == Way::Received && later.layer == frame.layer;
+    is_comparable
         && match frame.layer {
             FrameLayer::Http2 => frame_name(later.layer, later.kind) != Some("CONTINUATION"),
             FrameLayer::Http3 | FrameLayer::Quic => later.stream == frame.stream,
         }
 }
 
-/// Whether nothing more can arrive on that stream.
+/// Whether this event means that nothing more can arrive on stream `of`.
 fn ends_stream(event: &ClientEvent, of: Option<u64>) -> bool {
     let stream = match event {
         ClientEvent::StreamReset { stream, .. }

@@ -214,7 +214,7 @@ pub(super) struct ResponseTimes {
     pub(super) response: [Duration; 3],
     /// Without the generator's lag and the times at which links ran late.
     pub(super) without_own: [Duration; 3],
-    /// The same, but a link that ran late because its processor was full counts as part of the response time.
+    /// As `without_own`, but the lateness of a link whose thread's processor was full stays in the response time.
     pub(super) without_disturbance: [Duration; 3],
     /// For each link, the share of all response times in which the processor of its thread was full.
     pub(super) full_shares: Vec<f64>,
@@ -532,7 +532,7 @@ mod tests {
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
     }
 
-    /// A response time of 100 ms: the link was full for 30 ms, and late in 20 ms of these and in 2 ms more.
+    /// In a response time of 100 ms, the link was full for 30 ms, and late for 20 ms of these and for 2 ms more.
     #[test]
     fn lateness_of_a_full_link_does_not_count_as_a_disturbance() {
         let at = |millis| Time::from_nanos(millis * 1_000_000);

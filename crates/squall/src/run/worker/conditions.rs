@@ -14,7 +14,7 @@ use squall_record::read_text_at_most;
 use super::assignment::Assignment;
 use crate::limits;
 
-/// The settings of a link of the trial, by its place among the links of the path; its times count from the load's start.
+/// The settings of one of the trial's links, by its place among the path's links; their times count from the load's start.
 pub(super) fn settings(assignment: &Assignment, link: usize) -> Result<LinkSettings> {
     let condition = assignment.trial.condition.of_link(link);
     let mut traces = |name: &str| trace(assignment, name);

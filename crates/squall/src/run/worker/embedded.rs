@@ -69,7 +69,8 @@ impl EmbeddedStations<'_> {
         Ok((settings, uploads))
     }
 
-    /// How long before a request is due the client stops sleeping; the links' threads also spin.
+    /// How early the client stops sleeping before a request is due. It spins only if there are enough
+    /// processors, of which the links' threads need some to spin, too.
     pub(super) fn spin(&self) -> Spin {
         let spinning = 1 + self.trial.variant.links() as u32;
         spin::grant(Spin::always(self.trial.load.spin), spinning).spin

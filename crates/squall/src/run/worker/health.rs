@@ -51,7 +51,7 @@ impl Evidence<'_> {
         self.answered > 0 && is_slight(self.response.response, self.response.without_own)
     }
 
-    /// Whether it changed none except through links that were full.
+    /// Whether squall's own lateness changed no response times, except through links whose thread's processor was full.
     fn is_slightly_disturbed(&self) -> bool {
         self.answered > 0 && is_slight(self.response.response, self.response.without_disturbance)
     }
@@ -67,7 +67,7 @@ pub(super) struct LinkThreadEvidence {
     pub(super) hop: u8,
     pub(super) wakeup: Lateness,
     pub(super) scheduling: Scheduling,
-    /// How often packets crossed its devices, by direction, if these exchanged super-packets.
+    /// How many times packets crossed the link's devices, by direction, if the devices exchanged super-packets.
     pub(super) offload_crossings: Option<[Crossings; 2]>,
 }
 
@@ -219,7 +219,8 @@ fn judge_machine(evidence: &Evidence, reasons: &mut Vec<String>) {
     judge_listening(evidence.listen_dropped, reasons);
 }
 
-/// The limit of the queue is the machine's, unless a station asks for less.
+/// No listening socket may have turned connections away. The limit of its queue is the machine's, unless a station asks for
+/// less.
 fn judge_listening(dropped: u64, reasons: &mut Vec<String>) {
     if dropped > 0 {
         reasons.push(format!(
@@ -356,8 +357,8 @@ mod tests {
                           [[variant]]\nname = \"v\"\npath = \"client ~h1~> server\"\n[profile.standard]\n\
                           warmup = \"0s\"\nduration = \"1s\"\n";
 
-    /// The judgement of a link: the doubts about the trial, and the limits. Response times are 100 ms, and `without_ms`
-    /// without squall's lateness and without its disturbance.
+    /// Judges a link: returns the doubts about the trial, and the limits. Response times are 100 ms; without squall's lateness
+    /// they are `without_ms[0]`, and without its disturbance `without_ms[1]`.
     fn said_of_link(
         (full_share, carried_bit_per_s): (f64, Option<u64>),
         wakeup_ms: u64,
@@ -411,14 +412,14 @@ mod tests {
     }
 
     #[test]
-    fn link_that_was_full_most_of_the_time_or_late_while_full_is_the_bottleneck() {
+    fn link_is_the_bottleneck_if_mostly_full_or_late_only_while_full() {
         let carried = Some(2_340_000_000);
         for (full, wakeup_ms, without_ms) in [
-            // Full in nine tenths of all response times, whether late or not.
+            // Full for at least nine tenths of all response times, whether late or not.
             ((0.9, carried), 0, [100, 100]),
             ((0.95, carried), 1, [100, 100]),
             ((0.95, carried), 1, [50, 50]),
-            // Late, and the lateness of a processor that is not full changed nothing.
+            // Late, but only lateness while the processor was full changed response times.
             ((0.3, carried), 1, [50, 100]),
         ] {
             let [doubts, limits] = said_of_link(full, wakeup_ms, without_ms);
@@ -523,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn link_clock_that_starts_after_the_load_makes_a_trial_invalid() {
+    fn trial_is_invalid_if_a_link_clock_starts_after_the_load() {
         let said = |late| {
             let mut reasons = Vec::new();
             judge_start(late, &mut reasons);
@@ -537,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_turned_away_by_a_full_queue_make_a_trial_invalid() {
+    fn trial_is_invalid_if_a_full_queue_turned_connections_away() {
         let said = |dropped| {
             let mut reasons = Vec::new();
             judge_listening(dropped, &mut reasons);
@@ -553,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn warning_about_a_full_link_has_its_rate_and_suggests_one() {
+    fn warning_about_a_full_link_names_its_rate_and_suggests_a_limit() {
         assert_eq!(
             limit(2_340_000_000),
             "the link's thread had no processor time left, so the emulated path carries 2.34 Gbit/s here: set `rate`"

@@ -99,7 +99,7 @@ impl ProcessorWatch {
         }
     }
 
-    /// What was used since; `None` if that is not visible.
+    /// What other programs have used since the beginning; `None` if that is not visible.
     pub(super) fn finish(self) -> Option<OtherPrograms> {
         let (before, begun) = self.begun?;
         let (now, ended) = processor_use()?;

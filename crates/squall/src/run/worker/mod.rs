@@ -48,11 +48,11 @@ pub(crate) fn run(folder: &Path, parent: i32, attempt: u32) -> Result<CommandOut
     let assignment: Assignment =
         serde_json::from_str(&text).context("cannot parse the assignment on stdin")?;
     let privilege = user_namespace::acquire_privilege()?;
-    // After the namespace, because entering it clears the request (prctl(2), PR_SET_PDEATHSIG).
+    // Only after entering the namespace, because entering it clears the request (prctl(2), PR_SET_PDEATHSIG).
     if !process::die_with_parent(parent)? {
         bail!("the process {parent} that started this worker is gone");
     }
-    // While there is one thread, and before any byte of a program, a peer or a packet is read.
+    // While there is only one thread, and before any byte from a program, a peer or a packet is read.
     privileges::keep_only(rights(&assignment.trial))?;
     let partial = PartialTrial::begin(folder)?;
     let mut record = trial::run(assignment, attempt, privilege, &partial)?;

@@ -4,7 +4,7 @@
 //! A link's thread hands over the packets that cross it. On a hop inside a host, a tap is read every few
 //! milliseconds, which costs the stations only the kernel's copy. Observing threads run at background priority.
 //! `observe_hop` interprets the packets and produces rows. The capture of a link is written here too, because it
-//! has the same packets.
+//! needs the same packets.
 
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};

@@ -21,7 +21,7 @@ use super::observe_hop::HopObserver;
 use super::watched::ObserverReport;
 use crate::link::comment;
 
-/// A packet that stays in the link for longer than this, while others arrive, is taken out of order.
+/// If the link holds a packet for longer than this while others arrive, the others no longer wait for it.
 const HELD_AT_MOST: Duration = Duration::from_secs(10);
 
 /// A capture being written.

@@ -278,7 +278,7 @@ fn failed_exit(finished: &Result<ClientReport, ClientError>) -> Option<&ExitRepo
     (exit.status != Some(ProgramExit::Code(0))).then_some(exit)
 }
 
-/// The processor of each pinned program, by place: assigned from the last usable one downwards, and then again from the
+/// The processor of each pinned program, by place: assigned from the last usable one downwards, then starting over at the
 /// last. The first is left to the link and to our own stations, unless it is the only one.
 fn processors(variant: &Variant, usable: &[usize]) -> BTreeMap<usize, usize> {
     let choice = match usable {
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn program_without_a_version_is_configured_for_the_one_it_had_before_the_run() {
+    fn program_that_reports_no_version_is_configured_for_the_one_before_the_run() {
         let versions = BTreeMap::from([("nginx".to_owned(), [1, 29, 4])]);
         let numbers = |program: &str| {
             let program = program.to_owned();

@@ -53,7 +53,7 @@ pub(super) struct PathReport {
     pub(super) scheduling: Scheduling,
     /// Connections that this machine failed to open, by error.
     pub(super) machine_errors: BTreeMap<String, u64>,
-    /// How long before a request is due our own client stops sleeping.
+    /// How early our own client stops sleeping before a request is due.
     pub(super) client_spin: Duration,
     /// What programs outside of the run used of the processors while the client ran.
     pub(super) other_programs: Option<OtherPrograms>,
@@ -368,8 +368,8 @@ fn run_client(
     let spin = settings.spin;
     let (pages_sender, pages) = mpsc::channel();
     let (start, beginning) = (sinks.start.clone(), link.clone());
-    // Usually on the client's thread, which a busy machine does not delay as it may delay this one. The time is set in advance,
-    // also for a closed load, so that the link's thread has it in time.
+    // Usually runs on the client's thread, which a busy machine delays less than this one. The time is set in advance, even for
+    // a closed load, so that the link's thread has it in time.
     let decide = move || {
         let at = clock::now() + START_AFTER;
         beginning.set(at);

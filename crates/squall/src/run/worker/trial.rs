@@ -80,7 +80,7 @@ pub(super) fn run(
     })
 }
 
-/// All of our own stations share this process, so each connection needs two files.
+/// Checks that enough files may be open. All of our own stations share this process, so each connection needs two files.
 fn check_open_files(trial: &Trial) -> Result<()> {
     let variant = &trial.variant;
     let allowed = scheduling::raise_open_files().context("cannot raise the limit of open files")?;
@@ -154,7 +154,7 @@ fn measure(
     );
     // The tables are complete when the last sender is dropped.
     drop(station_sinks);
-    // In order of cause and effect: when any other part fails, the client gives up too.
+    // Errors are returned in order of cause and effect: when any other part fails, the client gives up too.
     let links = links.stop(hosts)?;
     let packets = packets.finish()?;
     let observed = observers.finish();
@@ -218,7 +218,7 @@ fn directions(link: &LinkResult, packets: &LinkTotals) -> [DirectionHealth; 2] {
     })
 }
 
-/// How the thread of a link was driven.
+/// What is recorded of a link's thread.
 fn link_thread(link: &LinkResult) -> LinkThreadHealth {
     LinkThreadHealth {
         hop: link.hop,

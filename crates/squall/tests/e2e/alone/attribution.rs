@@ -8,7 +8,7 @@ use squall_base::record::{Cause, Outcome};
 use crate::attribution::{DELAY, SMALL, Trial, check_loss, check_sums, recipe, run};
 use crate::support::{quantile, quiet_seat};
 
-/// Only for requests of one packet each way: few moments of such a request can be delayed by a late thread.
+/// Checks host time, only for requests of one packet each way: a late thread can delay such a request at only a few moments.
 fn check_host_of_few_packets(trial: &Trial) {
     let name = trial.name();
     let p99 = quantile(&trial.spans_ms(Cause::Host), 0.99);
@@ -20,7 +20,7 @@ fn check_host_of_few_packets(trial: &Trial) {
 }
 
 #[test]
-fn without_loss_the_time_is_the_distance() {
+fn without_loss_distance_is_exactly_one_round_trip() {
     let _seat = quiet_seat();
     for trial in run(&recipe(&SMALL, "0%")) {
         assert!(trial.is_clean());
@@ -31,7 +31,7 @@ fn without_loss_the_time_is_the_distance() {
         assert_eq!(trial.found.drops, [], "{}", trial.name());
         for (request, row) in trial.requests.iter().zip(trial.found.causes.iter()) {
             assert_eq!(request.outcome, Outcome::Answered);
-            // To the server and back, and not a nanosecond more.
+            // Twice the link's delay, and not a nanosecond more.
             assert_eq!(
                 row.spans[Cause::Distance],
                 DELAY + DELAY,
@@ -63,7 +63,7 @@ fn delays_by_loss_are_attributed_to_the_lost_packets() {
     for trial in run(&recipe(&SMALL, "2%")) {
         check_loss(&trial);
         check_host_of_few_packets(&trial);
-        // Every request is one packet each way, so its own loss costs it everything beyond the bare round trip.
+        // Every request is one packet each way, so if that packet is lost, all time beyond the bare round trip is its own loss.
         let is_h3 = trial.name().contains("-h3-");
         let is_multiplexed = trial.name().contains("-h2");
         assert_eq!(

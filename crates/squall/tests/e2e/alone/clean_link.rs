@@ -67,7 +67,7 @@ fn requests_take_the_expected_round_trips_and_little_more() {
     }
 }
 
-/// Every timestamp is present, and none precedes the one before it.
+/// Checks that every timestamp is present, and none precedes the one before it.
 fn check_marks(name: &str, request: &RequestRecord) {
     assert_eq!(
         (request.outcome, request.status),

@@ -46,7 +46,7 @@ fn check_json(folder: &Path) {
     );
 }
 
-/// If there are too few trials to show a rise, the command fails only with `--fail-if-unknown`.
+/// Checks that too few trials to show a rise make the command fail only with `--fail-if-unknown`.
 fn check_failure_flags(folder: &Path) {
     for (flag, expected) in [("--fail-if-worse", 0), ("--fail-if-unknown", 1)] {
         let judged = compare(folder, folder, &[flag]);
@@ -56,7 +56,7 @@ fn check_failure_flags(folder: &Path) {
     }
 }
 
-/// Checks thresholds that concern only the run `after`: both commands judge them alike.
+/// Checks thresholds that concern only the run `after`: `compare` and `report` judge them alike.
 fn check_absolute_thresholds(before: &Path, after: &Path) {
     for (limit, expected) in [("med<30", 99), ("med>30", 0), ("errors:count==0", 0)] {
         let compared = compare(before, after, &["--threshold", limit]);
@@ -113,7 +113,7 @@ fn compare_reports_changes_with_an_exit_code_for_ci() {
         check_failure_flags(&calm.folder);
     }
 
-    // Different conditions are different cells; a threshold without a cell fails.
+    // Runs under different conditions have no cell in common, so a relative threshold fails.
     let slow = run(&conditions("20ms"), &[H1], 2, &["--seed", "6"]);
     let apart = compare(&calm.folder, &slow.folder, &["--threshold", "p(99)<=9x"]);
     let said = stdout(&apart);

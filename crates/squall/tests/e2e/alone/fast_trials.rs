@@ -1,7 +1,7 @@
 //! Trials with large bodies over a link without a rate: super-packets at the devices, wire packets in the record, and figures
 //! that are valid or limits.
 //!
-//! What super-packets do to a flow by itself is in `fast_link`. No test asserts a speed.
+//! What super-packets do to a single flow is in `fast_link`. No test asserts a speed.
 
 use squall_base::record::Direction;
 
@@ -28,7 +28,7 @@ fn super_packets(trial: &TrialFiles) -> bool {
 }
 
 #[test]
-fn large_download_without_a_rate_is_valid_or_a_limit_over_every_version() {
+fn large_download_over_a_link_without_a_rate_is_valid_or_a_limit() {
     let _bench = bench();
     let other_work = OtherWork::watch();
     let run = download("23MB", "");

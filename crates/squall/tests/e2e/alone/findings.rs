@@ -120,9 +120,9 @@ fn reports_window_and_frame_problems() {
     check_late_updates(&run, "tiny stream", 16 * 1_024);
 }
 
-/// Updates at half of a 16 KiB window are late if the client reads packets one at a time as they arrive, because each
-/// update then returns only a little more than half. A client that reads everything in one go returns the whole window
-/// (docs/METHOD.md, "Findings"). So the finding is optional; but for every request that it names, updates must on
+/// Checks late updates. Updates at half of a 16 KiB window are late if the client reads packets one at a time as they arrive,
+/// because each update then returns only a little more than half. A client that reads everything in one go returns the whole
+/// window (docs/METHOD.md, "Findings"). So the finding is optional; but for every request that it names, updates must on
 /// average return at most three quarters of the window.
 fn check_late_updates(run: &FinishedRun, variant: &str, window_bytes: u64) {
     const WINDOW_UPDATE: u64 = 8;

@@ -30,7 +30,7 @@ const TOLERANCE: Duration = Duration::from_millis(1);
 const AGREEING_PERCENT: usize = 99;
 /// HTTP/2 windows too large to hold anything back: their waits would not be caused by loss.
 const WINDOWS: &str = "http2 = { stream_window = \"16MiB\", connection_window = \"64MiB\" }\n";
-/// How often a run is repeated if other work on the machine disturbed it.
+/// How many times a run is made at most if other work on the machine disturbs it.
 const ATTEMPTS: usize = 3;
 
 /// No packet.
@@ -473,7 +473,7 @@ struct Compared {
     agreeing: usize,
     with_loss: usize,
     with_hol: usize,
-    /// Descriptions of those that differ too much.
+    /// Descriptions of the responses on which the methods differ too much.
     apart: Vec<String>,
 }
 

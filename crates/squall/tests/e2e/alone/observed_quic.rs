@@ -108,7 +108,7 @@ fn dissected(capture: &Path) -> Vec<Vec<Datagram>> {
     order.into_iter().map(|(_, datagrams)| datagrams).collect()
 }
 
-/// The observer and tshark must agree on every datagram of a capture that includes its secrets.
+/// Checks that the observer and tshark agree on every datagram of a capture that includes its secrets.
 fn check_capture(name: &str, capture: &Path) {
     let home = TempDir::new().expect("a temporary folder");
     let imported = Imported::of(home.path(), capture, None);

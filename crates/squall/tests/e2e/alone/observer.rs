@@ -23,8 +23,8 @@ struct Both {
     port: u16,
 }
 
-/// The bytes of an upload and of its response. Over TCP, where times are compared, both take two TLS records: of longer ones
-/// twelve streams receive so much at a time that an unoptimised client may work for a millisecond.
+/// The bytes of an upload and of its response. Over TCP, where times are compared, both take two TLS records: with longer
+/// bodies, twelve streams would receive so much at a time that an unoptimised client could be busy for a millisecond.
 fn bodies(protocol: Protocol) -> (usize, usize) {
     match protocol {
         Protocol::H3 => (50_000, 40_000),
@@ -77,7 +77,8 @@ fn load(protocol: Protocol, sets: &[&str], more: &[&str]) -> Both {
 }
 
 const SOME: [&str; 6] = ["-n", "60", "-c", "3", "-m", "4"];
-/// For a client that opens connections under load: while it computes for the handshake of one, no response on another waits.
+/// For a client that opens connections under load: with one request at a time, no response has to wait while the client
+/// computes another connection's handshake.
 const ONE_AT_A_TIME: [&str; 6] = ["-n", "60", "-c", "1", "-m", "1"];
 
 fn have_tools() -> bool {
@@ -113,8 +114,8 @@ fn import_of_http2_matches_the_clients_record_and_tshark() {
     }
 }
 
-/// With the keys, tshark counts as many frames of each type in each direction of a capture, and as many streams, as the
-/// client's rows have.
+/// Checks that tshark, given the keys, counts the same frames of each type in each direction of a capture, and the same
+/// streams, as the observed rows have.
 pub(crate) fn check_tshark(
     (capture, keys): (&Path, Option<&Path>),
     protocol: Protocol,
@@ -125,8 +126,8 @@ pub(crate) fn check_tshark(
     let names = ["tcp.srcport", "tcp.stream", "http2.type", "http2.streamid"];
     let more = ["-d", &format!("tcp.port=={port},{layer}")];
     let mut rows = fields(capture, keys, "http2", &names, &more);
-    // A squall server sends SETTINGS immediately, also on the connection that only ends the capture and sends nothing.
-    // The observer does not consider that HTTP/2; tshark decodes everything at this port as HTTP/2.
+    // A squall server sends SETTINGS immediately, even on the connection that only ends the capture and on which the client
+    // sends nothing. The observer does not consider that HTTP/2; tshark decodes everything at this port as HTTP/2.
     let port = port.to_string();
     let spoken: BTreeSet<String> = rows
         .iter()

@@ -18,7 +18,7 @@ use crate::support::{
 /// One-way delay.
 const DELAY_NS: i64 = 5_000_000;
 const PROFILE: &str = "warmup = \"500ms\"\nduration = \"1s\"\ndrain = \"2s\"";
-/// The listening ports of the stations behind the first and the second hop.
+/// The listening ports of the stations after the first and the second hop.
 const PORTS: [u16; 2] = [8080, 8081];
 
 fn variant(name: &str, path: &str, more: &str) -> String {
@@ -80,7 +80,7 @@ fn hop_that_spoke_another_protocol_makes_the_trial_invalid() {
         // It runs three times, because the invalid trial is repeated.
         "warmup = \"100ms\"\nduration = \"500ms\"\ndrain = \"2s\"",
     );
-    // They respond as their configuration says.
+    // The two nginxes respond as their own configuration says.
     let text = text.replace("[response]\nstatus = 200\nbody = \"1KiB\"\n", "");
     let run = run_whatever(&(text + &two_nginx()), &["--attempts", "2"]);
     let said = stderr(&run.output);
@@ -223,7 +223,8 @@ fn record_split_by_the_congestion_window_differs_by_one_round_trip() {
     }
 }
 
-/// One side's rows come from a squall station, the other's from packets at the other end of a link with this delay.
+/// Checks a hop whose rows come from a squall station on one side, and on the other from packets at the other end of a link
+/// with this delay.
 fn check_sides(
     [client, server]: [&Rows; 2],
     record: &TrialRecord,
@@ -252,7 +253,7 @@ fn check_sides(
     }
 }
 
-/// The program's sockets were sampled, each under the number of its connection.
+/// Checks that the program's sockets were sampled, each under the number of its connection.
 fn check_samples(folder: &TrialFolder, connections: u64) {
     let sockets = read_sockets(folder.sockets()).expect("sockets.parquet");
     let numbers = |side| -> BTreeSet<u32> {

@@ -291,9 +291,9 @@ fn costliest_fault_is_named_first_in_19_of_20_probes() {
 /// Probes that did not find what was built.
 #[derive(Default)]
 struct Misses {
-    /// Those that did not name the costliest fault first.
+    /// Probes that did not name the costliest fault first.
     of_first: Vec<String>,
-    /// Those that did not name all faults.
+    /// Probes that did not name all faults.
     of_any: Vec<String>,
 }
 

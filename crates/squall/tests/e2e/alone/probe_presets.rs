@@ -1,5 +1,5 @@
-//! `squall probe` against `squall serve` with each preset, 30 ms away: it must see the windows, the updates and the limit of
-//! streams that the preset sets, and predict the rate of the upload where windows limit it.
+//! `squall probe` against `squall serve` with each preset, 30 ms away: it must see the windows, the updates and the stream
+//! limit that the preset sets, and predict the rate of the upload where windows limit it.
 //!
 //! `probe_servers` has the programs that the presets are named after.
 
@@ -70,7 +70,8 @@ fn is_limited(settings: &Http2Settings) -> bool {
     settings.stream_window.get() <= SMALL && !is_raised
 }
 
-/// The range of the connection's largest window: it is less by the short upload before if the server has not returned that.
+/// The range of the connection's largest window: if the server has not yet returned the credit of the earlier short upload, the
+/// window is smaller by that upload.
 fn connection_bytes(settings: &Http2Settings) -> RangeInclusive<u64> {
     let window = settings.connection_window.get();
     match settings.window_updates {

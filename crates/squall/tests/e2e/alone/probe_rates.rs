@@ -20,7 +20,7 @@ fn predicted(result: &Value, windows: &Value) -> f64 {
     1e9 * bytes / rtt
 }
 
-/// The upload rate that the windows allow here, divided by the measured rate.
+/// The upload rate that the windows allow on this path, divided by the measured rate.
 fn of_upload(result: &Value) -> f64 {
     let predicted = predicted(result, &result["endpoint"]["upload_windows"]);
     let upload = &result["endpoint"]["versions"][0]["uploads"][0];
@@ -66,7 +66,7 @@ const UPLOAD: [&str; 2] = ["--upload", "2MB"];
 
 /// A known case: at a round trip of 33 ms, a stream window of 64 KiB allows 16 Mbit/s.
 #[test]
-fn rate_through_a_stream_window_is_predicted_and_named() {
+fn upload_rate_is_predicted_from_the_stream_window_which_is_blamed() {
     let _seat = quiet_seat();
     let home = home();
     let windows = [
@@ -87,7 +87,7 @@ fn rate_through_a_stream_window_is_predicted_and_named() {
 
 /// The load balancer that starves uploads, as `squall proxy` imitates it.
 #[test]
-fn rate_through_the_load_balancer_is_predicted_and_named() {
+fn upload_rate_through_alb_is_predicted_and_its_stream_window_is_blamed() {
     let _seat = quiet_seat();
     let home = home();
     let server = Serving::start(home.path(), &["--h1", "0", "--sink"]);
@@ -118,7 +118,7 @@ fn held_up_by(setting: &str) -> Value {
 
 /// A known case: curl's downloads of 23 MB at a round trip of 33 ms, when it gave streams 64 KiB.
 #[test]
-fn rate_through_a_window_of_the_client_is_predicted_and_named() {
+fn download_rate_is_predicted_from_the_clients_stream_window_which_is_blamed() {
     let _seat = quiet_seat();
     let fault = held_up_by("http2.stream_window=64KiB");
     let sentence = fault["sentence"].as_str().expect("a sentence");
@@ -131,7 +131,7 @@ fn rate_through_a_window_of_the_client_is_predicted_and_named() {
 }
 
 #[test]
-fn rate_through_a_connection_window_of_the_client_is_predicted_and_named() {
+fn download_rate_is_predicted_from_clients_connection_window_which_is_blamed() {
     let _seat = quiet_seat();
     let fault = held_up_by("http2.connection_window=64KiB");
     let sentence = fault["sentence"].as_str().expect("a sentence");

@@ -18,7 +18,7 @@ use crate::support::{
     run_until_valid, say_disturbed, seat, summary_of,
 };
 
-/// What delays requests that share a lossy connection.
+/// The causes that delay requests on a shared lossy connection.
 const CONNECTION_CAUSES: [Cause; 3] = [Cause::Cwnd, Cause::Loss, Cause::Hol];
 
 #[test]
@@ -169,7 +169,7 @@ fn check_explained(
     Ok(names)
 }
 
-/// Checks a path on which few connections of HTTP/2 cross the link: requests wait for them.
+/// Checks a path on which few HTTP/2 connections cross the link, so that requests wait for these.
 fn check_shared_connection(run: &FinishedRun, trial: &TrialFiles) -> Result<Vec<String>, String> {
     check_explained(run, trial, (&CONNECTION_CAUSES, 0.5), "single_connection")
 }

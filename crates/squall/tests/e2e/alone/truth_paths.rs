@@ -134,7 +134,7 @@ fn check_lossy(measured: &Measured) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing is lost, so requests cross the link once in each direction, and the time that the programs need is still
+/// Checks that without loss requests cross the link once in each direction, and that the time that the programs need is still
 /// `host`.
 fn check_lossless(measured: &Measured) -> Result<(), String> {
     let name = &measured.name;

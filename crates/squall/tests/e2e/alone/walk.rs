@@ -108,7 +108,7 @@ fn every_command_of_the_walkthrough_works_as_shown() {
     check_answer(of(OWN), &trials);
 }
 
-/// The edit took effect: a window of 65,535 bytes takes a round trip of 10 ms.
+/// Checks that the edit took effect: a window of 65,535 bytes takes a round trip of 10 ms.
 fn check_change(trial: &TrialFiles) {
     check_validity(trial);
     let request = &trial.requests[0];
@@ -120,7 +120,7 @@ fn check_change(trial: &TrialFiles) {
     assert!(took >= least, "{}: {took}", trial.record.trial.folder());
 }
 
-/// The answer matches the one in the walkthrough, apart from its figures.
+/// Checks that the answer matches the one in the walkthrough, apart from its figures.
 fn check_answer(said: &str, trials: &[TrialFiles]) {
     let [shown] = blocks("text")[..] else {
         panic!("one answer is shown");

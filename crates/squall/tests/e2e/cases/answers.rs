@@ -69,7 +69,7 @@ fn folded_response_fields_are_joined_with_spaces() {
 }
 
 #[test]
-fn folds_that_continue_nothing_are_errors() {
+fn fold_without_a_field_line_to_continue_is_a_protocol_error() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     for answer in [
@@ -84,7 +84,7 @@ fn folds_that_continue_nothing_are_errors() {
     }
 }
 
-/// A frame of HTTP/2 on stream 1, and on the connection for SETTINGS.
+/// An HTTP/2 frame on stream 1.
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
     [&length[..], &[kind, flags, 0, 0, 0, 1], payload].concat()
@@ -109,7 +109,7 @@ const DATA: u8 = 0;
 const RST_STREAM: u8 = 3;
 const END_STREAM: u8 = 1;
 
-/// A message of gRPC with its prefix.
+/// A gRPC message with its prefix.
 fn message(content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u32).to_be_bytes();
     [&[0][..], &length, content].concat()
@@ -117,7 +117,7 @@ fn message(content: &[u8]) -> Vec<u8> {
 
 const HELLO: &[u8] = b"\n\x05hello";
 
-/// Frames that the server sends, the messages that arrive, and the error.
+/// The frames that the server sends, the number of messages that arrive, and the error.
 type Call = (Vec<Vec<u8>>, usize, &'static str);
 
 fn calls() -> Vec<Call> {

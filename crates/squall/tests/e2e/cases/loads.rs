@@ -1,4 +1,4 @@
-//! The rate of loads of few requests, and connections that carry few requests each.
+//! The rate of loads with few requests, and connections that carry few requests each.
 
 use std::path::Path;
 use std::thread;
@@ -46,7 +46,7 @@ fn few_requests_do_not_exceed_the_requested_rate() {
             ),
             (&["--stages", "4/s 500ms, 0 500ms, 8/s 500ms"], 4.0, 6),
         ];
-        // They mostly sleep, so they run at the same time.
+        // The loads mostly sleep, so they run at the same time.
         thread::scope(|scope| {
             for (arguments, rate, count) in rows {
                 let (home, url) = (home.path(), &url);

@@ -2,7 +2,7 @@
 //! are in `tests/data/cases`, each with a README that says where they are from, which command reads them and what is
 //! expected. Here the commands run, on servers and ports of the test.
 //!
-//! How a format is parsed is tested in the crate that parses it; here is what a user gets.
+//! How a format is parsed is tested in the crate that parses it; these tests show what a user gets.
 
 mod answers;
 mod captures;
@@ -64,7 +64,7 @@ fn run_with(home: &Path, arguments: &[&str], stdin: &[u8]) -> Ended {
     }
 }
 
-/// A case that no test reads would prove nothing.
+/// Checks that tests read every case and every input: an input that no test reads would prove nothing.
 #[test]
 fn each_case_and_each_of_its_inputs_is_in_a_test() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -33,7 +33,7 @@ fn targets(script: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// An entry for a GET that was sent, with the fields of `other` in it, or in place of its own.
+/// An entry for a GET that was sent, to which the fields of `other` are added, or whose fields they replace.
 fn entry(at_ms: usize, other: &Value) -> Value {
     let mut entry = json!({
         "startedDateTime": format!("2026-01-02T03:04:05.{at_ms:03}Z"),
@@ -55,8 +55,8 @@ fn merge(into: &mut Value, other: &Value) {
     }
 }
 
-/// A HAR file as this program would write it. Each of `others` is the JSON in which an entry differs from a GET that was
-/// sent.
+/// A HAR file as the program `creator` would write it. Each of `others` is the JSON in which an entry differs from a GET that
+/// was sent.
 fn har(creator: &str, others: &[&str]) -> Vec<u8> {
     let parsed = others
         .iter()
@@ -342,7 +342,7 @@ fn load_goes_to_the_hosts_that_the_command_selects() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let home = home.path();
-    // It exits at once, so requests sent there fail.
+    // This server exits at once, so requests sent to it fail.
     let third_party = Serving::start(home, &["--h1", "0"]).address("h1");
     let third_party = &third_party.to_string();
     let server = Serving::start(home, &["--h1", "0", "--https", "0"]);

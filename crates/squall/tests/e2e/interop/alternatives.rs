@@ -64,7 +64,7 @@ fn unusable_alternative_is_reported_and_not_used() {
         ("clear", "has no fresh h3 among its alternatives"),
         (
             "h3=:443",
-            "cannot be read: expected a quotation mark at byte 3",
+            "cannot be parsed: expected a quotation mark at byte 3",
         ),
     ] {
         let nginx = nginx::start_telling(&[("small", &content(1000))], field);

@@ -15,7 +15,7 @@ use crate::interop::support::{
 };
 use crate::support::seat;
 
-/// `peer` is a server that has only /small and /large, or a proxy in front of one.
+/// Checks downloads from `peer`, which is a server that has only /small and /large, or a proxy in front of one.
 fn check_downloads(peer: &Peer) {
     let small = content(SMALL);
     for http in peer.spoken() {
@@ -30,7 +30,7 @@ fn check_downloads(peer: &Peer) {
 const SMALL: usize = 1000;
 const REQUESTS: u32 = 1000;
 
-/// `store` is the nginx that stores what `peer` receives.
+/// Checks uploads to `peer`; `store` is the nginx that stores what `peer` receives.
 fn check_uploads(peer: &Peer, store: &Peer) {
     for http in peer.spoken() {
         let name = format!("sent-to-{}-over-{}", peer.name, http.name());

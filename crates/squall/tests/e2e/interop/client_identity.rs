@@ -9,8 +9,8 @@ use crate::interop::support::program::have;
 use crate::interop::support::{Http, Peer, caddy, nginx, squall};
 use crate::support::seat;
 
-/// `peer` has /small and requires the client certificate `client`; `refused` is the error that fetch prints over TLS
-/// without one.
+/// Checks requests to `peer`, which has /small and requires the client certificate `client`; `refused` is the error that fetch
+/// prints over TLS without one.
 fn check(peer: &Peer, client: &Certificate, refused: &dyn Fn(Http) -> &'static str) {
     let (cert, key) = (
         client.certificate.display().to_string(),

@@ -164,7 +164,7 @@ impl Drop for Server {
 
 const GET: &str = "GET / HTTP/1.0\r\nhost: test.local\r\n\r\n";
 
-/// Every connection was parsed to its end and carried one request with a 200 response.
+/// Checks that every connection was parsed to its end and carried one request with a 200 response.
 fn check_answered(observed: &Imported, connections: usize) {
     let found = observed.connections();
     assert_eq!(found.len(), connections, "{}", observed.summary);

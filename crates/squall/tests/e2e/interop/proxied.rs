@@ -25,7 +25,7 @@ fn check_proxy(start: impl Fn(Upstream) -> Peer, upstreams: &[Http]) {
     }
 }
 
-/// Requests for this path arrived over this HTTP version.
+/// Checks that requests for this path arrived over this HTTP version.
 fn check_spoken(server: &Peer, http: Http, path: &str) {
     for method in ["POST", "GET"] {
         let line = squall::access_line(server, &format!("\"{method} {path}\""));

@@ -1,6 +1,6 @@
 //! A request for a client to send, and the response.
 
-/// The URL, and what differs from a plain GET.
+/// A request: its URL, and what differs from a plain GET.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) url: &'a str,
@@ -44,7 +44,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Checks all three. The message shows only the start of the body, which may be very long.
+    /// Checks status, version and body. The message shows only the start of the body, which may be very long.
     pub(crate) fn check(&self, status: u16, version: &str, body: &[u8]) {
         let found = (self.status, self.version.as_str(), self.body.len());
         let start = String::from_utf8_lossy(&self.body[..self.body.len().min(200)]);

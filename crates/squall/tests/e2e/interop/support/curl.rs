@@ -23,7 +23,7 @@ pub(crate) fn fetch_with_head(http: Http, request: &Request, fields: &[&str]) ->
     }
     let (mut answer, head) = fetch_with(&flags, request);
     if request.method == "HEAD" {
-        // curl writes the head again in place of a body.
+        // With --head, curl also writes the head to the file of the body.
         assert_eq!(answer.body, head.as_bytes(), "{}", answer.asked);
         answer.body.clear();
     }

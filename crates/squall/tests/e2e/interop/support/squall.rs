@@ -168,7 +168,7 @@ fn finish(command: &mut Command) -> CommandOutput {
 }
 
 impl CommandOutput {
-    /// Checks that it received exactly this body.
+    /// Checks that the command received exactly this body.
     pub(crate) fn check(&self, body: &[u8]) {
         let CommandOutput {
             code,
@@ -185,7 +185,7 @@ impl CommandOutput {
         assert!(stdout == body, "another body of {command}");
     }
 
-    /// Checks that it failed and printed `message`.
+    /// Checks that the command failed and printed `message`.
     pub(crate) fn check_failed(&self, message: &str) {
         assert_eq!(self.code, Some(1), "{self:?}");
         assert!(self.stderr.contains(message), "no {message:?} in {self:?}");
