@@ -378,7 +378,7 @@ mod tests {
 
     /// Normal jitter as wide as the delay: the share cut off at zero is the share beyond one deviation, 15.9 %.
     #[test]
-    fn no_delay_is_negative() {
+    fn delays_are_never_negative() {
         let mut variation = variation(JitterShape::Normal, 0.0, 8);
         let delay = Duration::from_nanos(SPREAD_NS as u64);
         let zeros = (0..DRAWS).filter(|n| variation.vary(delay, key(0, *n)).is_zero());

@@ -133,8 +133,8 @@ impl Tap {
         Some(number)
     }
 
-    /// Before a flow begins: if `most_open` are open, ends an eighth of them, those that began first. If more packets of
-    /// such a connection follow, they count as another connection, seen from its middle.
+    /// Makes room for a new flow: if `most_open` flows are open, ends the oldest eighth of them. Later packets of such a
+    /// connection count as a new connection, picked up midway.
     fn make_room(&mut self, context: &mut Context<'_>) {
         let most = self.most_open;
         if self.begun.len() < most {

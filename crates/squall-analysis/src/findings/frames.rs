@@ -20,7 +20,7 @@ const H3_REQUEST_REJECTED: u64 = 0x10b;
 /// A DATA frame below this is tiny: the frame's 9 bytes of header, a record's 22 and a packet's 40 are more than it
 /// carries. A judgement.
 const TINY_DATA_BYTES: u64 = 64;
-/// Once a stream's window has stopped it this many times, its rate is that of the window; the first waits are also for
+/// Once a stream has exhausted its window this many times, the window sets its rate; the first few waits are partly due to
 /// slow start.
 const SETTLED_BLOCKS: u32 = 3;
 

@@ -23,8 +23,8 @@ const OPENED_AT_LEAST: f64 = 0.5;
 /// With fewer requests, the pool may just be filling.
 const REQUESTS_AT_LEAST: u64 = 20;
 
-/// How many measured requests opened a connection, and how long each waited for it: for the handshake of TCP and for that of
-/// TLS or QUIC.
+/// How many measured requests opened a connection, and how long each waited for it: for the TCP handshake and for the TLS or
+/// QUIC handshake.
 pub(super) fn openings(case: &Case<'_>) -> (u64, Costs) {
     let mut costs = Costs::default();
     let mut opened = 0;

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_below_the_cap_and_streams_are_not_reported() {
+    fn waits_below_the_cap_and_waits_for_streams_are_not_reported() {
         assert_eq!(pool(Protocol::H1, 6).finding("pool_exhaustion"), None);
         assert_eq!(pool(Protocol::H2, 5).finding("pool_exhaustion"), None);
     }

@@ -183,7 +183,7 @@ fn doubtful_trials_count_only_where_lateness_cannot_have_made_the_change() {
 }
 
 #[test]
-fn cells_of_only_one_run_are_listed() {
+fn cells_that_only_one_of_the_runs_has_are_listed() {
     let before = run(&CALM, 200.0, |_| {});
     let mut after = run(&CALM, 200.0, |_| {});
     after.conditions[0].cells[1].variant = "h3".to_owned();

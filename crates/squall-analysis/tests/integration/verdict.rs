@@ -116,7 +116,7 @@ fn differences_within_our_own_error_are_not_reported() {
 }
 
 #[test]
-fn lower_bounds_are_compared_only_as_far_as_they_reach() {
+fn lower_bounds_are_compared_only_where_they_decide_which_is_higher() {
     let bound = |h1, h2c| (Exact(ms(h1)), AtLeast(ms(h2c)));
     assert_eq!(
         said(&[bound(100, 400), bound(100, 500)]),

@@ -38,8 +38,8 @@ pub enum Measure {
 }
 
 crate::words! {
-    /// A statistic of many values. The percentiles are ordered by how many values they need, fewest first, because they
-    /// substitute for each other.
+    /// A statistic of many values. The percentiles are in order of how many values they need, fewest first: where there are
+    /// too few values for one, a lower one substitutes for it ([`Measure::with_substitutes`]).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Statistic {
         /// Their mean.

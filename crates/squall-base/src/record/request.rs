@@ -31,7 +31,7 @@ crate::words! {
         Censored = "censored",
         /// No connection could be made for it (the `error` column says why).
         ConnectFailed = "connect_failed",
-        /// The TLS or QUIC handshake failed, or negotiated another protocol than the requested one.
+        /// The TLS or QUIC handshake failed, or negotiated a protocol other than the requested one.
         TlsFailed = "tls_failed",
         /// Its connection ended before the response did.
         ConnectionClosed = "connection_closed",
@@ -84,7 +84,7 @@ pub struct RequestRecord {
     /// HTTP/2 and HTTP/3: the stream id, of up to 62 bits. HTTP/1.1: the number of the exchange on its connection, from
     /// 0.
     pub stream: Option<u64>,
-    /// True for the first request of a connection that was opened for it.
+    /// Whether its connection was opened for this request, which is the first on it.
     pub opened_connection: bool,
     /// Bytes of the request's body.
     pub request_body_bytes: u64,

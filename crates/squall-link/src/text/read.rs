@@ -190,7 +190,7 @@ fn weather(words: &mut Words<'_>) -> Result<Loss, TextError> {
     }))
 }
 
-/// Loss in the bad and in the good state; by default everything and nothing.
+/// The loss in the bad state and in the good one; by default 100 % and 0 %.
 fn losses(words: &mut Words<'_>) -> Result<(Probability, Probability), TextError> {
     let mut share_or = |default: f64| match words.peek() {
         Some(_) => words.quantity("a share"),

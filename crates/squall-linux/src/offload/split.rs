@@ -26,7 +26,7 @@ pub enum SplitError {
     /// Its packets would have no payload.
     #[error("a super-packet of packets without payload")]
     NoSize,
-    /// The checksum to be completed is not in the packet.
+    /// The header places the checksum field beyond the end of the packet.
     #[error("a checksum outside of the packet")]
     Checksum,
 }

@@ -284,7 +284,7 @@ fn views_look_as_before_on_paper() {
 }
 
 #[test]
-fn view_without_its_essential_part_differs_from_its_picture() {
+fn hiding_a_views_essential_part_changes_its_picture() {
     let Some(mut page) = open("golden-bare", &DESK) else {
         return;
     };

@@ -95,7 +95,7 @@ fn what_to_change_is_visible_beside_the_finding() {
 }
 
 #[test]
-fn whether_the_machine_was_all_right_is_visible_at_first_sight() {
+fn health_of_the_machine_is_visible_at_a_glance() {
     let Some(mut page) = open("task-health") else {
         return;
     };

@@ -55,7 +55,8 @@ impl BackState {
 /// A body on its way from one side to the other.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Bytes that the other side had no room for. One queue: a sender of single bytes must not cost memory for each.
+    /// Bytes that the other side had no room for, in one flat queue: with a buffer for each piece, a peer that sends byte by
+    /// byte would cost an allocation per byte.
     pub(super) waiting: VecDeque<u8>,
     /// Nothing follows `waiting`.
     pub(super) has_ended: bool,

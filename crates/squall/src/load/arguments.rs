@@ -240,7 +240,7 @@ pub(super) struct Outputs {
     /// Write the results to this file as a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// Write one row per exchange, with its bytes on the connection, to this file (Parquet)
+    /// Write one row per exchange, with its byte ranges on the connection, to this file (Parquet)
     #[arg(long, value_name = "FILE")]
     pub(super) exchanges_to: Option<PathBuf>,
     /// Write one row per frame of HTTP/2, HTTP/3 and QUIC to this file (Parquet)

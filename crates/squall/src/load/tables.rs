@@ -1,8 +1,8 @@
-//! What is written while a load runs: tables, other formats, and the sums behind the final results.
+//! What is written while a load runs: tables, other formats, and the totals behind the final results.
 //!
-//! Each table has its own shared writer (`shared_writer`), so that clients never wait for a disk; all files of requests share
-//! one. Tables are written in parts, which survive a process that is killed (squall-record `table/parts.rs`). Times count
-//! from an epoch before the first connection.
+//! Each table has its own shared writer (`shared_writer`), so that clients never wait for a disk; all output files with
+//! request rows share one. Tables are written in parts, so what is written survives if the process is killed (squall-record
+//! `table/parts.rs`). Times are counted from an epoch before the first connection.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -136,8 +136,8 @@ impl Drive<'_> {
         self.keep(&url, task).map(drop)
     }
 
-    /// Sends a small request over each version, and then keeps the connections idle. All of them wait at the same time,
-    /// because nothing is sent meanwhile.
+    /// Sends a small request over each version, and then keeps the connections idle, all at the same time: nothing is
+    /// sent meanwhile, so they cannot disturb each other.
     fn keep_idle(&mut self, versions: &[Version]) -> Result<()> {
         let plan = self.plan();
         if plan.idle.is_zero() {

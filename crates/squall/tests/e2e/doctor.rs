@@ -2,6 +2,7 @@
 //! Unit tests next to the judging code cover how findings are judged, with made-up findings.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -9,7 +10,7 @@ use squall_base::plan::{CLIENT_PROGRAMS, PROGRAMS};
 use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
-use crate::stand_ins::write_program;
+use crate::stand_ins::{copy_program, write_program};
 use crate::support::{have, is_root, run_squall, seat, squall, stderr, stdout};
 
 const CHECKS: [&str; 21] = [
@@ -184,7 +185,7 @@ fn programs_of_make_peers_are_found_beside_the_binary() {
         ["target/debug", "target/peers/bin"].map(|folder| home.path().join(folder));
     fs::create_dir_all(&own).expect("a folder");
     let squall = own.join("squall");
-    fs::copy(env!("CARGO_BIN_EXE_squall"), &squall).expect("the binary is copied");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_squall")), &squall);
     write_program(&programs, "envoy", "echo version: 98.7.6");
     let output = Command::new(squall)
         .args(["doctor", "--peers", "--json"])

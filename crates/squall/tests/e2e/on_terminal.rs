@@ -137,7 +137,7 @@ fn test_terminal_erases_as_a_real_one_does() {
 const EXIT_HINT: &str = "Ctrl-C ends it early";
 
 #[test]
-fn live_screen_of_a_load_fits_and_nothing_of_it_is_left() {
+fn live_screen_of_a_load_fits_the_terminal_and_leaves_nothing_behind() {
     let _seat = seat();
     let home = TempDir::new().expect("a temporary folder");
     let server = Serving::start(home.path(), &["--h1", "0"]);

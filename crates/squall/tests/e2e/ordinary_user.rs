@@ -16,6 +16,7 @@ use squall_base::record::{Outcome, RequestRecord};
 use tempfile::TempDir;
 
 use crate::processes::worker_that_forwards;
+use crate::stand_ins::copy_program;
 use crate::support::{
     H1, H2C_X1, alone_if_it_fails, check_exit_code, check_validity, have, is_root, only_run, peers,
     read_trials, recipe, seat, stderr, stdout,
@@ -32,7 +33,7 @@ impl Home {
     fn of_ourselves() -> Home {
         let home = TempDir::new().expect("a temporary folder");
         let binary = home.path().join("squall");
-        fs::copy(env!("CARGO_BIN_EXE_squall"), &binary).expect("the binary is copied");
+        copy_program(Path::new(env!("CARGO_BIN_EXE_squall")), &binary);
         let text = recipe(
             "200/s",
             "delay = \"5ms\"\nloss = \"1%\"",

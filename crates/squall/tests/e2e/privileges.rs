@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::served::Serving;
 use crate::serving;
+use crate::stand_ins::copy_program;
 use crate::support::{is_root, profile, recipe, run_recipe, run_squall, seat, squall, stderr};
 
 /// Bits of capabilities (linux/capability.h).
@@ -163,7 +164,7 @@ fn user_that_squall_cannot_become_is_refused_before_listening() {
         return;
     }
     let binary = home.path().join("squall");
-    fs::copy(env!("CARGO_BIN_EXE_squall"), &binary).expect("the binary is copied");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_squall")), &binary);
     let open = Command::new("chmod").arg("755").arg(home.path()).status();
     assert!(open.expect("chmod starts").success());
     let output = Command::new("setpriv")

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::ordinary_user::{Home, TunMode};
 use crate::served::{CERTIFICATE, Serving};
-use crate::stand_ins::path_from;
+use crate::stand_ins::{copy_program, path_from};
 use crate::support::{
     H1, free_port, have, is_root, only_run, peers, seat, short_recipe, squall, stderr,
 };
@@ -315,7 +315,7 @@ fn commands_of_the_readme_run_for_an_ordinary_user() {
     let home = Home::of_nobody();
     let programs = home.path().join("bin");
     fs::create_dir(&programs).expect("a folder");
-    fs::copy(peers().join("bin/envoy"), programs.join("envoy")).expect("the README's Envoy");
+    copy_program(&peers().join("bin/envoy"), &programs.join("envoy"));
     let place = Place::new(home.path(), true);
     for command in commands(README) {
         place.try_out(&command);

@@ -82,7 +82,7 @@ fn same_seed_drops_the_same_packets_of_each_flow() {
 }
 
 #[test]
-fn every_packet_missed_by_the_kernel_is_in_the_log() {
+fn every_packet_that_the_kernel_counts_as_missing_is_in_the_log() {
     let _seat = seat();
     let text = recipe(
         "1000/s",

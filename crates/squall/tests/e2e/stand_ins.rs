@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -16,9 +17,19 @@ use crate::hostile_servers::has_headers;
 /// Writes a shell script as a program of this name; creates the folder if it is missing.
 pub(crate) fn write_program(folder: &Path, name: &str, script: &str) {
     fs::create_dir_all(folder).expect("a folder");
-    let file = folder.join(name);
-    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a script");
-    fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("its mode is set");
+    let text = folder.join(format!("{name}.sh"));
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    fs::set_permissions(&text, Permissions::from_mode(0o755)).expect("its mode is set");
+    copy_program(&text, &folder.join(name));
+    fs::remove_file(text).expect("it is there");
+}
+
+/// Copies a program, so that the copy can be executed at once. `cp` writes it, because a process that another test starts
+/// holds every descriptor of this one until its own program is executed, and a file that is open for writing cannot be
+/// executed ("Text file busy").
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.expect("cp starts").success(), "{}", to.display());
 }
 
 /// A PATH in which this folder comes first.

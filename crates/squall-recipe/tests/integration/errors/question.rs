@@ -75,7 +75,7 @@ fn an_unknown_measure_names_the_nearest_one() {
 }
 
 #[test]
-fn measures_of_some_targets_need_a_path() {
+fn measure_of_a_target_is_refused_unless_it_is_a_request_time_of_a_bare_path() {
     for wrong in [
         "response time p99 of video",
         "response time p99 of /video?size=1",

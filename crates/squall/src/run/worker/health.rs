@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_the_bottleneck_if_mostly_full_or_late_only_while_full() {
+    fn link_is_the_bottleneck_if_its_thread_is_mostly_busy_or_late_only_while_busy() {
         let carried = Some(2_340_000_000);
         for (full, wakeup_ms, without_ms) in [
             // Full for at least nine tenths of all response times, whether late or not.
