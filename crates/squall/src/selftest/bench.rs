@@ -41,7 +41,7 @@ pub(super) struct Bench {
     pub(super) server: Host,
     link: LinkThread,
     collector: JoinHandle<LinkRecords>,
-    /// The link's start, or a few microseconds before it.
+    /// The link's start.
     pub(super) started: Time,
 }
 
@@ -81,7 +81,7 @@ impl Bench {
             packets: None,
         };
         let started = clock::now();
-        let link = LinkThread::start(&settings, devices, sinks, StopSignal::new()?)?;
+        let link = LinkThread::start_from(&settings, devices, sinks, StopSignal::new()?, started)?;
         Ok(Bench {
             client,
             server,

@@ -253,7 +253,7 @@ fn trace() -> Result<Vec<Row>> {
 struct Opportunities {
     times_ms: Vec<u64>,
     period_ms: u64,
-    /// The link's start, or a few microseconds before it.
+    /// The link's start, from which the times of its trace count.
     start: Time,
 }
 
