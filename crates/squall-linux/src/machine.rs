@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn load_averages_and_pressure_are_read() {
+    fn runnable_tasks_load_averages_and_pressure_are_read() {
         assert_eq!(parse_runnable_tasks("0.06 0.16 0.29 3/85 13902\n"), Some(3));
         assert_eq!(parse_runnable_tasks("0.06 0.16\n"), None);
         let averages = parse_load_averages("0.06 0.16 0.29 3/85 13902\n");

@@ -1,5 +1,5 @@
-//! Reads tables written by squall, rewrites them, and prints what a row of each costs in disk space and time, and how long
-//! compressing a page of a column takes.
+//! Reads tables written by squall, writes them anew to another folder, and prints what a row of each costs in disk space
+//! and time, and how long compressing a page of a column takes.
 //!
 //! `bytes_per_row` uses synthetic rows; the rows here are those of a real load, whose times and lengths repeat as only
 //! real ones do. Usage: `repack FOLDER requests.parquet exchanges.parquet frames.parquet packets.parquet`. Each table

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_fill_a_hole_a_round_trip_later_were_lost_before_the_capture_point() {
+    fn bytes_that_fill_a_hole_a_round_trip_later_were_lost_before_the_capture() {
         let all = sightings(&[(0, 10, 0), (20, 30, 1), (30, 40, 2), (10, 20, 801)]);
         let judgement = judge(&all, WHOLE, |_| panic!("nothing was repeated"));
         let missing = MissingBytes {

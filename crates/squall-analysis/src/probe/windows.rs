@@ -92,7 +92,7 @@ pub struct UploadWindows {
     /// The largest window that the connection had.
     pub largest_connection_bytes: u64,
     /// How many bytes the windows allow in a round trip if the server opens them as it did here. This is less than the largest
-    /// window if the server gives back only part of each window at a time, or if the window was smaller at first.
+    /// window if the server has not given back all that it received when a flight ends, or if the window was smaller at first.
     pub round_trip_bytes: u64,
     /// How the server reopens the stream's window.
     pub policy: UpdatePolicy,

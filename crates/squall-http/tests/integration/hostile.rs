@@ -357,7 +357,7 @@ fn hostile_servers_cannot_exhaust_a_client() {
 }
 
 #[test]
-fn settings_that_move_windows_up_and_down_fail_no_request() {
+fn windows_moved_by_settings_fail_no_request_before_the_flood_ends_it() {
     let (client, _, result) = attack_client(Peer::Reads, |n| {
         let window = if n % 2 == 0 { 0 } else { 0x7fff_0000u32 };
         frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat())

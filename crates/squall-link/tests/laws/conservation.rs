@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn records_describe_their_packet_and_its_final_fate(settings in link(), arrivals in traffic(), linger in world::span(60)) {
+    fn records_describe_their_packet_and_its_fate_within_the_link(settings in link(), arrivals in traffic(), linger in world::span(60)) {
         let outcome = drive_for(&settings, &arrivals, &Calls::WhenDue, Some(linger));
         for record in outcome.records() {
             assert_describes(record, going(&arrivals, record.direction)[record.index as usize]);

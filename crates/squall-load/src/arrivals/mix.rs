@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_with_a_single_request_always_draws_it() {
+    fn the_only_request_with_a_weight_is_always_drawn_and_large_weights_work() {
         let draw = Draw::new(&Mix::new(vec![0, 0, 9, 0]).unwrap(), 5);
         assert!((0..100).all(|n| draw.choice(n) == 2));
         assert_eq!(Draw::new(&Mix::default(), 0).choice(7), 0);

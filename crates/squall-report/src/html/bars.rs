@@ -42,7 +42,7 @@ pub(super) struct Drawing<'a> {
     pub(super) groups: Vec<Group<'a>>,
 }
 
-/// Appends the drawings, and shows the one called `usual` first; appends nothing without a value.
+/// Appends the drawings, of which only the one of the statistic `usual` is visible at first; nothing without a value.
 pub(super) fn push(page: &mut String, usual: &str, drawings: &[Drawing<'_>]) {
     let groups = drawings.iter().flat_map(|drawing| &drawing.groups);
     let spreads = groups

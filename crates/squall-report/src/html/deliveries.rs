@@ -196,7 +196,7 @@ fn area(delivery: &Delivery, axes: &Axes) -> String {
     format!("<path class=\"area\" d=\"{path}V{BOTTOM}Z\"/>\n")
 }
 
-/// A dot for each packet, drawn as a line of no length with round ends.
+/// A dot for each packet, drawn as a line of almost no length with round ends.
 fn dots(delivery: &Delivery, axes: &Axes) -> String {
     let mut path = String::new();
     for sample in &delivery.samples {

@@ -232,7 +232,7 @@ impl Drawing {
         let mut drawn = BTreeSet::new();
         for stage in held {
             let (from, to) = (self.time.across(stage.from), self.time.across(stage.to));
-            // Of several waits in one place, only the first would be visible, so the others are not drawn.
+            // Of several waits with the same cause in one place, only the first would be visible, so the others are not drawn.
             if !drawn.insert((stage.cause, (to / VISIBLE) as u64)) {
                 continue;
             }

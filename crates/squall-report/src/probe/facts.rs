@@ -80,7 +80,7 @@ fn http2_predictions(endpoint: &Endpoint) -> Vec<Vec<String>> {
     let mut expected = vec!["expected, by its window updates".to_owned()];
     expected.extend(predictions.iter().map(|it| mbit(it.expected_bytes_per_s)));
     let measured = measured_upload(endpoint, "HTTP/2");
-    // Otherwise the expected rates are nearly those in the row above, and have no row of their own.
+    // Unless the windows allow less, the expected rates are nearly those in the row above, and have no row of their own.
     if windows.allows_less() {
         return vec![heading, row, expected, measured];
     }

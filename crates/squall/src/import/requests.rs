@@ -50,7 +50,8 @@ pub(super) fn number_requests(
 fn request(row: &ExchangeRecord, connection: Option<&ConnectionRecord>) -> Option<RequestRecord> {
     let first = row.request_first?;
     let (outcome, end) = ending(row, first, connection);
-    // A time that is unknown, or later than the request's first byte, becomes the time of that byte.
+    // A time that is unknown, or later than the request's first byte, becomes the time of that byte: the request cannot have
+    // waited for the connection after it.
     let before = |time: Option<Time>| Some(time.unwrap_or(first).min(first));
     let is_secure = row.protocol.is_secure();
     Some(RequestRecord {

@@ -22,7 +22,7 @@ use crate::support::{alone_if_it_fails, seat, stderr};
 use crate::truncated_clients::{UPLOADS, Upload, has_succeeded};
 use crate::truncated_servers::{BODIES, Body, is_whole, start, start_held};
 
-/// The proxy's idle timeout, and the time by which an idle connection must have ended.
+/// The proxy's idle and answer timeouts, and the time by which a connection on which nothing moves must have ended.
 const IDLE: &str = "1s";
 const GIVEN_UP: Duration = Duration::from_secs(9);
 const SOON: Duration = Duration::from_secs(2);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_stealing_and_the_memory_limit_count_only_if_they_delayed_requests() {
+    fn throttling_steal_and_the_memory_limit_count_only_if_they_delayed_requests() {
         let throttled = MachineHealth {
             throttled: Some(Duration::from_millis(30)),
             ..MachineHealth::default()
