@@ -265,8 +265,7 @@ impl<T> RowBacklog<T> {
         self.0.senders.load(Ordering::Relaxed) > 0 && self.0.wake_policy.may_rest_at(waiting)
     }
 
-    /// Whether so many chunks wait that the polling threads must write them immediately, because the background thread is
-    /// of no help.
+    /// Whether the polling threads must write the waiting chunks immediately, because the background thread cannot keep up.
     pub fn is_urgent(&self) -> bool {
         self.0.wake_policy == WakePolicy::Late
             && self.0.waiting.load(Ordering::Relaxed) >= CHUNKS_THAT_WAKE / 2

@@ -82,7 +82,7 @@ impl Line {
         self.took_at = (waiting.packets > 0).then_some(now);
     }
 
-    /// The line asks for a packet, and there is none.
+    /// Notes that the line asked for a packet while the queue was empty.
     fn falls_idle(&mut self, now: Time) {
         self.took_at = None;
         self.idle_since.get_or_insert(now);

@@ -174,7 +174,7 @@ fn percentile_distribution_has_the_layout_of_wrk2() {
 fn interval_log_counts_each_request_in_its_scheduled_second() {
     let mut export = IntervalLogExport::new(Vec::new(), EPOCH_UNIX_NS);
     export.append(&some()).expect("a Vec takes everything");
-    // One request every 100 ms for a minute; request 7 takes so long that it ends last.
+    // One request every 100 ms for a minute; request 7 ends last.
     let mut rows: Vec<RequestRecord> = (5..600).map(|n| request(n, 100 * n, 1 + n % 10)).collect();
     rows[2].end = Time::from_nanos(61_000_000_000);
     rows.sort_by_key(|row| row.end);

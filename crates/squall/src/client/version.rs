@@ -138,8 +138,8 @@ fn alternative(
     }
 }
 
-/// The first alternative in an alt-svc value that is fresh and speaks HTTP/3, or why there is none. `text` is the URL
-/// whose server sent the value.
+/// The first alternative in an alt-svc value that is fresh and speaks HTTP/3, or the reason why the value has no such
+/// alternative. `text` is the URL whose server sent the value.
 fn fresh_http3(value: &str, text: &str) -> Result<Alternative, String> {
     let parsed = AltSvc::parse(value)
         .map_err(|error| format!("the alt-svc of {text} cannot be parsed: {error} of {value}"))?;

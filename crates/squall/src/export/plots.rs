@@ -200,7 +200,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// The error of `check` about this command line; empty if there is none.
+    /// What `check` reports about this command line; empty if the command line is valid.
     fn said(line: &str) -> String {
         let cli = Cli::try_parse_from(["export", "run"].into_iter().chain(line.split(' ')));
         let arguments = cli.expect("the flags exist").arguments;

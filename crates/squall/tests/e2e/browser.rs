@@ -42,7 +42,7 @@ fn check_pages(trial: &TrialFiles, connections: RangeInclusive<u32>) {
     let name = &trial.record.trial.variant.name;
     let pages = trial.record.pages.expect("pages are summed up");
     if pages.loaded == 0 && trial.record.health.validity != Validity::Valid {
-        // The warm-up's page, which was the browser's first, took so long that no time was left for others.
+        // The page of the warm-up, the browser's first, took all of the time.
         return say_disturbed(&format!("{name}: no page to check"));
     }
     assert!(pages.loaded >= 1 && pages.failed == 0, "{name}: {pages:?}");

@@ -41,13 +41,18 @@ pub(crate) fn processes_below(below: u32, name: &str) -> Vec<i32> {
 
 /// The worker of the run of this process, once its client is running.
 pub(crate) fn worker_with_client(runner: u32) -> Option<i32> {
-    process_below(runner, "squall").filter(|worker| has_thread(*worker, "squall-client"))
+    squall_with_thread(runner, "squall-client")
 }
 
 /// The worker of this `squall link --forward`.
 pub(crate) fn worker_that_forwards(link: u32) -> Option<i32> {
-    let mut workers = processes_below(link, "squall").into_iter();
-    workers.find(|worker| has_thread(*worker, "squall-forward"))
+    squall_with_thread(link, "squall-forward")
+}
+
+/// The process of squall with a thread of this name among the descendants of `below`.
+fn squall_with_thread(below: u32, name: &str) -> Option<i32> {
+    let mut found = processes_below(below, "squall").into_iter();
+    found.find(|process| has_thread(*process, name))
 }
 
 fn has_thread(process: i32, name: &str) -> bool {

@@ -59,7 +59,7 @@ fn kind_of(alpn: &str) -> &'static str {
 /// Checks each protocol in front of one upstream that truncates its responses.
 fn check_upstream(body: Body, cut: Cut) {
     let home = TempDir::new().expect("a temporary folder");
-    let upstream = start(body, cut, TlsVersion::Tls13);
+    let upstream = start(body, cut);
     let proxy = logging(&home, &KINDS, kind_of(body.alpn), upstream);
     thread::scope(|scope| {
         for front in KINDS {
@@ -186,7 +186,7 @@ fn http10_client_that_half_closes_gets_no_complete_response() {
     alone_if_it_fails(seat(), || {
         for body in BODIES.iter().filter(|body| body.name != "a length") {
             let name = body.name;
-            let upstream = start(*body, Cut::HalfRecordAndSilence, TlsVersion::Tls13);
+            let upstream = start(*body, Cut::HalfRecordAndSilence);
             let proxy = proxy(&["h1"], kind_of(body.alpn), upstream, &[]);
             let mut client = connect(proxy.address("h1"));
             client.write_all(OLD).expect("it reads");

@@ -126,25 +126,14 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A TLS server that sends this body to each client and cuts it off.
-pub(crate) fn start(body: Body, cut: Cut, version: TlsVersion) -> SocketAddr {
-    Case {
-        body,
-        cut,
-        pace: Pace::OneByOne,
-        version,
-    }
-    .start()
+/// A server over TLS 1.3 that sends this body to each client and cuts it off.
+pub(crate) fn start(body: Body, cut: Cut) -> SocketAddr {
+    Case::one_by_one(body, cut).start()
 }
 
 /// Such a server, which cuts a body off only once `may_cut` is set.
 pub(crate) fn start_held(body: Body, cut: Cut, may_cut: Arc<AtomicBool>) -> SocketAddr {
-    let case = Case {
-        body,
-        cut,
-        pace: Pace::OneByOne,
-        version: TlsVersion::Tls13,
-    };
+    let case = Case::one_by_one(body, cut);
     let context = server_context(case.version, body.alpn);
     serve(move |stream| {
         let tls = case.begin(stream, &context)?;
@@ -162,6 +151,15 @@ pub(crate) fn is_whole(body: Body, cut: Cut) -> bool {
 }
 
 impl Case {
+    fn one_by_one(body: Body, cut: Cut) -> Case {
+        Case {
+            body,
+            cut,
+            pace: Pace::OneByOne,
+            version: TlsVersion::Tls13,
+        }
+    }
+
     fn name(&self) -> String {
         let Case {
             body,
