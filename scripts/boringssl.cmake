@@ -1,8 +1,8 @@
 # How CMake compiles BoringSSL, which takes longer to build than any other dependency; .cargo/config.toml names this file.
 #
-# It changes how long the compiler takes, not what the library does: no debug information, which nothing reads, and most of
-# what each file includes is compiled once. benches/RESULTS.md, "How long people wait", has the times. If a new version of
-# BoringSSL renames a library, CMake says so here.
+# It does not change the library, only the time that the compiler takes: it leaves out debug information, which nothing reads,
+# and compiles the C++ standard headers that most files include only once (benches/RESULTS.md, "How long people wait"). If a new
+# version of BoringSSL renames one of its libraries, CMake stops here.
 
 # BoringSSL adds -ggdb to the flags of all languages, and these come after it. A release build with debug information
 # (CARGO_PROFILE_RELEASE_DEBUG) has the type RelWithDebInfo and keeps its own.
