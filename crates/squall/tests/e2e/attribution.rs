@@ -18,8 +18,6 @@ const PROTOCOLS: [&str; 5] = ["h1", "h1s", "h2c", "h2", "h3"];
 
 pub(crate) struct Trial {
     record: TrialRecord,
-    /// Whether squall itself calls the trial disturbed: its threads were late by more than it calls sound.
-    pub(crate) is_disturbed: bool,
     pub(crate) requests: Vec<RequestRecord>,
     packets: Vec<PacketRecord>,
     pub(crate) found: Attribution,
@@ -27,7 +25,6 @@ pub(crate) struct Trial {
 
 impl Trial {
     fn of(folder: &TrialFolder, files: TrialFiles) -> Trial {
-        let is_disturbed = files.is_disturbed();
         let TrialFiles {
             record,
             requests,
@@ -53,7 +50,6 @@ impl Trial {
         let found = attribute(inputs);
         Trial {
             record,
-            is_disturbed,
             requests,
             packets,
             found,

@@ -203,7 +203,7 @@ impl TrialFiles {
         others.map_or(0.0, |others| others.percent_of_one() as f64 / 100.0)
     }
 
-    pub(crate) fn is_disturbed(&self) -> bool {
+    fn is_disturbed(&self) -> bool {
         self.record.health.validity != Validity::Valid
     }
 

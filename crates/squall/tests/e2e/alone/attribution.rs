@@ -6,16 +6,11 @@
 use squall_base::record::{Cause, Outcome};
 
 use crate::attribution::{DELAY, SMALL, Trial, check_loss, check_sums, recipe, run};
-use crate::support::{quantile, quiet_seat, say_disturbed};
+use crate::support::{quantile, quiet_seat};
 
 /// Checks host time, only for requests of one packet each way: a late thread can delay such a request at only a few moments.
-/// Of a trial that is disturbed after all attempts, host time is what squall's own lateness made it.
 fn check_host_of_few_packets(trial: &Trial) {
     let name = trial.name();
-    if trial.is_disturbed {
-        say_disturbed(&format!("host time of {name} is not checked"));
-        return;
-    }
     let p99 = quantile(&trial.spans_ms(Cause::Host), 0.99);
     let limit = 1.0 + trial.own_error_ms();
     assert!(
@@ -31,12 +26,8 @@ fn without_loss_distance_is_exactly_one_round_trip() {
         assert!(trial.is_clean());
         check_sums(&trial);
         check_host_of_few_packets(&trial);
-        if !trial.is_disturbed {
-            let host = trial.sum_ms(Cause::Host) / trial.total_ms();
-            assert!(host < 0.05, "{}: host is {host}", trial.name());
-            // A server that was kept waiting may write two responses in one TLS record, and the first waits for its end.
-            assert_eq!(trial.sum_ms(Cause::Record), 0.0, "{}", trial.name());
-        }
+        let host = trial.sum_ms(Cause::Host) / trial.total_ms();
+        assert!(host < 0.05, "{}: host is {host}", trial.name());
         assert_eq!(trial.found.drops, [], "{}", trial.name());
         for (request, row) in trial.requests.iter().zip(trial.found.causes.iter()) {
             assert_eq!(request.outcome, Outcome::Answered);
@@ -46,7 +37,13 @@ fn without_loss_distance_is_exactly_one_round_trip() {
                 DELAY + DELAY,
                 "{request:?} {row:?}"
             );
-            for cause in [Cause::Loss, Cause::Hol, Cause::Unknown, Cause::Link] {
+            for cause in [
+                Cause::Loss,
+                Cause::Hol,
+                Cause::Unknown,
+                Cause::Link,
+                Cause::Record,
+            ] {
                 assert!(row.spans[cause].is_zero(), "{request:?} {row:?}");
             }
             let connect = row.spans[Cause::Connect];
