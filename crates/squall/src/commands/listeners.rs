@@ -77,13 +77,8 @@ impl RequestedListeners {
         kinds.flat_map(|(kind, _)| kind.protocols()).collect()
     }
 
-    /// The listeners with their settings, and with the certificate where one is needed. The certificate is also made if it is
-    /// to be written to a file.
-    pub(super) fn set_up(
-        &self,
-        side: &SideSettings,
-        certificate: &Certificate,
-    ) -> Result<Vec<Listener>> {
+    /// The certificate of the listeners; `None` if none needs one and none is to be written to a file.
+    pub(super) fn identity(&self, certificate: &Certificate) -> Result<Option<tls::Identity>> {
         let is_secure = self.protocols().into_iter().any(Protocol::is_secure);
         let is_written = certificate.write_cert.is_some();
         if !is_secure && !is_written && certificate.is_described() {
@@ -91,11 +86,19 @@ impl RequestedListeners {
             return Err(BadInput::new(said).into());
         }
         let is_needed = is_secure || is_written;
-        let identity = is_needed.then(|| certificate.identity()).transpose()?;
+        is_needed.then(|| certificate.identity()).transpose()
+    }
+
+    /// The listeners with their settings.
+    pub(super) fn set_up(
+        &self,
+        side: &SideSettings,
+        identity: Option<&tls::Identity>,
+    ) -> Result<Vec<Listener>> {
         let listener = |(kind, address): &(ListenerKind, SocketAddr)| {
             Ok(Listener {
                 address: *address,
-                protocol: kind.listener_protocol(side, identity.as_ref())?,
+                protocol: kind.listener_protocol(side, identity)?,
             })
         };
         self.0.iter().map(listener).collect()
@@ -181,14 +184,18 @@ impl Certificate {
         }
         let mut names = vec!["localhost", "127.0.0.1", "::1"];
         names.extend(self.name.iter().map(String::as_str));
-        let identity = tls::Identity::self_signed(&names, certificate_validity())
-            .context("cannot make a certificate")?;
-        if let Some(path) = &self.write_cert {
-            let pem = identity.chain_pem().context("cannot write a certificate")?;
-            std::fs::write(path, pem)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(identity)
+        tls::Identity::self_signed(&names, certificate_validity())
+            .context("cannot make a certificate")
+    }
+
+    /// Writes the generated certificate to the file of `--write-cert`. Call this once the sockets listen: otherwise, a station
+    /// whose port is taken replaces the certificate of the one that has the port.
+    pub(super) fn write(&self, identity: Option<&tls::Identity>) -> Result<()> {
+        let (Some(path), Some(identity)) = (&self.write_cert, identity) else {
+            return Ok(());
+        };
+        let pem = identity.chain_pem().context("cannot write a certificate")?;
+        std::fs::write(path, pem).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 

@@ -248,7 +248,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let rights = arguments.user.prepare(LaterFiles::None)?;
     let requested = arguments.listeners.requested();
     let front = arguments.settings.front(&requested.protocols())?;
-    let listeners = requested.set_up(&front, &arguments.certificate)?;
+    let identity = requested.identity(&arguments.certificate)?;
+    let listeners = requested.set_up(&front, identity.as_ref())?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
     let keys = OpenKeyLog::open(arguments.key_log.as_deref())?;
@@ -262,6 +263,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let addresses = proxy
         .addresses()
         .context("cannot find where the listeners are")?;
+    arguments.certificate.write(identity.as_ref())?;
     rights.drop_after_listening()?;
     let keys = keys.map(OpenKeyLog::start).transpose()?;
     interrupt::watch_and_signal(stop)?;

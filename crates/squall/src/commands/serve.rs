@@ -100,7 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
         Side::Server,
         &requested.protocols(),
     )?;
-    let listeners = requested.set_up(&side, &arguments.certificate)?;
+    let identity = requested.identity(&arguments.certificate)?;
+    let listeners = requested.set_up(&side, identity.as_ref())?;
     // Each connection is an open file. If the limit cannot be raised, it stays in force.
     scheduling::raise_open_files().context("cannot raise the limit of open files")?;
     let keys = OpenKeyLog::open(arguments.key_log.as_deref())?;
@@ -123,6 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome> {
     let addresses = server
         .addresses()
         .context("cannot find where the listeners are")?;
+    arguments.certificate.write(identity.as_ref())?;
     rights.drop_after_listening()?;
     let keys = keys.map(OpenKeyLog::start).transpose()?;
     interrupt::watch_and_signal(stop)?;

@@ -1,4 +1,4 @@
-//! Names in the certificates that `squall serve` and `squall proxy` generate: `--name`.
+//! The certificates that `squall serve` and `squall proxy` generate: their names (`--name`), and their file (`--write-cert`).
 //!
 //! Interop's `client` tests which certificates clients trust, `bare_tls` what they print about a wrong name.
 
@@ -53,5 +53,26 @@ fn certificates_are_valid_for_exactly_the_requested_names() {
             }
             drop(station);
         }
+    }
+}
+
+#[test]
+fn station_whose_port_is_taken_leaves_the_certificate_of_the_one_that_has_it() {
+    let _seat = seat();
+    let home = TempDir::new().expect("a temporary folder");
+    let upstream = Serving::start(&["h1"], &[]);
+    let to = format!("http://{}", upstream.address("h1"));
+    let station = served::Serving::start(home.path(), &["--https", "0"]);
+    let address = station.address("https");
+    let port = address.port().to_string();
+    for command in [&["serve"][..], &["proxy", "--to", &to]] {
+        let output = squall(home.path())
+            .args(command)
+            .args(["--https", &port, "--write-cert", served::CERTIFICATE])
+            .output()
+            .expect("squall starts");
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let (is_taken, said) = fetch(&home, ("2", address), "localhost");
+        assert!(is_taken, "{command:?}: {said}");
     }
 }
