@@ -3,17 +3,22 @@
 use crate::interop::support::answer::Request;
 use crate::interop::support::content::content;
 use crate::interop::support::program::have;
-use crate::interop::support::{Http, caddy, nginx, squall};
-use crate::support::seat;
+use crate::interop::support::{Http, caddy, curl, nginx, squall};
+use crate::support::{seat, wait_for};
 
 #[test]
 fn advertised_http3_alternative_is_used() {
     let _seat = seat();
-    if !have(&["caddy", "openssl"]) {
+    if !have(&["caddy", "curl", "openssl"]) {
         return;
     }
     let caddy = caddy::start(&[("small", &content(1000))]);
     let url = caddy.url(Http::H2, "/small");
+    // Caddy accepts connections over TCP before it advertises HTTP/3.
+    wait_for("Caddy's alt-svc", || {
+        let (_, head) = curl::fetch_with_head(Http::H2, &Request::get(&url), &[]);
+        head.contains("alt-svc: h3=").then_some(())
+    });
     let port = caddy.address(Http::H3).port();
     let load = squall::load_with(&["--http", "auto", "-n", "30"], &url);
     load.check_load(Http::H3, 30);
